@@ -1,0 +1,11 @@
+# PYTHON_ARGCOMPLETE_OK (argcomplete completes `python -m StaICC` where it finds this)
+"""``python -m StaICC``: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+from StaICC.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""The bridge to lm-evaluation-harness (Gao et al., https://github.com/EleutherAI/lm-evaluation-harness).
+
+:func:`export_tasks` writes one ready-to-run task for each data set and condition: a YAML file and the prompts as JSON
+Lines beside it, of type ``multiple_choice`` with the labels as choices. The prompts are the benchmark's, byte for byte:
+no few-shot examples are added (they are in the prompt already), and nothing stands between prompt and label.
+:func:`read_samples` reads what ``lm_eval --log_samples`` wrote back as predictions, after checking that lm_eval asked
+what was exported.
+
+The harness scores a label by the log-probability of all its tokens, as a kernel with ``label_scoring="full"`` does.
+``docs/reports.md`` names where the two can still differ.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.exchange.files import json_lines, numbered_records
+from StaICC.benchmarks.exchange.queries import prompt_records
+from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.datasets.storage import write_beside
+from StaICC.errors import ArgumentError, SchemaError
+from StaICC.version import __version__
+
+__all__ = ["export_tasks", "find_sample_files", "is_sample_file", "read_samples"]
+
+_README = """\
+# StaICC prompts for lm-evaluation-harness
+
+Written by `python -m StaICC export lm-eval` of StaICC {version}. Run the tasks in this folder (their data stands
+beside them, and is found relative to it):
+
+    lm_eval --include_path . --tasks {groups} \\
+        --model hf --model_args pretrained=MODEL --log_samples --output_path logged
+
+Then score what was logged:
+
+    python -m StaICC {command}
+
+Do not pass --num_fewshot or --apply_chat_template: both change the prompts, and scoring refuses what was asked
+otherwise.
+
+| group | accuracy means |
+|---|---|
+{meanings}
+
+The prompts, in order, for these settings:
+
+{settings}
+"""
+
+
+def _task_name(*parts: str) -> str:
+    return "_".join(["staicc", *(re.sub(r"[^0-9a-z]+", "_", part.casefold()).strip("_") or "x" for part in parts)])
+
+
+def _yaml(values: Mapping[str, Any]) -> str:
+    """Write a flat mapping as YAML: JSON values are YAML, whatever stands in a text."""
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())
+
+
+def _task(name: str, file: str, alias: str) -> dict[str, Any]:
+    return {
+        "task": name,
+        "task_alias": alias,
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": file}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "prompt",
+        "doc_to_choice": "label_space",
+        "doc_to_target": "ground_truth",
+        "target_delimiter": "",
+        "num_fewshot": 0,
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+        "metadata": {"version": __version__},
+    }
+
+
+def export_tasks(
+    benchmark: Benchmark | BenchmarkGroup, folder: str | os.PathLike[str], command: str = "score normal logged"
+) -> tuple[str, ...]:
+    """Write a benchmark as tasks of lm-evaluation-harness.
+
+    Args:
+        benchmark: A benchmark, or a group of benchmarks, in the direct channel.
+        folder: Where the files shall stand; it is made if need be, and files of the same names are replaced.
+        command: How ``python -m StaICC`` is told to score what lm_eval logs in ``logged``, for the instructions.
+
+    Returns:
+        The names of the groups of tasks, one for each benchmark.
+
+    Raises:
+        ArgumentError: The benchmark asks in the noisy channel, which scores texts instead of labels, or two names
+            become one.
+        OSError: The folder cannot be written.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    by_task: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for record in prompt_records(benchmark, with_truth=True):
+        if not isinstance(record["prompt"], str):
+            raise ArgumentError(
+                "the noisy channel scores the text after each label, which is no multiple choice among labels; export "
+                "the direct channel"
+            )
+        by_task.setdefault((record["benchmark"], record["dataset"], record["condition"]), []).append(record)
+    several = {(one, dataset): 0 for one, dataset, _ in by_task}
+    for one, dataset, _ in by_task:
+        several[one, dataset] += 1
+    groups: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    for (one, dataset, condition), records in by_task.items():
+        parts = (one, dataset, condition) if several[one, dataset] > 1 else (one, dataset)
+        name = _task_name(*parts)
+        if name in seen:
+            raise ArgumentError(f"two data sets or conditions become the task {name}; rename one of them")
+        seen.add(name)
+        groups.setdefault(one, []).append(name)
+        _write(folder / f"{name}.jsonl", "".join(json_lines(iter(records))))
+        _write(folder / f"{name}.yaml", _yaml(_task(name, f"{name}.jsonl", ", ".join(parts[1:]))))
+    for one, tasks in groups.items():
+        group = {
+            "group": _task_name(one),
+            "task": tasks,
+            "aggregate_metric_list": [{"metric": "acc", "aggregation": "mean", "weight_by_size": False}],
+            "metadata": {"version": __version__},
+        }
+        _write(folder / f"{_task_name(one)}.yaml", _yaml(group))
+    names = tuple(_task_name(one) for one in groups)
+    meanings = "\n".join(
+        f"| {_task_name(one)} | "
+        + ("the benchmark's accuracy" if one == "Normal" else "nothing by itself: score the logged samples")
+        + " |"
+        for one in groups
+    )
+    settings = "\n".join(f"    {member.signature()}" for member in _members(benchmark))
+    _write(
+        folder / "README.md",
+        _README.format(
+            version=__version__, groups=",".join(names), command=command, meanings=meanings, settings=settings
+        ),
+    )
+    return names
+
+
+def _members(benchmark: Benchmark | BenchmarkGroup) -> Iterator[Benchmark]:
+    yield from benchmark.members.values() if isinstance(benchmark, BenchmarkGroup) else [benchmark]
+
+
+def _write(path: Path, text: str) -> None:
+    write_beside(path, [text.encode("utf-8", "surrogatepass")])
+
+
+def is_sample_file(path: str | os.PathLike[str]) -> bool:
+    """Say whether the first record of a file is a sample that lm_eval logged.
+
+    Args:
+        path: A file of JSON Lines; any other is none.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    try:
+        return any(_is_sample(record) for _, record in itertools.islice(numbered_records(Path(path)), 1))
+    except (SchemaError, UnicodeError):
+        return False
+
+
+def _is_sample(record: Mapping[str, Any]) -> bool:
+    return "doc" in record and ("filtered_resps" in record or "resps" in record)
+
+
+def find_sample_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Find the files that lm_eval logged samples to.
+
+    Args:
+        path: The folder that ``--output_path`` named, or one file.
+
+    Returns:
+        The files, by name.
+
+    Raises:
+        ArgumentError: There are none.
+    """
+    path = Path(path)
+    if path.is_file():
+        return [path]
+    found = sorted(path.rglob("samples_*.jsonl"))
+    if not found:
+        raise ArgumentError(f"{path} holds no samples_*.jsonl; run lm_eval with --log_samples and --output_path")
+    return found
+
+
+def read_samples(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+    """Read the samples that lm_eval logged, as predictions.
+
+    Args:
+        path: The folder that ``--output_path`` named, or one file.
+
+    Returns:
+        For each id, ``{"logits": [...]}``: the log-probability of each label.
+
+    Raises:
+        ArgumentError: There are no logged samples.
+        SchemaError: A sample is damaged or doubled, or lm_eval was asked something else than the exported prompt.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    origin: dict[str, str] = {}
+    for file in find_sample_files(path):
+        for number, record in numbered_records(file):
+            where = f"{file}, line {number}"
+            key, logits = _read_sample(where, record)
+            if key in found:
+                raise SchemaError(
+                    f"{where}: the id {key} stands twice; it is in {origin[key]} too. Give the folder of one run, or "
+                    "one file"
+                )
+            found[key], origin[key] = {"logits": logits}, where
+    return found
+
+
+def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, list[float]]:
+    if not _is_sample(record):
+        raise SchemaError(f"{where}: this is no sample that lm_eval logged (it needs doc, and resps or filtered_resps)")
+    doc = record["doc"]
+    if not isinstance(doc, dict) or not {"id", "prompt", "label_space"} <= doc.keys():
+        raise SchemaError(f"{where}: the sample is of another task than those that StaICC exports")
+    space = doc["label_space"]
+    answers = record.get("filtered_resps") or [answer for (answer,) in record["resps"]]
+    if len(answers) != len(space):
+        raise SchemaError(f"{where}: {len(answers)} answers for the {len(space)} labels of {doc['id']}")
+    for place, (context, continuation) in enumerate(_arguments(where, record, len(space))):
+        if context != doc["prompt"] or continuation != space[place]:
+            raise SchemaError(
+                f"{where}: lm_eval asked another prompt than the exported one of {doc['id']}; run it without "
+                "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
+            )
+    try:
+        return doc["id"], [float(answer[0]) for answer in answers]
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        raise SchemaError(
+            f"{where}: expected a log-probability for each label of {doc['id']}, found {answers}"
+        ) from error
+
+
+def _arguments(where: str, record: Mapping[str, Any], labels: int) -> list[tuple[str, str]]:
+    """What lm_eval asked, one pair of context and continuation for each label."""
+    given = record.get("arguments")
+    pairs = list(given.values()) if isinstance(given, dict) else given
+    if not isinstance(pairs, list) or len(pairs) < labels:
+        raise SchemaError(f"{where}: the sample does not say what was asked ('arguments')")
+    found = []
+    for pair in pairs[:labels]:
+        values = list(pair.values()) if isinstance(pair, dict) else pair
+        if not isinstance(values, list) or len(values) < 2:
+            raise SchemaError(f"{where}: the sample does not say what was asked ('arguments')")
+        found.append((values[0], values[1]))
+    return found

@@ -1,0 +1,112 @@
+"""The queries of a benchmark with ids that never change.
+
+An id names benchmark, data set, condition, test row and repeat, and ends with 48 bits of the digest of the prompt and
+its label space::
+
+    Normal/TREC/normal/17/0/3f0c52a9d1be
+
+The digest is what makes answers to *other* prompts recognisable: with another k, another template or another version of
+the data the ids differ, and nothing is scored by mistake. Names are percent-encoded, so an id holds no blank, and can
+be split at its slashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.prompting import Query, as_argument
+from StaICC.results import short_digest
+
+__all__ = ["AskedQuery", "asked_queries", "members", "prompt_records", "query_id"]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQuery:
+    """One query and its place."""
+
+    id: str
+    benchmark: str
+    """Name of the benchmark, as results carry it."""
+    dataset: str
+    condition: str
+    query: Query
+
+
+def query_id(benchmark: str, dataset: str, condition: str, query: Query) -> str:
+    """Return the id of a query.
+
+    Args:
+        benchmark: Name of the benchmark, as results carry it.
+        dataset: Name of the data set.
+        condition: Name of the condition.
+        query: The query.
+
+    Returns:
+        The id: the same for the same prompt in the same place, on every machine.
+
+    Example:
+        >>> query_id("Normal", "my set", "normal", Query("a text", ("no", "yes"), 1, 17, 0))
+        'Normal/my%20set/normal/17/0/4a9f6b7f4f08'
+    """
+    digest = short_digest([as_argument(query.prompt), list(query.label_space)])
+    place = "/".join(quote(name, safe="") for name in (benchmark, dataset, condition))
+    return f"{place}/{query.row}/{query.repeat}/{digest}"
+
+
+def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
+    """Return the single benchmarks, by the name of their part (a benchmark of its own has its own name).
+
+    Args:
+        benchmark: A benchmark or a group of benchmarks.
+    """
+    return benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
+
+
+def asked_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[AskedQuery]:
+    """Give every query of a benchmark, data set by data set and condition by condition, in the order it is asked.
+
+    Args:
+        benchmark: A benchmark, or a group of benchmarks (whose members may ask the same prompt in several places).
+    """
+    for member in members(benchmark).values():
+        name = member.task.name
+        for experimentor in member:
+            for condition in experimentor.conditions():
+                for query in condition.queries:
+                    key = query_id(name, experimentor.name, condition.name, query)
+                    yield AskedQuery(key, name, experimentor.name, condition.name, query)
+
+
+def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = False) -> Iterator[dict[str, Any]]:
+    """Give one plain record for each query, for files and data frames.
+
+    Args:
+        benchmark: A benchmark or a group of benchmarks.
+        with_truth: Add ``ground_truth``, the index of the true label.
+
+    Yields:
+        ``id``, ``benchmark``, ``dataset``, ``condition``, ``row``, ``repeat``, ``label_space`` (the labels' texts) and
+        ``prompt``: a text, or in the noisy channel a list with one text for each label.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> import pandas  # doctest: +SKIP
+        >>> pandas.DataFrame(prompt_records(Normal(datasets=["mini"])))  # doctest: +SKIP
+    """
+    for one in asked_queries(benchmark):
+        record: dict[str, Any] = {
+            "id": one.id,
+            "benchmark": one.benchmark,
+            "dataset": one.dataset,
+            "condition": one.condition,
+            "row": one.query.row,
+            "repeat": one.query.repeat,
+            "label_space": list(one.query.label_space),
+            "prompt": as_argument(one.query.prompt),
+        }
+        yield record | {"ground_truth": one.query.label} if with_truth else record

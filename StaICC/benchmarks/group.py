@@ -1,0 +1,239 @@
+"""Several benchmarks in one pass over their distinct prompts.
+
+The parts of StaICC ask many prompts twice: Normal, posterior bias and GLER without noise are the same queries. A
+group gathers the queries of all its members, data set by data set, asks each distinct (prompt, label space) once,
+prompts with a common prefix one after the other, and hands the answers back. The parts of its result equal the
+members' own results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from StaICC.benchmarks.benchmark import Benchmark, DatasetChoice, MetricChoice, Settings
+from StaICC.benchmarks.bias import ContextualBias, DomainBias, PosteriorBias
+from StaICC.benchmarks.experimentor import DatasetRun, Experimentor
+from StaICC.benchmarks.normal import Normal
+from StaICC.benchmarks.running import Running, RunSettings
+from StaICC.benchmarks.sensitivity import GLER, DemonstrationSensitivity, TemplateSensitivity
+from StaICC.errors import ArgumentError, unknown_name
+from StaICC.inference import Inference, Part, RunOptions, ask
+from StaICC.results import ResultGroup
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["BenchmarkGroup", "Diagnosis", "Suite", "TripletBias"]
+
+
+class BenchmarkGroup:
+    """Benchmarks that run together.
+
+    Args:
+        name: Name of the group.
+        members: The benchmarks, by the name of their part; all over the same data sets.
+
+    Raises:
+        ArgumentError: There are no members, or they run over different data sets.
+
+    Attributes:
+        members: The benchmarks.
+    """
+
+    def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
+        self.name = name
+        self.members = dict(members)
+        over = {part: [one.name for one in member] for part, member in self.members.items()}
+        if not over:
+            raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
+        first = next(iter(over))
+        for part, datasets in over.items():
+            if datasets != over[first]:
+                raise ArgumentError(
+                    f"the members of {name!r} must run over the same data sets, but {first} has "
+                    f"{', '.join(over[first])} and {part} has {', '.join(datasets)}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __getitem__(self, part: str) -> Benchmark:
+        """Return a member by the name of its part."""
+        if part not in self.members:
+            raise unknown_name(f"part of {self.name}", part, self.members)
+        return self.members[part]
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {', '.join(self.members)}>"
+
+    def auto_run(
+        self,
+        forward_inference: Sequence[Inference] | Inference,
+        return_divided_results: bool = True,
+        batched_inference: bool = False,
+        *,
+        return_outputs: bool = False,
+        **run: Unpack[RunSettings],
+    ) -> ResultGroup:
+        """Run all members.
+
+        Args:
+            forward_inference: One inference function for all data sets, or a list with one for each.
+            return_divided_results: Whether the dictionaries show the scores of each data set.
+            batched_inference: The functions take the list of all prompts of a condition; every condition is asked in
+                full then.
+            return_outputs: Keep the answers of each query in the results' ``outputs``.
+            **run: How to ask: store, executor, failure policy, progress; see
+                :class:`~StaICC.benchmarks.running.RunSettings`.
+
+        Returns:
+            The results, by part. ``timing`` of each is that of the whole run.
+
+        Raises:
+            ArgumentError: An argument is unfit.
+            OutputError: A query has no usable answer and ``on_error="raise"``.
+        """
+        started = time.monotonic()
+        first = next(iter(self.members.values()))
+        functions = first.functions_for_datasets(forward_inference)
+        runs: dict[str, dict[str, DatasetRun]] = {part: {} for part in self.members}
+        with Running(batched_inference, **run) as running:
+            for number, function in enumerate(functions):
+                experimentors = {part: member[number] for part, member in self.members.items()}
+                name = first[number].name
+                where = Part(f"{self.name}, {name}", number, len(functions))
+                options = running.options_for(function, group_prefixes=True)
+                for part, done in _run_together(function, experimentors, where, options).items():
+                    runs[part][name] = done
+        seconds = time.monotonic() - started
+        return ResultGroup(
+            self.name,
+            {
+                part: member.collect(runs[part], seconds, return_outputs, return_divided_results)
+                for part, member in self.members.items()
+            },
+        )
+
+    __call__ = auto_run
+
+
+def _run_together(
+    function: Inference, experimentors: Mapping[str, Experimentor], part: Part, options: RunOptions
+) -> dict[str, DatasetRun]:
+    """Run the members over one data set, each distinct query once."""
+    if options.batched:
+        return {name: one.run(function, options=options, part=part) for name, one in experimentors.items()}
+    conditions = {name: one.conditions() for name, one in experimentors.items()}
+    queries = [query for asked in conditions.values() for condition in asked for query in condition.queries]
+    answers = ask(function, queries, part, options)
+    runs = {}
+    start = 0
+    for name, asked in conditions.items():
+        end = start + sum(len(condition.queries) for condition in asked)
+        runs[name] = experimentors[name].assemble(asked, answers[start:end], f"{part.name}, {name}")
+        start = end
+    return runs
+
+
+class TripletBias(BenchmarkGroup):
+    """Contextual, domain and posterior bias in one pass (parts ``contextual``, ``domain``, ``post``).
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Ask for the text given the label.
+        metrics: Metric set.
+        datasets: Data sets; the ten by default.
+        domain_query_length: Words in a domain query.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: MetricChoice = "standard",
+        datasets: DatasetChoice = None,
+        domain_query_length: int = 128,
+        **settings: Unpack[Settings],
+    ) -> None:
+        self.contextual = ContextualBias(k, noisy_channel, metrics, datasets, **settings)
+        self.domain = DomainBias(
+            k,
+            noisy_channel,
+            metrics,
+            datasets,
+            domain_query_length,
+            **settings,
+        )
+        self.post = PosteriorBias(k, noisy_channel, metrics, datasets, **settings)
+        super().__init__("Triplet_bias", {"contextual": self.contextual, "domain": self.domain, "post": self.post})
+
+
+def _diagnosis(
+    k: int, noisy_channel: bool, metrics: MetricChoice, datasets: DatasetChoice, settings: Settings
+) -> dict[str, Benchmark]:
+    given = (k, noisy_channel, metrics, datasets)
+    return {
+        "Contextual_bias": ContextualBias(*given, **settings),
+        "Domain_bias": DomainBias(*given, **settings),
+        "Post_bias": PosteriorBias(*given, **settings),
+        "GLER": GLER(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
+        "Template_sens": TemplateSensitivity(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
+        "Demo_sens": DemonstrationSensitivity(
+            k,
+            datasets,
+            metrics=metrics,
+            noisy_channel=noisy_channel,
+            **settings,
+        ),
+    }
+
+
+class Diagnosis(BenchmarkGroup):
+    """All of StaICC-Diagnosis in one pass (arguments as :class:`Suite`)."""
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: MetricChoice = "standard",
+        datasets: DatasetChoice = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        super().__init__("Diagnosis", _diagnosis(k, noisy_channel, metrics, datasets, settings))
+
+
+class Suite(BenchmarkGroup):
+    """StaICC-Normal and all of StaICC-Diagnosis in one pass over the distinct prompts.
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Ask for the text given the label.
+        metrics: Metric set by name, such as ``"0.1.1"``.
+        datasets: Data sets; the ten by default.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+
+    Example:
+        >>> result = Suite(datasets=["mini"], limit=8)(lambda prompt, label_space: 0)
+        >>> list(result)
+        ['Normal', 'Contextual_bias', 'Domain_bias', 'Post_bias', 'GLER', 'Template_sens', 'Demo_sens']
+    """
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: MetricChoice = "standard",
+        datasets: DatasetChoice = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        if not isinstance(metrics, str):
+            raise ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
+        normal = Normal(k, noisy_channel, metrics, datasets, **settings)
+        diagnosis = _diagnosis(k, noisy_channel, metrics, datasets, settings)
+        super().__init__("Suite", {"Normal": normal, **diagnosis})

@@ -1,0 +1,268 @@
+"""Scores: from answers to accuracy and micro-averaged precision, recall and F1.
+
+Every item gives a :class:`Tally`: its gold labels, the labels that the answer predicts, and those that are right. All
+scores are sums over tallies, divided once, so they do not depend on the order of the items and can be resampled
+without parsing again. (One exception is published: DialogRE's score stops at the item that brings the gold labels to
+500.)
+
+The published F1 adds 1e-8 to its denominators, so a perfect score is 0.99999999; Few-NERD's own evaluator divides by
+zero when nothing is right, where this library gives 0.0, as the paper reports it. That is the only place where the
+published variant leaves the original. The strict variant divides plainly, and stops nowhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from StaICC.benchmarks.long_icl.cards import ScoringRule, TaskCard
+from StaICC.benchmarks.long_icl.items import DialogueItem, EntityItem, Item
+from StaICC.benchmarks.long_icl.parsing import parse_entities, parse_text
+from StaICC.benchmarks.long_icl.strict import as_label
+from StaICC.errors import OutputError, UndefinedMetricError
+from StaICC.inference.contract import check_answer
+
+__all__ = [
+    "Accuracy",
+    "LabelCounts",
+    "MicroF1",
+    "Score",
+    "Tally",
+    "label_counts",
+    "micro_f1",
+    "score_tallies",
+    "scored",
+    "tally_entities",
+    "tally_label",
+    "tally_prediction",
+    "tally_relations",
+]
+
+SMALL = 1e-8
+"""What the published precision and recall add to their denominators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """One item's share of the scores."""
+
+    gold: tuple[str, ...]
+    predicted: tuple[str, ...]
+    """What counts as a prediction (for single labels: the answer if it is a label)."""
+    correct: tuple[str, ...]
+    """The gold labels that the answer has right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Share of right answers; an empty or foreign answer is a wrong one."""
+
+    items: int
+    correct: int
+    accuracy: float
+
+    @property
+    def value(self) -> float:
+        """The number for the table."""
+        return self.accuracy
+
+
+@dataclass(frozen=True, slots=True)
+class MicroF1:
+    """Precision, recall and F1 over all labels of all items."""
+
+    gold: int
+    predicted: int
+    correct: int
+    precision: float
+    recall: float
+    f1: float
+
+    @property
+    def value(self) -> float:
+        """The number for the table."""
+        return self.f1
+
+
+Score = Accuracy | MicroF1
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCounts:
+    """One label's share of the counts."""
+
+    label: str
+    gold: int
+    predicted: int
+    correct: int
+
+
+def tally_label(card: TaskCard, answer: str, item: Item, variant: str = "published") -> Tally:
+    """Compare the answer to the item's one label (all data sets but Few-NERD and DialogRE).
+
+    Args:
+        card: Of the data set.
+        answer: As the parser gives it.
+        item: The query.
+        variant: ``published`` or ``strict``.
+    """
+    (gold,) = item.gold
+    named: str | None
+    if variant == "strict":
+        named = as_label(card, answer)
+        named = named if named in card.labels else None
+    else:
+        named = next((label for label in card.labels if card.answers.normal(label) == answer), None)
+    return Tally((gold,), () if named is None else (named,), (gold,) if named == gold else ())
+
+
+def tally_entities(card: TaskCard, answer: dict[str, str], item: EntityItem, variant: str = "published") -> Tally:
+    """Compare entities and types: an entity is right if the sentence has it (same text) with the same type."""
+    strict = variant == "strict"
+    gold = {entity.strip(): kind for entity, kind in item.entities} if strict else dict(item.entities)
+    correct = tuple(kind for entity, kind in answer.items() if gold.get(entity) == kind)
+    return Tally(tuple(gold.values()), tuple(answer.values()), correct)
+
+
+def tally_relations(card: TaskCard, answer: str, item: DialogueItem, variant: str = "published") -> Tally:
+    """Compare relations place by place.
+
+    A part of the answer is a prediction if it contains a relation's name, and right if it contains the gold one
+    (published), or if it is a relation's name, and the gold one (strict).
+    """
+    parts = [part.strip() for part in answer.split(",")]
+    gold = item.gold
+    if variant == "strict":
+        named: list[str | None] = [part if part in card.labels else None for part in parts]
+        correct = tuple(label for label, part in zip(gold, parts, strict=False) if part == label)
+    else:
+        named = [next((label for label in card.labels if label in part), None) for part in parts]
+        correct = tuple(label for label, part in zip(gold, parts, strict=False) if label in part)
+    return Tally(gold, tuple(label for label in named if label is not None), correct)
+
+
+def _choice(card: TaskCard, prediction: object, where: str) -> str:
+    """The label that an index or one number per label names."""
+    if card.structured:
+        raise OutputError(
+            f"{where}: {card.title} asks for several labels at once, so the answer must be text, not "
+            f"{type(prediction).__name__}"
+        )
+    try:
+        answer = check_answer(prediction, card.labels)
+    except OutputError as error:
+        raise OutputError(f"{where}: {error}") from error
+    assert not isinstance(answer, str)  # free text is not asked for
+    return card.labels[answer if isinstance(answer, int) else answer.index(max(answer))]
+
+
+def tally_prediction(
+    card: TaskCard,
+    prediction: object,
+    item: Item,
+    *,
+    variant: str = "published",
+    prompt: str | None = None,
+    where: str = "the prediction",
+) -> tuple[Tally, str]:
+    """Score one prediction of any kind.
+
+    Args:
+        card: Of the data set.
+        prediction: Text, or (for data sets with one label per item) a label index or one number per label, the
+            highest of which counts (the first, if two are equal).
+        item: The query.
+        variant: ``published`` or ``strict``.
+        prompt: The whole prompt, which the strict variant drops from the beginning of a text.
+        where: What to name in an error.
+
+    Returns:
+        The tally, and the answer as text.
+
+    Raises:
+        OutputError: The prediction is none of these.
+    """
+    if not isinstance(prediction, str):
+        label = _choice(card, prediction, where)
+        return Tally(item.gold, (label,), (label,) if (label,) == item.gold else ()), label
+    if isinstance(item, EntityItem):
+        found = parse_entities(card, prediction, item, variant=variant, prompt=prompt)
+        answer = "\n".join(f"{entity}: {kind}" for entity, kind in found.items())
+        return tally_entities(card, found, item, variant), answer
+    answer = parse_text(card, prediction, item, variant=variant, prompt=prompt)
+    if isinstance(item, DialogueItem):
+        return tally_relations(card, answer, item, variant), answer
+    return tally_label(card, answer, item, variant), answer
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    """A division in which 0 / 0 is 0."""
+    return numerator / denominator if denominator else 0.0
+
+
+def scored(rule: ScoringRule, tallies: Iterable[Tally], variant: str = "published") -> list[Tally]:
+    """The tallies that the score counts: all, but the published DialogRE score stops at 500 gold labels."""
+    counted, gold = [], 0
+    for tally in tallies:
+        counted.append(tally)
+        gold += len(tally.gold)
+        if variant != "strict" and rule.stop_at is not None and gold >= rule.stop_at:
+            break
+    return counted
+
+
+def score_tallies(rule: ScoringRule, tallies: Iterable[Tally], variant: str = "published") -> Score:
+    """Sum the tallies up.
+
+    Args:
+        rule: Of the data set's card.
+        tallies: One for each item, in order.
+        variant: ``published`` or ``strict``.
+
+    Returns:
+        :class:`Accuracy` or :class:`MicroF1`, as the data set has it.
+
+    Raises:
+        UndefinedMetricError: There are no items.
+    """
+    counted = scored(rule, tallies, variant)
+    if not counted:
+        raise UndefinedMetricError("a score needs at least one item")
+    gold, predicted, correct = (
+        sum(len(getattr(tally, part)) for tally in counted) for part in ("gold", "predicted", "correct")
+    )
+    if rule.metric == "accuracy":
+        return Accuracy(gold, correct, correct / gold)
+    return micro_f1(rule, gold, predicted, correct, variant)
+
+
+def micro_f1(rule: ScoringRule, gold: int, predicted: int, correct: int, variant: str = "published") -> MicroF1:
+    """Precision, recall and F1 of counts.
+
+    Args:
+        rule: Of the data set's card.
+        gold: Number of gold labels.
+        predicted: Number of predicted labels.
+        correct: Number of right ones.
+        variant: ``published`` or ``strict``.
+    """
+    if variant == "strict":
+        precision, recall = _ratio(correct, predicted), _ratio(correct, gold)
+        f1 = _ratio(2 * correct, predicted + gold)  # the harmonic mean of the two, without rounding them first
+    else:
+        precision, recall = _ratio(correct, predicted + SMALL), _ratio(correct, gold + SMALL)
+        f1 = _ratio(2 * precision * recall, precision + recall + rule.f1_constant)
+    return MicroF1(gold, predicted, correct, precision, recall, f1)
+
+
+def label_counts(card: TaskCard, tallies: Sequence[Tally]) -> tuple[LabelCounts, ...]:
+    """For each label, how often it is gold, predicted and right, in the order of the card.
+
+    Predictions that are no label (Few-NERD's may be anything) are not among them.
+    """
+    gold, predicted, correct = (
+        Counter(label for tally in tallies for label in getattr(tally, part))
+        for part in ("gold", "predicted", "correct")
+    )
+    return tuple(LabelCounts(label, gold[label], predicted[label], correct[label]) for label in card.labels)

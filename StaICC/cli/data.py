@@ -1,0 +1,155 @@
+"""``python -m StaICC data``: install, verify, list and find the frozen data.
+
+Data goes to stdout, talk to stderr. ``verify`` ends with status 1 if a table is missing or damaged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from StaICC.cli import long_icl
+from StaICC.datasets import pack
+from StaICC.datasets.card import Card
+from StaICC.datasets.catalogue import MINI, get_card, names
+from StaICC.datasets.pack import TableStatus
+from StaICC.errors import ArgumentError
+
+__all__ = ["EPILOG", "add_arguments", "run"]
+
+EPILOG = """\
+examples:
+  python -m StaICC data install
+  python -m StaICC data install StaICC-0.1.1-py3-none-any.whl
+  python -m StaICC data install long-icl --from DIR
+  python -m StaICC data verify
+  python -m StaICC data list --json
+  python -m StaICC data path
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``data`` to its parser.
+
+    Args:
+        parser: The parser of the subcommand.
+    """
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    install = actions.add_parser(
+        "install",
+        help="install the benchmark's data, or mend it",
+        description="Install every table that is missing or damaged. Without FILE pip fetches the published wheel.",
+    )
+    install.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="the published wheel, for use without a network; or long-icl, for the data of that benchmark",
+    )
+    long_icl.add_install_arguments(install)
+    for name, text in (
+        ("verify", "read every installed table and compare it with what was published"),
+        ("list", "list the data sets that the library knows"),
+    ):
+        actions.add_parser(name, help=text, description=text.capitalize() + ".").add_argument(
+            "--json", action="store_true", help="print JSON instead of a table"
+        )
+    text = "print the folder of the data"
+    path = actions.add_parser("path", help=text, description=text.capitalize() + ".")
+    path.add_argument("--json", action="store_true", help="print JSON instead of a line")
+
+
+def _print_table(rows: Sequence[Sequence[object]]) -> None:
+    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def _install(args: argparse.Namespace) -> int:
+    if args.source is not None or args.hub or args.datasets:
+        raise ArgumentError("--from, --hub and --datasets belong to: data install long-icl")
+    pack.install(args.file)
+    print(f"the benchmark's data stands, verified, in {pack.data_home()}", file=sys.stderr)
+    return 0
+
+
+def _verify(as_json: bool) -> int:
+    found = pack.verify()
+    if as_json:
+        _print_json([dataclasses.asdict(one) for one in found])
+    else:
+        _print_table([("NAME", "STATE", "ROWS", "SHA-256"), *((o.name, o.state, o.rows, o.found) for o in found)])
+    bad = [one for one in found if not one.usable]
+    for one in bad:
+        print(f"{one.name}: {one.path} is {one.state} ({one.reason}); it must have {one.expected}", file=sys.stderr)
+    if bad:
+        print("install it again: python -m StaICC data install", file=sys.stderr)
+    return 1 if bad else 0
+
+
+def _list(as_json: bool) -> int:
+    states = {one.name: one for one in pack.status()}
+    cards = [get_card(name) for name in (*names(), MINI)]
+    if as_json:
+        _print_json([{"index": _index(card), "state": _state(states, card)} | card.to_dict() for card in cards])
+    else:
+        head = ("INDEX", "NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE")
+        lines = [
+            (
+                _index(card),
+                card.name,
+                card.title,
+                card.task,
+                len(card.label_space),
+                card.rows,
+                _state(states, card),
+                card.licence,
+            )
+            for card in cards
+        ]
+        _print_table([head, *lines])
+    return 0
+
+
+def _index(card: Card) -> int | None:
+    return names().index(card.name) if card.name in names() else None
+
+
+def _state(states: Mapping[str, TableStatus], card: Card) -> str:
+    return states[card.name].state if card.name in states else "shipped"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the arguments of ``data`` say.
+
+    Args:
+        args: What the parser of :func:`add_arguments` gave.
+
+    Returns:
+        Exit status: 0, or 1 if ``verify`` found a table missing or damaged.
+
+    Raises:
+        StaICCError: The data cannot be installed; the message says what to do.
+    """
+    if args.action == "install":
+        return long_icl.install(args) if str(args.file) == long_icl.NAME else _install(args)
+    if args.action == "verify":
+        return _verify(args.json)
+    if args.action == "list":
+        return _list(args.json)
+    if args.json:
+        _print_json({"path": str(pack.data_home())})
+    else:
+        print(pack.data_home())
+    return 0

@@ -1,0 +1,188 @@
+"""LongICL on the command line: ``run long-icl`` and ``data install long-icl``.
+
+Licences are shown on stderr before any file is opened. The benchmark is imported when it is asked for, so that the
+other commands start as fast as before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from StaICC.benchmarks.statistics import Statistics
+from StaICC.errors import ArgumentError
+from StaICC.prefabricate_inference.models import load_kernel
+
+__all__ = [
+    "NAME",
+    "add_install_arguments",
+    "add_run_arguments",
+    "install",
+    "prepare",
+    "published",
+    "refuse",
+]
+
+NAME = "long-icl"
+"""How the command line calls the benchmark and its data."""
+
+_OTHERS_ONLY = {"k": 4, "noisy_channel": False, "limit": None, "metrics": "standard", "outputs": "auto"}
+"""Arguments of ``run`` that LongICL does not have, with their defaults."""
+_OWN = ("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "answers", "published")
+_WHOLE_LABEL_KINDS = ("ppm", "openai")
+"""Kernels that score a whole label by themselves; those of causal language models must be told to."""
+
+
+def _items(text: str) -> int | str:
+    if text == "all":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number of test items, or 'all', not {text!r}") from None
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add LongICL's own arguments to the parser of ``run``; none of them has a default, so that its use shows.
+
+    Args:
+        parser: The parser of the subcommand.
+    """
+    group = parser.add_argument_group("long-icl (labels by the dozen, contexts of 1K to 50K tokens)")
+    group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
+    group.add_argument("--rounds", type=int, nargs="+", metavar="N", help="rounds, 1 to 5 (default: all)")
+    group.add_argument("--test-number", type=_items, metavar="N", help="test items, or 'all' (default 500)")
+    group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
+    group.add_argument("--variant", help="published (default), or strict: its mistakes mended")
+    group.add_argument("--arrangement", help="interleaved (default), or grouped by label")
+    group.add_argument(
+        "--answers",
+        choices=("text", "labels"),
+        help="let the model write, as published, or choose among the labels (default: text, if it can)",
+    )
+    group.add_argument("--published", action="store_true", default=None, help="print the published tables too")
+
+
+def add_install_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add LongICL's own arguments to the parser of ``data install``.
+
+    Args:
+        parser: The parser of the action.
+    """
+    group = parser.add_argument_group("long-icl")
+    group.add_argument("--from", dest="source", type=Path, metavar="DIR", help="folder with the published files")
+    group.add_argument("--hub", action="store_true", help="fetch what the Hugging Face hub has (extra hub)")
+    group.add_argument("--datasets", nargs="+", metavar="NAME", help="data sets (default: all six)")
+
+
+def _show(notice: str) -> None:
+    print(notice, file=sys.stderr)
+
+
+def refuse(args: argparse.Namespace) -> None:
+    """Refuse LongICL's arguments for any other benchmark.
+
+    Args:
+        args: The parsed arguments of ``run``.
+
+    Raises:
+        ArgumentError: One of them was given.
+    """
+    for name in _OWN:
+        if getattr(args, name) is not None:
+            raise ArgumentError(f"--{name.replace('_', '-')} belongs to {NAME}; {args.benchmark} has no such argument")
+
+
+def _kernel(args: argparse.Namespace) -> tuple[Any, bool]:
+    """The inference function, and whether it answers by text."""
+    told = {} if args.model.split(":", 1)[0] in _WHOLE_LABEL_KINDS else {"label_scoring": "full"}
+    kernel = load_kernel(args.model, **told)
+    can_write = callable(getattr(kernel, "generate", None))
+    if args.answers == "labels" or (args.answers is None and not can_write):
+        return kernel, False
+    from StaICC.prefabricate_inference.text_inference import text_inference
+
+    return text_inference(kernel), True
+
+
+def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
+    """Make the benchmark and the inference function.
+
+    Args:
+        args: The parsed arguments of ``run``.
+
+    Returns:
+        The benchmark and the function.
+
+    Raises:
+        ArgumentError: An argument does not fit.
+        DataMissingError: No data set is there.
+    """
+    for name, default in _OTHERS_ONLY.items():
+        if getattr(args, name) != default:
+            hint = "; for a trial, use --test-number" if name == "limit" else ""
+            raise ArgumentError(f"{NAME} has no --{name.replace('_', '-')}{hint}")
+    from StaICC.benchmarks.long_icl import LongICL, card, cards
+
+    function, writes = _kernel(args)
+    datasets = args.datasets
+    if not writes:
+        structured = [name for name in datasets or cards() if card(name).structured]
+        if structured and datasets:
+            raise ArgumentError(
+                f"{', '.join(structured)}: several labels are asked for at once, so the model must write; this one "
+                "chooses among the labels. Leave them out, or let a model that can write do so (--answers text)"
+            )
+        if structured:
+            _show(f"left out, since they need a model that can write: {', '.join(structured)}")
+            datasets = [name for name in cards() if name not in structured]
+    options = {
+        name: getattr(args, name)
+        for name in ("data_dir", "rounds", "instruct", "variant", "arrangement")
+        if getattr(args, name) is not None
+    }
+    if args.test_number is not None:
+        options["test_number"] = None if args.test_number == "all" else args.test_number
+    benchmark = LongICL(datasets=datasets, statistics=Statistics(tried=args.tried), announce=_show, **options)
+    return benchmark, function
+
+
+def published(result: Any) -> str:
+    """The published tables beside a result, as text.
+
+    Args:
+        result: Of the benchmark.
+    """
+    from StaICC.benchmarks.long_icl import compare_with_published
+
+    return str(compare_with_published(result))
+
+
+def install(args: argparse.Namespace) -> int:
+    """Install data from a folder or from the hub.
+
+    Args:
+        args: The parsed arguments of ``data install``.
+
+    Returns:
+        Exit status: 1 if a data set that was named could not be installed.
+
+    Raises:
+        ArgumentError: There is no source, or two.
+        DataMissingError: Nothing could be installed.
+    """
+    if (args.source is None) is not args.hub:
+        raise ArgumentError(
+            f"say where the files of {NAME} come from: --from DIR, or --hub for what the Hugging Face hub has"
+        )
+    from StaICC.benchmarks.long_icl import install as install_folder
+    from StaICC.benchmarks.long_icl import install_from_hub
+
+    if args.hub:
+        done = install_from_hub(args.datasets, announce=_show)
+    else:
+        done = install_folder(args.source, datasets=args.datasets, announce=_show)
+    _show(f"installed in {done.folder}: {', '.join(done.datasets)}")
+    return 1 if args.datasets and done.skipped else 0

@@ -1,0 +1,56 @@
+"""``python -m StaICC report``: write saved results as one self-contained HTML page with figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from StaICC.cli.files import load_named
+from StaICC.results.report import write_report
+
+__all__ = ["EPILOG", "add_arguments", "run"]
+
+EPILOG = """\
+The page needs no network, no server and nothing beside it. Figures need matplotlib: pip install 'staicc[report]'
+
+examples:
+  python -m StaICC report result.json -o report.html
+  python -m StaICC report a.json b.json -o report.html --title "Two models"
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``report`` to its parser.
+
+    Args:
+        parser: The parser of the subcommand.
+    """
+    parser.add_argument("results", nargs="+", metavar="RESULT", help="results that run --json saved; one run each")
+    parser.add_argument(
+        "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html"
+    )
+    parser.add_argument("--title", default="StaICC report", help="title of the page")
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the report.
+
+    Args:
+        args: The parsed arguments.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        StaICCError: The results cannot be read, or matplotlib is missing.
+    """
+    results = load_named(args.results)
+    size = write_report(results, args.output, args.title)
+    if args.json:
+        print(json.dumps({"path": str(args.output), "bytes": size, "runs": list(results)}))
+    else:
+        print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
+    return 0

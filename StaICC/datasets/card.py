@@ -1,0 +1,307 @@
+"""Cards: what a data set is, as data.
+
+A card says everything about a data set but its rows: name, task, where it comes from, under what licence, whom to cite,
+its label space, the prompt template that belongs to it, the sizes of its splits, and the digests that pin its rows.
+Cards are immutable and check themselves when they are made, so that whoever holds one can rely on it.
+
+The words, as the field uses them: the *label space* is the ordered list of label names (a row's label is an index into
+it; the benchmark shortens some names to single words, and the *full label space* keeps the original ones). The
+*template* holds the constant strings of a prompt. The *alternatives* are the three levels of each template factor
+that the template sensitivity benchmark varies; level 0 is the default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.errors import ArgumentError, SchemaError
+
+__all__ = ["Card", "Digests", "SplitSizes", "Template", "TemplateAlternatives"]
+
+LEVELS = 3
+"""Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
+
+
+def _text(owner: str, key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"{owner}: {key!r} must be a string, not {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(
+            f"{owner}: {key!r} is not valid Unicode text (it holds a lone surrogate): {value!r}"
+        ) from error
+    return value
+
+
+def _texts(owner: str, key: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ArgumentError(f"{owner}: {key!r} must be a sequence of strings, not {value!r}")
+    return tuple(_text(owner, f"{key}[{i}]", item) for i, item in enumerate(value))
+
+
+def _count(owner: str, key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ArgumentError(f"{owner}: {key!r} must be a whole number, 0 or more, not {value!r}")
+    return value
+
+
+def _record(owner: str, data: object, expected: Sequence[str]) -> Mapping[str, Any]:
+    """The mapping itself, once it is known to have exactly the expected keys."""
+    if not isinstance(data, Mapping):
+        raise SchemaError(f"{owner}: expected a record with the keys {', '.join(expected)}, not {data!r}")
+    unknown = [key for key in data if key not in expected]
+    if unknown:
+        raise SchemaError(f"{owner}: unknown key {unknown[0]!r}; the keys are {', '.join(expected)}")
+    missing = [key for key in expected if key not in data]
+    if missing:
+        raise SchemaError(f"{owner}: the key {missing[0]!r} is missing; the keys are {', '.join(expected)}")
+    return data
+
+
+def _keys(record: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(record))
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists and records as dictionaries, ready for JSON."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The constant strings of a data set's prompts.
+
+    A prompt is the instruction, then for each demonstration every input text between its prefix and affix and the label
+    between prefix and affix, then the query prefix, the query's texts in the same way, and the label prefix.
+
+    Raises:
+        ArgumentError: A field is not text, or there is not one affix for each prefix.
+    """
+
+    instruction: str
+    """Stands once, before everything else."""
+    input_text_prefixes: tuple[str, ...]
+    """One for each input text of a row."""
+    input_text_affixes: tuple[str, ...]
+    """One for each input text of a row."""
+    label_prefix: str
+    """Stands before each demonstration's label, and last in the prompt."""
+    label_affix: str
+    """Stands after each demonstration's label."""
+    query_prefix: str = ""
+    """Stands between the demonstrations and the query."""
+
+    def __post_init__(self) -> None:
+        for key in ("instruction", "label_prefix", "label_affix", "query_prefix"):
+            _text("template", key, getattr(self, key))
+        for key in ("input_text_prefixes", "input_text_affixes"):
+            object.__setattr__(self, key, _texts("template", key, getattr(self, key)))
+        if not self.input_text_prefixes:
+            raise ArgumentError("template: 'input_text_prefixes' is empty; give one prefix for each input text")
+        if len(self.input_text_prefixes) != len(self.input_text_affixes):
+            raise ArgumentError(
+                f"template: {len(self.input_text_prefixes)} 'input_text_prefixes' but {len(self.input_text_affixes)} "
+                "'input_text_affixes'; give one of each for each input text"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateAlternatives:
+    """Three levels of each template factor, for template sensitivity; level 0 is the default template's.
+
+    Raises:
+        ArgumentError: A factor does not have three levels, or the levels of the prefixes differ in length.
+    """
+
+    instruction: tuple[str, ...]
+    input_text_prefixes: tuple[tuple[str, ...], ...]
+    """Level by level, one prefix for each input text."""
+    label_prefix: tuple[str, ...]
+    label_affix: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        owner = "template alternatives"
+        for key in ("instruction", "label_prefix", "label_affix"):
+            object.__setattr__(self, key, _texts(owner, key, getattr(self, key)))
+        levels: object = self.input_text_prefixes
+        if isinstance(levels, str) or not isinstance(levels, Sequence):
+            raise ArgumentError(f"{owner}: 'input_text_prefixes' must be a sequence of sequences, not {levels!r}")
+        prefixes = tuple(_texts(owner, f"input_text_prefixes[{i}]", level) for i, level in enumerate(levels))
+        object.__setattr__(self, "input_text_prefixes", prefixes)
+        for key in _keys(TemplateAlternatives):
+            if len(getattr(self, key)) != LEVELS:
+                raise ArgumentError(f"{owner}: {key!r} has {len(getattr(self, key))} levels; there must be {LEVELS}")
+        if len({len(level) for level in prefixes}) != 1 or not prefixes[0]:
+            raise ArgumentError(
+                f"{owner}: each level of 'input_text_prefixes' needs one prefix for each input text; "
+                f"the levels have {', '.join(str(len(level)) for level in prefixes)}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSizes:
+    """Rows of the calibration, demonstration and test sets.
+
+    Raises:
+        ArgumentError: A size is not a whole number, or the test set would be empty.
+    """
+
+    calibration: int
+    demonstration: int
+    test: int
+
+    def __post_init__(self) -> None:
+        for key in _keys(SplitSizes):
+            _count("split", key, getattr(self, key))
+        if not self.test:
+            raise ArgumentError("split: 'test' is 0; at least one row must be tested")
+
+    @property
+    def total(self) -> int:
+        """Rows that the split takes altogether."""
+        return self.calibration + self.demonstration + self.test
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """SHA-256 digests, in hexadecimal, that pin a data set.
+
+    Raises:
+        ArgumentError: A digest is not 64 lower-case hexadecimal digits.
+    """
+
+    table: str
+    """Of the rows (see :func:`StaICC.datasets.table.table_digest`)."""
+    file: str | None = None
+    """Of the frozen file in the cache; None where the rows do not come from one."""
+
+    def __post_init__(self) -> None:
+        for key in _keys(Digests):
+            value: object = getattr(self, key)
+            if value is None and key == "file":
+                continue
+            if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
+                raise ArgumentError(f"digests: {key!r} must be 64 lower-case hexadecimal digits, not {value!r}")
+
+
+_RECORDS: Mapping[str, tuple[type, bool]] = {
+    "template": (Template, False),
+    "alternatives": (TemplateAlternatives, True),
+    "split": (SplitSizes, False),
+    "digests": (Digests, True),
+}
+"""Fields of a card that are records themselves, and whether None may stand for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Everything about a data set but its rows.
+
+    Raises:
+        ArgumentError: A field has a wrong type, the label space is empty or names a label twice, the two label spaces
+            or the template and its alternatives do not fit each other, or the split takes more rows than there are.
+    """
+
+    name: str
+    """Id; means the same rows for ever."""
+    title: str
+    """What papers call it."""
+    task: str
+    source: str
+    """Address of the paper that introduced the data."""
+    licence: str
+    """As the source states it."""
+    citation: str
+    """BibTeX."""
+    label_space: tuple[str, ...]
+    """Label names; a row's label is an index into them."""
+    full_label_space: tuple[str, ...]
+    """The unshortened names, in the same order."""
+    template: Template
+    alternatives: TemplateAlternatives | None
+    """None: template sensitivity cannot be run on this data set."""
+    split: SplitSizes
+    rows: int
+    """Number of rows of the whole table."""
+    digests: Digests | None
+    """None: nothing pins the rows."""
+    offensive: bool = False
+    """The texts hold language that hurts (kept out of examples and logs)."""
+    notes: str = ""
+
+    def __post_init__(self) -> None:
+        _text("card", "name", self.name)
+        if not self.name.strip():
+            raise ArgumentError("card: 'name' is empty")
+        owner = f"card {self.name!r}"
+        for key in ("title", "task", "source", "licence", "citation", "notes"):
+            _text(owner, key, getattr(self, key))
+        if not isinstance(self.offensive, bool):
+            raise ArgumentError(f"{owner}: 'offensive' must be True or False, not {self.offensive!r}")
+        for key, (kind, optional) in _RECORDS.items():
+            value = getattr(self, key)
+            if not (isinstance(value, kind) or (optional and value is None)):
+                wanted = kind.__name__ + (" or None" if optional else "")
+                raise ArgumentError(f"{owner}: {key!r} must be a {wanted}, not {value!r}")
+        for key in ("label_space", "full_label_space"):
+            labels = _texts(owner, key, getattr(self, key))
+            object.__setattr__(self, key, labels)
+            if not labels:
+                raise ArgumentError(f"{owner}: {key!r} is empty; name at least one label")
+            twice = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
+            if twice is not None:
+                raise ArgumentError(f"{owner}: {key!r} names the label {twice!r} twice")
+        if len(self.label_space) != len(self.full_label_space):
+            raise ArgumentError(
+                f"{owner}: 'label_space' names {len(self.label_space)} labels, "
+                f"'full_label_space' {len(self.full_label_space)}"
+            )
+        _count(owner, "rows", self.rows)
+        if self.split.total > self.rows:
+            raise ArgumentError(
+                f"{owner}: the split takes {self.split.calibration} + {self.split.demonstration} + {self.split.test} = "
+                f"{self.split.total} rows, but there are {self.rows}"
+            )
+        if self.alternatives is not None and len(self.alternatives.input_text_prefixes[0]) != self.columns:
+            raise ArgumentError(
+                f"{owner}: the template has {self.columns} input texts, "
+                f"its alternatives have {len(self.alternatives.input_text_prefixes[0])}"
+            )
+
+    @property
+    def columns(self) -> int:
+        """Number of input texts of a row."""
+        return len(self.template.input_text_prefixes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The card as plain values, ready for JSON."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Card:
+        """Read a card from plain values, as :meth:`to_dict` gives them.
+
+        Args:
+            data: One entry for each field.
+
+        Returns:
+            The card.
+
+        Raises:
+            SchemaError: A key is unknown or missing (it is named).
+            ArgumentError: A value does not fit.
+        """
+        name = data.get("name") if isinstance(data, Mapping) else None
+        owner = f"card {name!r}"
+        fields = dict(_record(owner, data, _keys(cls)))
+        for key, (kind, optional) in _RECORDS.items():
+            if not (optional and fields[key] is None):
+                fields[key] = kind(**_record(f"{owner}, {key!r}", fields[key], _keys(kind)))
+        return cls(**fields)

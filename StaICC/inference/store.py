@@ -1,0 +1,413 @@
+"""The prediction store: one SQLite file that keeps every answer of every model, so that nothing is asked for twice.
+
+An evaluation asks a model some ten thousand queries and may be killed at any moment. The store keeps each chunk of
+answers under the kernel's fingerprint and the digest of prompt and label space (:func:`query_key`); the run that
+comes after it looks there first. Many models, and many processes of one machine, may share a file.
+
+What it guarantees
+    - What :meth:`PredictionStore.put_many` was given is on the disk, all of it, when it returns; if the process is
+      killed before, none of it is there. (SQLite's write-ahead log with ``synchronous = FULL``.)
+    - An answer comes back with the very bits that went in, for the model and the query that it was stored for. Every
+      row carries a checksum over all three; a row that fails it is never returned.
+    - The first answer that was stored for a query stays. A different one that comes later is not written.
+
+What it refuses
+    A file that is damaged, is no store, or is of a newer schema: :class:`~StaICC.errors.SchemaError` says which and
+    what to do. The good rows of a damaged file are saved by
+    :func:`StaICC.inference.store_salvage.salvage`. A store that cannot be written (disk
+    full, no permission, locked by another process for too long) is a :class:`StoreError`, and loses nothing.
+
+Several threads may use one store object; a forked child opens the file again by itself, and a pickled store opens it
+again where it is unpickled. SQLite's log needs shared memory, so the processes must be on one machine: on a cluster
+the process that collects the answers writes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+from StaICC.errors import ArgumentError
+from StaICC.inference.store_file import (
+    beside,
+    check,
+    connect,
+    create,
+    explaining,
+    identity,
+    insert_rows,
+    look_at,
+    read_names,
+    size_of,
+    unseal,
+    until_free,
+    write_name,
+)
+from StaICC.inference.store_format import (
+    KEY_BYTES,
+    SCHEMA,
+    Answer,
+    BrokenRowError,
+    StoreError,
+    decode_answer,
+    encode_answer,
+    model_digest,
+    query_key,
+    seal,
+    sealer,
+)
+from StaICC.inference.store_reports import MergeReport, ModelInfo, StoreInfo
+
+__all__ = [
+    "Answer",
+    "MergeReport",
+    "ModelInfo",
+    "PredictionStore",
+    "StoreError",
+    "StoreInfo",
+    "query_key",
+]
+
+_LOG = logging.getLogger(__name__)
+
+_KEYS_A_SELECT = 400
+_WIDTHS = (1, 20, _KEYS_A_SELECT)
+_ROWS_A_TRANSACTION = 5000
+_SELECTS = {
+    width: f"SELECT key, answer, seal FROM answers WHERE model = ? AND key IN ({', '.join('?' * width)})"
+    for width in _WIDTHS
+}
+
+
+class PredictionStore:
+    """A file of answers, opened or created.
+
+    Args:
+        path: The file. Its folder must be there.
+        read_only: Open an existing store for looking only; nothing on the disk is changed.
+        timeout: Seconds to wait for another process that is writing.
+
+    Raises:
+        ArgumentError: The path is a folder, or its folder is not there, or a read-only store is not there.
+        SchemaError: The file is not a store, is damaged, or was written by a newer version.
+        StoreError: The file cannot be opened or written.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> key = query_key("good film ->", ["yes", "no"])
+        >>> with PredictionStore(folder.name + "/run.sqlite") as store:
+        ...     _ = store.put_many("model A", [(key, [0.75, 0.25])])
+        ...     store.get_many("model A", [key])[key], store.get_many("model B", [key])
+        ([0.75, 0.25], {})
+        >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, timeout: float = 60.0) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.read_only = read_only
+        self._timeout = timeout
+        self._lock = threading.RLock()
+        self._closed = False
+        self._named: set[str] = set()
+        self._warned = False
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        look_at(self.path)
+        if not self.path.exists():
+            if read_only:
+                raise ArgumentError(f"there is no prediction store at {self.path}")
+            with explaining(self.path):
+                create(self.path)
+        elif not read_only and not os.access(self.path, os.W_OK):
+            raise StoreError(
+                f"{self.path}: this store cannot be written (no permission); give another path, or make the file "
+                "writable"
+            )
+        self._connection = self._open(thorough=True)
+        _STORES.add(self)
+
+    def _open(self, *, thorough: bool) -> sqlite3.Connection:
+        with explaining(self.path):
+            connection = connect(self.path, self.read_only, self._timeout)
+            try:
+                check(self.path, connection, thorough)
+                self._identity = identity(self.path)
+                if self.read_only:
+                    connection.execute("PRAGMA query_only = ON")
+                else:
+                    until_free(connection, "PRAGMA journal_mode = WAL", self._timeout)
+                    connection.execute("PRAGMA synchronous = FULL")
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection to one thread at a time; opens the file again in a forked child."""
+        with self._lock:
+            if self._closed:
+                raise ArgumentError(f"{self.path}: this store was closed; open it again with PredictionStore(path)")
+            if self._connection is None:
+                self._connection = self._open(thorough=False)
+            with explaining(self.path):
+                yield self._connection
+
+    def get_many(self, fingerprint: str, keys: Sequence[bytes]) -> dict[bytes, Answer]:
+        """Look up answers of one model.
+
+        Args:
+            fingerprint: The kernel's fingerprint.
+            keys: Keys made by :func:`query_key`, in any order and number.
+
+        Returns:
+            The answers that are stored, by key; a key without an answer is not in it.
+
+        Raises:
+            ArgumentError: The fingerprint is empty or no text, or the store is closed.
+            SchemaError: The file, or one of the rows asked for, is damaged.
+            StoreError: The file cannot be read.
+        """
+        model = model_digest(fingerprint)
+        found: dict[bytes, Answer] = {}
+        with self._using() as connection:
+            start = sealer(model)
+            for first in range(0, len(keys), _KEYS_A_SELECT):
+                part = list(keys[first : first + _KEYS_A_SELECT])
+                width = next(width for width in _WIDTHS if width >= len(part))
+                part += part[-1:] * (width - len(part))  # few statements for all, so that each is prepared once
+                for key, answer, mark in connection.execute(_SELECTS[width], (model, *part)):
+                    found[key] = unseal(start, key, answer, mark)
+        return found
+
+    def put_many(self, fingerprint: str, items: Iterable[tuple[bytes, Answer]]) -> dict[bytes, Answer]:
+        """Store answers of one model, all of them or none.
+
+        Args:
+            fingerprint: The kernel's fingerprint.
+            items: Keys made by :func:`query_key`, each with its answer.
+
+        Returns:
+            For the keys that had a different answer already: the answer that was kept. Nearly always empty; a caller
+            that reports what the store holds uses these in place of its own.
+
+        Raises:
+            ArgumentError: A key or an answer is of the wrong type, or the store is closed or read-only. Nothing is
+            stored.
+            SchemaError: The file is damaged. Nothing is stored.
+            StoreError: The file cannot be written (disk full, locked, ...). Nothing is stored.
+        """
+        model = model_digest(fingerprint)
+        start = sealer(model)
+        rows = []
+        for key, answer in items:
+            if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+                raise ArgumentError(f"a key is the {KEY_BYTES} bytes that query_key gives; got {key!r}")
+            data = encode_answer(answer)
+            rows.append((model, key, data, seal(start, key, data)))
+        with self._using() as connection, _transaction(self, connection):
+            if fingerprint not in self._named:
+                write_name(connection, model, fingerprint)
+            kept = insert_rows(connection, rows)
+        self._named.add(fingerprint)
+        if kept and not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "%s: the model %r answered %d queries differently from before; the first answers are kept. Either it "
+                "is not deterministic, or two models have one fingerprint. (Said once.)",
+                self.path,
+                fingerprint,
+                len(kept),
+            )
+        return {key: decode_answer(data) for (_, key), data in kept.items()}
+
+    def info(self, *, verify: bool = False) -> StoreInfo:
+        """Count what is in the store.
+
+        Args:
+            verify: Check every row's checksum too (some 3 seconds for a million rows).
+
+        Raises:
+            SchemaError: The file is damaged (single rows that fail their checksum are counted, not raised).
+            StoreError: The file cannot be read.
+        """
+        with self._using() as connection:
+            names = read_names(connection)
+            counts = dict(connection.execute("SELECT model, COUNT(*) FROM answers GROUP BY model"))
+            damaged = dict.fromkeys(counts, 0)
+            if verify:
+                for model, key, answer, mark in connection.execute("SELECT model, key, answer, seal FROM answers"):
+                    try:
+                        unseal(sealer(model), key, answer, mark)
+                    except BrokenRowError:
+                        damaged[model] += 1
+            size = size_of(self.path) + size_of(beside(self.path, "-wal"))
+        models = [
+            ModelInfo(names.get(model), model.hex(), counts.get(model, 0), damaged.get(model, 0) if verify else None)
+            for model in counts.keys() | names.keys()
+        ]
+        models.sort(key=lambda model: (model.fingerprint is None, model.fingerprint or "", model.digest))
+        return StoreInfo(self.path, SCHEMA, size, tuple(models))
+
+    def export(self, stream: TextIO) -> int:
+        """Write all answers as JSON Lines, in the order of models and keys.
+
+        Each line is an object with ``fingerprint`` (``null`` if lost), ``model`` (its digest), ``key`` and
+        ``answer``. The shortest text that gives back the same 64 bits stands for each float.
+
+        Returns:
+            The number of lines.
+
+        Raises:
+            SchemaError: The file or a row is damaged.
+            StoreError: The file cannot be read.
+        """
+        lines = 0
+        with self._using() as connection:
+            names = read_names(connection)
+            for model, key, answer, mark in connection.execute("SELECT * FROM answers ORDER BY model, key"):
+                line = {
+                    "answer": unseal(sealer(model), key, answer, mark),
+                    "fingerprint": names.get(model),
+                    "key": key.hex(),
+                    "model": model.hex(),
+                }
+                stream.write(json.dumps(line, allow_nan=False) + "\n")
+                lines += 1
+        return lines
+
+    def merge(self, other: str | os.PathLike[str]) -> MergeReport:
+        """Copy into this store what another one holds.
+
+        Args:
+            other: Path of the other store, which is only read.
+
+        Raises:
+            ArgumentError: The other is not there, or is this store itself.
+            SchemaError: One of the two is damaged, no store, or of a newer schema.
+            StoreError: The other cannot be read, or this one not be written. What was copied before stays.
+        """
+        added = present = different = 0
+        with PredictionStore(other, read_only=True, timeout=self._timeout) as source:
+            if source._identity == self._identity:
+                raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
+            with source._using() as reading:
+                names = read_names(reading)
+                cursor = reading.execute("SELECT model, key, answer, seal FROM answers")
+                while rows := cursor.fetchmany(_ROWS_A_TRANSACTION):
+                    for model, key, answer, mark in rows:
+                        unseal(sealer(model), key, answer, mark)
+                    done = self.absorb(rows, names)
+                    added += done.added
+                    present += done.present
+                    different += done.different
+        return MergeReport(added, present, different)
+
+    def absorb(self, rows: Sequence[tuple[bytes, ...]], names: Mapping[bytes, str]) -> MergeReport:
+        """Store whole rows that were read from another file and proved good, in one transaction.
+
+        Args:
+            rows: Model, key, answer and seal of each (:mod:`StaICC.inference.store_format`).
+            names: Fingerprints to write down, by digest.
+
+        Raises:
+            ArgumentError: This store is closed or read-only.
+            SchemaError: This store is damaged.
+            StoreError: This store cannot be written.
+        """
+        with self._using() as connection, _transaction(self, connection):
+            before = connection.total_changes
+            kept = insert_rows(connection, rows)
+            added = connection.total_changes - before
+            for model, fingerprint in names.items():
+                write_name(connection, model, fingerprint)
+        return MergeReport(added, len(rows) - added - len(kept), len(kept))
+
+    def close(self) -> None:
+        """Close the file. A closed store cannot be used again; closing twice is no error."""
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def __enter__(self) -> PredictionStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"PredictionStore({str(self.path)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen, (str(self.path), self.read_only, self._timeout)
+
+
+def _reopen(path: str, read_only: bool, timeout: float) -> PredictionStore:
+    return PredictionStore(path, read_only=read_only, timeout=timeout)
+
+
+@contextlib.contextmanager
+def _transaction(store: PredictionStore, connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what is written inside, or nothing of it."""
+    if store.read_only:
+        raise ArgumentError(f"{store.path}: this store was opened read-only; open it without read_only=True to write")
+    if identity(store.path) != store._identity:
+        raise StoreError(
+            f"{store.path} was deleted, moved or replaced while it was in use; bring it back, or run again to make a "
+            "new one"
+        )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        raise
+
+
+_STORES: weakref.WeakSet[PredictionStore] = weakref.WeakSet()
+_ABANDONED: list[sqlite3.Connection] = []
+_HELD: list[PredictionStore] = []
+
+
+def _before_fork() -> None:
+    """Wait until no thread is inside SQLite: a forked copy of a lock that is held would be held for ever."""
+    _HELD[:] = sorted(_STORES, key=id)
+    for store in _HELD:
+        store._lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    for store in _HELD:
+        store._lock.release()
+    _HELD.clear()
+
+
+def _after_fork_in_child() -> None:
+    """Leave the parent's connections alone (closing one here would break the parent's locks); open again when used."""
+    for store in _HELD:
+        store._lock = threading.RLock()
+        if store._connection is not None:
+            _ABANDONED.append(store._connection)
+            store._connection = None
+    _HELD.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,0 +1,274 @@
+"""Named sets of metrics, with what has to be known about each metric to score and to read it.
+
+A :class:`Metric` is a function with a few facts about it; a :class:`MetricSet` scores one matrix of predictions with
+all of its metrics, and its name stands in the signature of the run. Two sets exist: ``"standard"``, the metrics of
+:mod:`StaICC.metrics.classification` on rows that :func:`~StaICC.metrics.normalise.normalise` has decided on once, and
+``"0.1.1"``, the release bug for bug (:mod:`StaICC.metrics.released`).
+
+Scoring yields a :class:`Score` per metric: a value, or None and the reason. Undefined is never zero: likelihood and
+calibration error have no value for bare labels or for predictions of ambiguous kind, and a function that returns NaN
+has returned nothing.
+
+To add a metric, give :meth:`MetricSet.adding` a function of the shape ``metric(ground_truth, prediction) -> float``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
+from StaICC.metrics import classification, released
+from StaICC.metrics.normalise import Kind, normalise, numeric_rows
+
+__all__ = ["Metric", "MetricFunction", "MetricSet", "Score", "metric_set"]
+
+MetricFunction = Callable[[Sequence[int], Sequence[Sequence[float]]], float]
+"""The shape of a metric: true label indexes and one row of numbers per query, to one number."""
+
+_NO_PROBABILITIES = "the predictions are bare labels, which have no probabilities"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a metric said: a value, or why there is none.
+
+    Attributes:
+        value: The finite value, or None.
+        reason: Why there is no value; None if there is one.
+
+    Raises:
+        ArgumentError: Both or neither are given, or the value is not finite.
+    """
+
+    value: float | None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.value is None) == (self.reason is None):
+            raise ArgumentError(f"a score has either a value or a reason; given: {self.value!r} and {self.reason!r}")
+        if self.value is not None and not math.isfinite(self.value):
+            raise ArgumentError(
+                f"the value of a score is {self.value!r}; expected a finite number, or None with a reason"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric and the facts about it.
+
+    Attributes:
+        name: Its key in results.
+        function: Computes it from true labels and rows.
+        requires_probabilities: Whether the rows must be probabilities. If not, the function gets the rows as the
+            inference function returned them (one-hot rows for bare labels).
+        higher_is_better: True or False; None if not stated.
+        range: The lowest and the highest value that it can take; None if not stated.
+    """
+
+    name: str
+    function: MetricFunction
+    requires_probabilities: bool = False
+    higher_is_better: bool | None = None
+    range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ArgumentError(f"the name of a metric is {self.name!r}; expected a text that is not empty")
+        if not callable(self.function):
+            raise ArgumentError(
+                f"the metric {self.name!r} is {self.function!r}; expected a function of true labels and prediction rows"
+            )
+
+
+def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Score:
+    """Call one metric on its own copy of the data, so that no function can spoil another's."""
+    try:
+        returned = metric.function(list(truth), [list(row) for row in rows])
+    except UndefinedMetricError as error:
+        return Score(None, str(error))
+    try:
+        if isinstance(returned, (str, bytes)):
+            raise TypeError("text")
+        value = float(returned)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"the metric {metric.name!r} returned {returned!r}; expected one number") from None
+    if not math.isfinite(value):
+        return Score(None, f"the metric returned {value}")
+    return Score(value)
+
+
+def _check_one_hot(rows: list[list[float]]) -> None:
+    for number, row in enumerate(rows):
+        if row.count(1.0) != 1 or row.count(0.0) != len(row) - 1:
+            raise ArgumentError(
+                f"row {number} of the predictions is {row!r}; expected bare labels as one-hot rows (a single 1, else 0)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSet:
+    """Metrics that are reported together, under a name that stands in signatures.
+
+    Attributes:
+        name: Its name.
+        metrics: The metrics, in the order of the report; their names differ.
+        as_released: Whether rows are handed over as StaICC 0.1.1 did, undecided, to metrics that decide for themselves.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    as_released: bool = False
+
+    def __post_init__(self) -> None:
+        names = [metric.name for metric in self.metrics]
+        if len(set(names)) != len(names):
+            raise ArgumentError(f"the metric set {self.name!r} has two metrics of one name among {', '.join(names)}")
+
+    def adding(self, metric: Metric) -> MetricSet:
+        """Make a set with one metric more; a metric of the same name is replaced.
+
+        Args:
+            metric: The metric to add.
+
+        Returns:
+            The new set, whose name says what was added.
+
+        Example:
+            >>> errors = Metric("errors", lambda truth, rows: 0.0)
+            >>> metric_set("standard").adding(errors).name
+            'standard+errors'
+        """
+        kept = tuple(old for old in self.metrics if old.name != metric.name)
+        return replace(self, name=f"{self.name}+{metric.name}", metrics=(*kept, metric))
+
+    def score(
+        self,
+        ground_truth: Sequence[int],
+        rows: Sequence[Sequence[float]],
+        kind: Kind = "auto",
+        hard: bool = False,
+    ) -> dict[str, Score]:
+        """Score predictions with every metric of the set.
+
+        Args:
+            ground_truth: One label index per query.
+            rows: One row per query, one number per label, as the inference function returned them. Not changed.
+            kind: What the rows hold: decided (``"auto"``) or forced. The set ``"0.1.1"`` always decides by its own
+                rule.
+            hard: The inference function returned bare labels, and `rows` are their one-hot rows.
+
+        Returns:
+            A score for each metric's name, in the order of the set.
+
+        Raises:
+            ArgumentError: The true labels do not fit the rows, `hard` rows are not one-hot, a metric returned no
+                number, or a kind was forced on the set ``"0.1.1"``.
+            OutputError: A row cannot be read, or not as the kind that was forced.
+            UnknownNameError: There is no such kind.
+
+        Example:
+            >>> scores = metric_set("standard").score([0, 1], [[1.0, 0.0], [1.0, 0.0]], hard=True)
+            >>> scores["accuracy"].value
+            0.5
+            >>> scores["averaged_truelabel_likelihood"].reason
+            'the predictions are bare labels, which have no probabilities'
+        """
+        raw = numeric_rows(rows)
+        truth = classification.check_labels(ground_truth, len(raw), len(raw[0]) if raw else 0)
+        if not raw:
+            nothing = Score(None, "there are no predictions to score; a metric of nothing is undefined")
+            return {metric.name: nothing for metric in self.metrics}
+        if hard:
+            _check_one_hot(raw)
+        if self.as_released:
+            return self._score_as_released(truth, raw, kind, hard)
+        probabilities, reason = None, _NO_PROBABILITIES
+        if not hard:
+            normalised = normalise(raw, kind)
+            probabilities, reason = normalised.probabilities, normalised.reason or ""
+        scores = {}
+        for metric in self.metrics:
+            if not metric.requires_probabilities:
+                scores[metric.name] = _measure(metric, truth, raw)
+            elif probabilities is None:
+                scores[metric.name] = Score(None, reason)
+            else:
+                scores[metric.name] = _measure(metric, truth, probabilities)
+        return scores
+
+    def _score_as_released(self, truth: list[int], raw: list[list[float]], kind: Kind, hard: bool) -> dict[str, Score]:
+        if kind != "auto":
+            raise ArgumentError(
+                f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
+                f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
+            )
+        rows = raw
+        if hard:
+            try:
+                rows = released.expand_label_indexes(classification.predicted_labels(raw), truth)
+            except UndefinedMetricError as error:  # the release gives no result at all for such a run
+                return {metric.name: Score(None, str(error)) for metric in self.metrics}
+        return {metric.name: _measure(metric, truth, rows) for metric in self.metrics}
+
+
+_STANDARD = MetricSet(
+    "standard",
+    (
+        Metric("accuracy", classification.accuracy, False, True, (0.0, 1.0)),
+        Metric("averaged_truelabel_likelihood", classification.averaged_truelabel_likelihood, True, True, (0.0, 1.0)),
+        Metric("macro_F1", classification.macro_F1, False, True, (0.0, 1.0)),
+        Metric("expected_calibration_error_1", classification.expected_calibration_error_1, True, False, (0.0, 1.0)),
+    ),
+)
+_RELEASED = MetricSet(
+    "0.1.1",
+    (
+        Metric("accuracy", released.accuracy, False, True, (0.0, 1.0)),
+        Metric("averaged_truelabel_likelihood", released.averaged_truelabel_likelihood, True, True, (0.0, 1.0)),
+        Metric("macro_F1", released.macro_F1, False, True, (0.0, 1.0)),
+        Metric("expected_calibration_error_1", released.expected_calibration_error_1, True, False, (0.0, 1.0)),
+    ),
+    as_released=True,
+)
+_SETS = {known.name: known for known in (_STANDARD, _RELEASED)}
+
+
+def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction] = "standard") -> MetricSet:
+    """Find a set of metrics by name, or make one of functions.
+
+    Args:
+        metrics: ``"standard"``, ``"0.1.1"``, a set (returned as it is), or functions by name, as StaICC 0.1.1 took
+            them. The functions get the rows as the inference function returned them, except for the standard metrics
+            themselves, which keep what is known about them.
+
+    Returns:
+        The set. One made of functions is called ``custom`` with their names.
+
+    Raises:
+        ArgumentError: There are no functions, or something is not a function.
+        UnknownNameError: There is no set of that name.
+
+    Example:
+        >>> [metric.name for metric in metric_set("standard").metrics][:2]
+        ['accuracy', 'averaged_truelabel_likelihood']
+        >>> metric_set({"mine": lambda truth, rows: 1.0}).name
+        'custom(mine)'
+    """
+    if isinstance(metrics, MetricSet):
+        return metrics
+    if isinstance(metrics, Mapping):
+        if not metrics:
+            raise ArgumentError("the metrics are an empty dictionary; expected at least one function by name")
+        known = {metric.function: metric for metric in _STANDARD.metrics}
+        members = tuple(
+            replace(known[function], name=name)
+            if getattr(function, "__hash__", None) and function in known
+            else Metric(name, function)
+            for name, function in metrics.items()
+        )
+        return MetricSet(f"custom({','.join(member.name for member in members)})", members)
+    if not isinstance(metrics, str) or metrics not in _SETS:
+        raise unknown_name("metric set", metrics, _SETS)
+    return _SETS[metrics]

@@ -1,0 +1,130 @@
+"""Results of methods as a table: figures, and beside them what each method cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from StaICC.results import Result, ResultGroup
+from StaICC.results.table import format_columns, result_rows
+
+__all__ = ["MethodTable", "format_methods"]
+
+_SAME_FOR_ALL = ("random", "majority")
+"""Columns of a result's own table that say the same of every method."""
+
+_COSTS = {
+    "training_prompts": "train prompts",
+    "training_seconds": "train s",
+    "test_prompts": "test prompts",
+    "seconds": "test s",
+}
+
+
+def _cost(result: Result, key: str) -> str:
+    value = result.timing.get(key)
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if key.endswith("prompts") else f"{value:.1f}"
+
+
+def _figures(result: Result) -> dict[str, str]:
+    """Give the last row of a result's own table (the mean, or the only data set) by column."""
+    head, rows = result_rows(result)
+    return {
+        column: cell
+        for column, cell in zip(head[1:], rows[-1][1:], strict=True)
+        if cell and column not in _SAME_FOR_ALL
+    }
+
+
+def format_methods(found: Result | ResultGroup, titles: Mapping[str, str] | None = None) -> str:
+    """Return the results of methods as text.
+
+    Args:
+        found: The results by method, or the result of one.
+        titles: What to call the methods.
+
+    Returns:
+        One row for each method, its figures (means over the data sets) and its cost; then the accuracies by data set.
+        For the result of one method, its own table and its cost. A :class:`MethodTable` as it prints.
+    """
+    if titles is None and isinstance(found, MethodTable):
+        return str(found)
+    titles = titles or {}
+    if isinstance(found, Result):
+        costs = ", ".join(f"{head} {_cost(found, key)}" for key, head in _COSTS.items())
+        return f"{found}\n{costs}"
+    if len({part.benchmark if isinstance(part, Result) else part.name for part in found.values()}) > 1:
+        return "\n\n".join(format_methods(part, titles) for part in found.values())  # one method on several benchmarks
+    if not all(isinstance(part, Result) for part in found.values()):
+        return _by_part(found, titles)
+    figures = {name: _figures(result) for name, result in found.items()}
+    columns = list(dict.fromkeys(column for row in figures.values() for column in row))
+    rows = [
+        [
+            titles.get(name, name),
+            *(figures[name].get(column, "-") for column in columns),
+            *(_cost(result, key) for key in _COSTS),
+        ]
+        for name, result in found.items()
+    ]
+    tables = [format_columns(["method", *columns, *_COSTS.values()], rows)]
+    datasets = list(dict.fromkeys(name for result in found.values() for name in result.divided))
+    if len(datasets) > 1 and all("accuracy" in one for result in found.values() for one in result.divided.values()):
+        lines = [
+            [titles.get(name, name), *(_accuracy(result, dataset) for dataset in datasets)]
+            for name, result in found.items()
+        ]
+        tables.append(format_columns(["accuracy", *datasets], lines))
+    return "\n\n".join(tables)
+
+
+def _accuracy(result: Result, dataset: str) -> str:
+    value = result.divided.get(dataset, {}).get("accuracy")
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _by_part(found: ResultGroup, titles: Mapping[str, str]) -> str:
+    """One table for each part of the groups that the methods ran on."""
+    groups: dict[str, Any] = {name: part for name, part in found.items() if isinstance(part, ResultGroup)}
+    parts = dict.fromkeys(name for group in groups.values() for name in group)
+    return "\n\n".join(
+        f"{part}\n"
+        + format_methods(ResultGroup(part, {n: group[part] for n, group in groups.items() if part in group}), titles)
+        for part in parts
+    )
+
+
+class MethodTable(ResultGroup):
+    """Results of several methods on the same prompts, by method.
+
+    Args:
+        name: Name of the group.
+        parts: The results by method.
+        titles: What to call the methods.
+        skipped: Methods that could not be run, with the reason.
+
+    Attributes:
+        skipped: The same.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parts: Mapping[str, Result | ResultGroup],
+        titles: Mapping[str, str] | None = None,
+        skipped: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(name, parts)
+        self.titles = dict(titles or {})
+        self.skipped = dict(skipped or {})
+
+    def __str__(self) -> str:
+        reasons = [f"left out: {reason}" for reason in self.skipped.values()]
+        signatures = list(dict.fromkeys(str(result.signature) for result in self.results()))
+        return "\n".join([format_methods(self, self.titles), *reasons, *signatures])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values; a saved table is read back as a group of results."""
+        return super().to_dict() | {"skipped": self.skipped}

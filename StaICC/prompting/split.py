@@ -1,0 +1,212 @@
+"""The triplet split: which rows calibrate, which demonstrate, which are asked.
+
+One fresh generator draws all rows that are needed, without repetition, from the frozen table; the first part of the
+draw is the calibration set, then comes the demonstration set, then the test set. A shorter test set is therefore a
+prefix of a longer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from StaICC.datasets import Dataset, Row, Table
+from StaICC.errors import ArgumentError
+from StaICC.prompting.stable_random import StableRandom
+
+if TYPE_CHECKING:
+    from StaICC.datasets import SplitSizes
+
+__all__ = ["Label", "SplitIndexes", "SubsetView", "TripletSplit", "split_dataset", "split_indexes"]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitIndexes:
+    """Row numbers of the frozen table, part by part, in the order drawn."""
+
+    calibration: tuple[int, ...]
+    demonstration: tuple[int, ...]
+    test: tuple[int, ...]
+
+
+class Label(int):
+    """The label of one row: an index into the label space that also knows its text.
+
+    The README of 0.1.1 promises a label index where its code returned the label's text. This is the index (it counts,
+    compares and serialises as one); it prints as the text and is equal to it, so code written for either works.
+    """
+
+    text: str
+
+    def __new__(cls, index: int, text: str) -> Label:
+        """Make the label with this index and text."""
+        label = super().__new__(cls, index)
+        label.text = text
+        return label
+
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
+        return int(self), self.text
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == other if isinstance(other, str) else int(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __format__(self, spec: str) -> str:
+        return format(self.text, spec)
+
+
+class SubsetView:
+    """Some rows of a table, with their label space: a calibration, demonstration or test set.
+
+    This is the object that 0.1.1 calls ``basic_datasets_loader``. It holds row numbers and reads a row when it is
+    asked for.
+
+    Args:
+        name: What to call it, such as ``"TREC-test"``.
+        table: The table.
+        indexes: Row numbers of the table.
+        label_space: The labels' texts.
+    """
+
+    __slots__ = ("_label_space", "_table", "indexes", "name")
+
+    def __init__(self, name: str, table: Table, indexes: Sequence[int], label_space: Sequence[str]) -> None:
+        self.name = name
+        self.indexes = indexes if isinstance(indexes, tuple) else tuple(indexes)
+        self._table = table
+        self._label_space = tuple(label_space)
+
+    def __len__(self) -> int:
+        return len(self.indexes)
+
+    def __getitem__(self, index: int) -> tuple[list[str], Label]:
+        """Return the input texts of row ``index`` of this set and its label."""
+        row = self._table[self.indexes[index]]
+        return list(row.texts), Label(row.label, self._label_space[row.label])
+
+    def __iter__(self) -> Iterator[tuple[list[str], Label]]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {len(self)} rows, labels {', '.join(self._label_space)}>"
+
+    def row(self, index: int) -> Row:
+        """Return row ``index`` of this set as it stands in the table."""
+        return self._table[self.indexes[index]]
+
+    def texts(self, index: int) -> tuple[str, ...]:
+        """Return the input texts of row ``index`` of this set."""
+        return self._table[self.indexes[index]].texts
+
+    def label(self, index: int) -> int:
+        """Return the label index of row ``index`` of this set."""
+        return self._table[self.indexes[index]].label
+
+    def label_index_to_text(self, index: int) -> str:
+        """Return the text of a label index.
+
+        Raises:
+            ArgumentError: The label space has no such index.
+        """
+        if not 0 <= index < len(self._label_space):
+            raise ArgumentError(f"label index {index} is outside the {len(self._label_space)} labels of {self.name}")
+        return self._label_space[index]
+
+    def find_index_from_label(self, label: str) -> int:
+        """Return the label index of a label's text.
+
+        Raises:
+            ArgumentError: The label space has no such label.
+        """
+        try:
+            return self._label_space.index(label)
+        except ValueError:
+            known = ", ".join(self._label_space)
+            raise ArgumentError(f"{label!r} is no label of {self.name}; labels: {known}") from None
+
+    def get_input_text(self, index: int) -> list[str]:
+        """Return the input texts of row ``index`` of this set, as a list."""
+        return list(self.texts(index))
+
+    def get_label(self, index: int) -> str:
+        """Return the text of the label of row ``index`` of this set."""
+        return self._label_space[self.label(index)]
+
+    def get_label_space(self) -> list[str]:
+        """Return the labels' texts."""
+        return list(self._label_space)
+
+    def get_dataset_name(self) -> str:
+        """Return the name of this set."""
+        return self.name
+
+    def split(self, split_indexes: Sequence[Sequence[int]]) -> list[SubsetView]:
+        """Return one view for each list of row numbers (of this set)."""
+        return [
+            SubsetView(self.name, self._table, [self.indexes[index] for index in part], self._label_space)
+            for part in split_indexes
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class TripletSplit:
+    """The three sets of one data set."""
+
+    calibration: SubsetView
+    demonstration: SubsetView
+    test: SubsetView
+
+
+@lru_cache(maxsize=64)  # a suite splits the same ten tables for each of its parts
+def _draw(rows: int, calibration: int, demonstration: int, test: int) -> SplitIndexes:
+    drawn = tuple(StableRandom().sample_indexes(rows, calibration + demonstration + test))
+    first = calibration + demonstration
+    return SplitIndexes(drawn[:calibration], drawn[calibration:first], drawn[first:])
+
+
+def split_indexes(rows: int, sizes: SplitSizes) -> SplitIndexes:
+    """Draw the row numbers of the three sets.
+
+    Args:
+        rows: How many rows the table has.
+        sizes: How many rows each set gets.
+
+    Returns:
+        The row numbers, in the order drawn.
+
+    Raises:
+        ArgumentError: The table has too few rows.
+    """
+    needed = sizes.calibration + sizes.demonstration + sizes.test
+    if needed > rows:
+        raise ArgumentError(f"the split needs {needed} rows ({sizes}), but the table has {rows}")
+    return _draw(rows, sizes.calibration, sizes.demonstration, sizes.test)
+
+
+def split_dataset(dataset: Dataset) -> TripletSplit:
+    """Split a data set into its calibration, demonstration and test sets.
+
+    Args:
+        dataset: The data set; its card gives the sizes.
+
+    Returns:
+        The three sets.
+    """
+    card = dataset.card
+    indexes = split_indexes(len(dataset.table), card.split)
+    return TripletSplit(
+        *(
+            SubsetView(f"{card.name}-{part}", dataset.table, getattr(indexes, part), card.label_space)
+            for part in ("calibration", "demonstration", "test")
+        )
+    )

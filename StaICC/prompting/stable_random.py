@@ -1,0 +1,147 @@
+"""The benchmark's own random generator, frozen for ever.
+
+Every draw of the published benchmark (splits, demonstrations, label noise, pseudo-queries) comes from this linear
+congruential generator, so it must give the same numbers on every machine and in every version of Python; the standard
+library's :mod:`random` promises that only for ``random()``. It is not a good generator in the statistical sense, and
+that is beside the point: it defines which rows are asked.
+
+Recurrence: X <- (1664525 X + 1013904223) mod 2^32 with X0 = 42 (the constants of Numerical Recipes); a float is X /
+2^32.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+from StaICC.errors import ArgumentError
+
+__all__ = ["SEED", "StableRandom"]
+
+SEED = 42
+_MULTIPLIER = 1664525
+_INCREMENT = 1013904223
+_MASK = 2**32 - 1
+_MODULUS = 2**32
+_FEW = 64  # up to here, stepping over the positions already taken is cheaper than deleting from a copy
+
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=64)
+def _leap(n: int) -> tuple[int, int]:
+    """Give the multiplier and the increment that ``n`` steps of the recurrence amount to."""
+    multiplier, increment = 1, 0
+    for _ in range(n):
+        multiplier, increment = multiplier * _MULTIPLIER & _MASK, (increment * _MULTIPLIER + _INCREMENT) & _MASK
+    return multiplier, increment
+
+
+class StableRandom:
+    """A generator of reproducible draws.
+
+    Args:
+        seed: The state before the first draw.
+
+    Example:
+        >>> StableRandom().sample(["a", "b", "c", "d"], 2)
+        ['b', 'a']
+    """
+
+    __slots__ = ("state",)
+
+    def __init__(self, seed: int = SEED) -> None:
+        self.state = seed
+
+    def integer32(self) -> int:
+        """Draw the next raw state, an integer in [0, 2^32)."""
+        self.state = (_MULTIPLIER * self.state + _INCREMENT) & _MASK
+        return self.state
+
+    def random(self) -> float:
+        """Draw a float in [0, 1)."""
+        return self.integer32() / _MODULUS
+
+    def floats(self, n: int) -> Iterator[float]:
+        """Draw ``n`` floats in [0, 1), all of them before the first is given."""
+        state = self.state
+        drawn = []
+        for _ in range(n):
+            state = (_MULTIPLIER * state + _INCREMENT) & _MASK
+            drawn.append(state / _MODULUS)
+        self.state = state
+        return iter(drawn)
+
+    def skip_samples(self, refused: Sequence[bool], n: int, most: int) -> int:
+        """Pass over samples whose first position is refused, as if they had been drawn.
+
+        Args:
+            refused: For each position, whether a sample must not begin with it.
+            n: How many positions a sample has, at least 1.
+            most: How many samples to pass over at most.
+
+        Returns:
+            How many samples were passed over; the next one begins well, unless that is ``most``.
+        """
+        size, state = len(refused), self.state
+        multiplier, increment = _leap(n)
+        passed = 0
+        while passed < most and refused[int(((_MULTIPLIER * state + _INCREMENT) & _MASK) / _MODULUS * size)]:
+            state = (multiplier * state + increment) & _MASK
+            passed += 1
+        self.state = state
+        return passed
+
+    def integer(self, low: int, high: int) -> int:
+        """Draw an integer in [low, high), or ``low`` if ``low == high``."""
+        return int(low + (high - low) * self.random())
+
+    def sample_indexes(self, size: int, n: int) -> list[int]:
+        """Draw ``n`` of the positions ``0 .. size - 1``, without repetition where that is possible.
+
+        Draw by draw, position ``int(float * len(rest))`` of the rest (in its order) is taken and removed. If ``n``
+        exceeds ``size``, nothing is removed and positions may repeat.
+
+        Args:
+            size: How many positions there are.
+            n: How many to draw.
+
+        Returns:
+            The drawn positions, in the order drawn.
+
+        Raises:
+            ArgumentError: ``n`` is negative, or there is nothing to draw from.
+        """
+        if n < 0 or (n > 0 and size < 1):
+            raise ArgumentError(f"cannot draw {n} of {size} positions; expected n >= 0, and at least 1 position")
+        if n > size:
+            return [int(self.random() * size) for _ in range(n)]
+        if n <= _FEW:
+            return self._sample_few(size, n)
+        rest = array("I" if size <= 2**32 else "Q", range(size))  # small items: deleting moves what follows
+        return [rest.pop(int(self.random() * length)) for length in range(size, size - n, -1)]
+
+    def _sample_few(self, size: int, n: int) -> list[int]:
+        """Draw like :meth:`sample_indexes` without building the list of the rest."""
+        drawn: list[int] = []
+        taken: list[int] = []  # drawn, ascending
+        state = self.state
+        for length in range(size, size - n, -1):
+            state = (_MULTIPLIER * state + _INCREMENT) & _MASK
+            position = int(state / _MODULUS * length)
+            place = 0
+            for other in taken:
+                if other > position:
+                    break
+                position += 1  # `other` is no longer in the rest: everything from it on stands one place further
+                place += 1
+            taken.insert(place, position)
+            drawn.append(position)
+        self.state = state
+        return drawn
+
+    def sample(self, population: Sequence[T], n: int) -> list[T]:
+        """Draw ``n`` elements of a sequence (see :meth:`sample_indexes`)."""
+        return [population[index] for index in self.sample_indexes(len(population), n)]

@@ -1,0 +1,115 @@
+"""Saved results as flat records: one figure or one query in each, as data frames have them.
+
+``pandas.DataFrame(score_records(result))`` is a tidy table; every record has the same keys, and what is not there is
+``None``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from StaICC.results.result import Result, ResultGroup
+
+__all__ = ["query_records", "score_records"]
+
+
+def _results(result: Result | ResultGroup) -> Iterator[Result]:
+    if isinstance(result, ResultGroup):
+        yield from result.results()
+    else:
+        yield result
+
+
+def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
+    """Give single figures by key, nested keys joined by dots; texts and lists of counts are no figures.
+
+    A list under ``sensitivity`` is a regression line: slope and intercept.
+    """
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            if key not in ("rounds", "settings"):  # records of their own, not scores
+                yield from _figures(value, f"{name}.")
+        elif isinstance(value, (list, tuple)) and prefix == "sensitivity." and len(value) == 2:
+            yield name, value[0]
+            yield f"{name} (intercept)", value[1]
+        elif isinstance(value, (list, tuple)):
+            yield from ((f"{name}.{place}", one) for place, one in enumerate(value))
+        elif value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            yield name, value
+
+
+def score_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
+    """Give one record for each figure of a result.
+
+    Args:
+        result: A result, or a group of results.
+
+    Yields:
+        ``benchmark``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low`` and ``high`` (ends of
+        the interval), ``level``, ``missing`` (why there is no value), ``signature``.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+        >>> next(score_records(result))["metric"]
+        'accuracy'
+    """
+    for one in _results(result):
+        places: list[tuple[str | None, Mapping[str, Any]]] = [*one.divided.items(), (None, one.averaged)]
+        for dataset, values in places:
+            details = one.details.get(dataset) if dataset is not None else None
+            for metric, value in _figures(values):
+                interval = details.intervals.get(metric) if details else None
+                yield {
+                    "benchmark": one.benchmark,
+                    "dataset": dataset,
+                    "metric": metric,
+                    "value": value,
+                    "low": interval.low if interval else None,
+                    "high": interval.high if interval else None,
+                    "level": interval.level if interval else None,
+                    "missing": details.missing.get(metric) if details else None,
+                    "signature": str(one.signature),
+                }
+
+
+def query_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
+    """Give one record for each query of a result.
+
+    Args:
+        result: A result, or a group of results.
+
+    Yields:
+        ``benchmark``, ``dataset``, ``condition``, ``query`` (number within the condition), ``row``, ``ground_truth``
+        and ``prediction`` (label indexes; ``None`` without an answer), ``correct``, and the two labels' texts where
+        the result has them.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+        >>> next(query_records(result))["prediction_label"]
+        'food'
+    """
+    for one in _results(result):
+        for dataset, details in one.details.items():
+            for record in details.conditions:
+                answers = zip(record.rows, record.truth, record.predictions, strict=True)
+                for number, (row, truth, prediction) in enumerate(answers):
+                    yield {
+                        "benchmark": one.benchmark,
+                        "dataset": dataset,
+                        "condition": record.name,
+                        "query": number,
+                        "row": row,
+                        "ground_truth": truth,
+                        "prediction": prediction,
+                        "correct": None if prediction is None else prediction == truth,
+                        "ground_truth_label": _label(details.labels, truth),
+                        "prediction_label": _label(details.labels, prediction),
+                    }
+
+
+def _label(labels: tuple[str, ...], index: int | None) -> str | None:
+    return labels[index] if index is not None and 0 <= index < len(labels) else None

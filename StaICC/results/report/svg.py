@@ -1,0 +1,103 @@
+"""Figures as inline SVG: scalable, with text as text, named for screen readers, coloured by the page.
+
+Matplotlib writes a document; a page needs an element. The document is parsed, and what is written again has no
+metadata, no namespaces (HTML knows SVG), identifiers that no other figure of the page has, colours as variables of the
+page's theme, and a role, a name and a description. Data reaches it as text nodes only.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from StaICC.results.report.drawing import FONT, ROLES, printable, settings
+from StaICC.results.report.html import Markup, escape
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["inline_svg"]
+
+_COLOURS = {colour: f"var(--{role})" for role, colour in ROLES.items()}
+_COLOUR = re.compile("|".join(_COLOURS))
+_POINTER = re.compile(r"url\(#([^)]+)\)")
+_FONTS = f"'{FONT}', Verdana, sans-serif"
+_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_DROPPED = ("metadata", "style", "title")
+_GEOMETRY = ("d", "points", "transform", "x", "y", "width", "height", "cx", "cy", "r")
+
+
+def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup:
+    """Return a figure as an SVG element.
+
+    Args:
+        figure: The figure.
+        key: What its identifiers begin with; unique on the page.
+        title: Its name.
+        description: What it shows, in words.
+
+    Returns:
+        The element.
+    """
+    buffer = io.BytesIO()
+    with settings():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    root = ElementTree.fromstring(buffer.getvalue())
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    attributes = {
+        "viewBox": root.attrib.pop("viewBox"),
+        "role": "img",
+        "aria-labelledby": f"{key}-title {key}-text",
+        "style": f"max-width: {figure.get_figwidth() * 1.35:.1f}in",
+    }
+    inner = [
+        f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(description)}</desc>',
+        *(piece for child in root for piece in _write(child, key, _pointed(root))),
+    ]
+    written = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
+    return Markup(f"<svg{written}>{''.join(inner)}</svg>")
+
+
+def _pointed(root: ElementTree.Element) -> frozenset[str]:
+    """Find the identifiers that something points to; the others need not stand."""
+    found: set[str] = set()
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name.endswith("href"):
+                found.add(value.removeprefix("#"))
+            found.update(_POINTER.findall(value))
+    return frozenset(found)
+
+
+def _write(element: ElementTree.Element, key: str, pointed: frozenset[str]) -> Iterator[str]:
+    name = element.tag.rpartition("}")[2]
+    if name in _DROPPED:
+        return
+    attributes = "".join(_attribute(name, value, key, pointed) for name, value in element.attrib.items())
+    yield f"<{name}{attributes}>"
+    if name == "text":
+        yield escape(printable(element.text or ""))
+    for child in element:
+        yield from _write(child, key, pointed)
+    yield f"</{name}>"
+
+
+def _attribute(name: str, value: str, key: str, pointed: frozenset[str]) -> str:
+    name = name.rpartition("}")[2]
+    if name == "id":
+        if value not in pointed:
+            return ""
+        value = f"{key}-{value}"
+    elif name == "href":
+        value = f"#{key}-{value.removeprefix('#')}"
+    else:
+        value = _POINTER.sub(rf"url(#{key}-\1)", value)
+        value = value.replace(f"'{FONT}'", _FONTS)
+        value = _COLOUR.sub(lambda found: _COLOURS[found[0]], value)
+        if name in _GEOMETRY:
+            value = " ".join(_NUMBER.sub(lambda found: f"{float(found[0]):.2f}", value).split())
+    return f' {name}="{escape(value)}"'

@@ -1,0 +1,57 @@
+"""Saved results taken apart: one run for each model or method, with its results by benchmark.
+
+A file may hold one result, a group over benchmarks (a suite: one run), or a group that has the same benchmark several
+times (all methods on one model: a run for each).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from StaICC.errors import ArgumentError
+from StaICC.results.result import Result, ResultGroup
+
+__all__ = ["split_runs"]
+
+
+def _benchmarks(result: Result | ResultGroup) -> set[str]:
+    return {result.benchmark} if isinstance(result, Result) else {one.benchmark for one in result.results()}
+
+
+def _runs(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
+    if isinstance(result, Result):
+        yield name, result
+        return
+    seen = Counter(benchmark for part in result.values() for benchmark in _benchmarks(part))
+    several = max(seen.values(), default=1) > 1
+    for part, one in result.items():
+        yield from _runs(f"{name}: {part}" if several else name, one)
+
+
+def split_runs(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
+    """Take results apart into runs.
+
+    Args:
+        results: Results, or groups of results, by a name that tells them apart, such as that of their file.
+
+    Returns:
+        For each run its results by benchmark. Where a group holds several runs, each is named by its part too.
+
+    Raises:
+        ArgumentError: Two results of one benchmark come under one name.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> result = Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
+        >>> list(split_runs({"gpt2": ResultGroup("methods", {"vanilla": result, "topk": result})}))
+        ['gpt2: vanilla', 'gpt2: topk']
+    """
+    found: dict[str, dict[str, Result]] = {}
+    for name, result in results.items():
+        for run, one in _runs(name, result):
+            own = found.setdefault(run, {})
+            if one.benchmark in own:
+                raise ArgumentError(f"{run} holds two results of {one.benchmark}; give them as files of their own")
+            own[one.benchmark] = one
+    return found

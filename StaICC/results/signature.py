@@ -1,0 +1,98 @@
+"""Signatures: one line that a paper can print, with everything that can move a number.
+
+Two results with the same signature were asked the same prompts and scored the same way. The line is built from data
+in a fixed order, the version last, what is at its default left out where leaving it out says so; it is never parsed
+back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from StaICC.errors import SchemaError
+
+__all__ = ["Signature", "digest", "short_digest"]
+
+_SHORT = {
+    "benchmark": "b",
+    "datasets": "d",
+    "data": "data",
+    "sampler": "s",
+    "k": "k",
+    "repeats": "r",
+    "rows": "n",
+    "demonstrations": "demo",
+    "template": "t",
+    "channel": "c",
+    "options": "o",
+    "limit": "limit",
+    "method": "method",
+    "metrics": "m",
+    "outputs": "out",
+    "statistics": "stat",
+    "prompts": "p",
+    "failed": "failed",
+    "version": "v",
+}
+"""Every field that a signature can have, in its order, with its short name."""
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of a JSON value (compact, UTF-8), the convention of all digests of this library."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def short_digest(value: object) -> str:
+    """Return the first 12 hexadecimal digits of :func:`digest`, enough to tell settings apart in a line."""
+    return digest(value)[:12]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What can move a number, as text by field.
+
+    Args:
+        fields: Values by field name; the known names are fixed, ``None`` values are left out.
+
+    Raises:
+        SchemaError: A field that signatures do not have.
+
+    Example:
+        >>> print(Signature({"version": "1.0.0", "benchmark": "Normal", "k": "4", "limit": None}))
+        StaICC|benchmark:Normal|k:4|version:1.0.0
+    """
+
+    fields: Mapping[str, str | None]
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.fields if name not in _SHORT]
+        if unknown:
+            raise SchemaError(f"a signature has no field {unknown[0]!r}; there are: {', '.join(_SHORT)}")
+        ordered = {name: self.fields[name] for name in _SHORT if self.fields.get(name) is not None}
+        object.__setattr__(self, "fields", ordered)
+
+    def __str__(self) -> str:
+        return "|".join(["StaICC", *(f"{name}:{value}" for name, value in self.fields.items())])
+
+    def short(self) -> str:
+        """Return the line with short field names."""
+        return "|".join(["StaICC", *(f"{_SHORT[name]}:{value}" for name, value in self.fields.items())])
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the fields that are set, in order."""
+        return {name: value for name, value in self.fields.items() if value is not None}
+
+    def differences(self, other: Signature) -> dict[str, tuple[str | None, str | None]]:
+        """Return the fields in which two signatures differ, with both values."""
+        return {
+            name: (self.fields.get(name), other.fields.get(name))
+            for name in _SHORT
+            if self.fields.get(name) != other.fields.get(name)
+        }
+
+    def __hash__(self) -> int:
+        return hash(str(self))

@@ -1,0 +1,17 @@
+"""The version numbers that can move a result, each with its own life.
+
+``__version__`` is the library's. The others are part of signatures and files: a number that was measured with one
+sampler or one file format says so.
+"""
+
+from __future__ import annotations
+
+__all__ = ["RESULT_SCHEMA", "SAMPLER_VERSION", "__version__"]
+
+__version__ = "0.2.0"
+
+SAMPLER_VERSION = "lcg42"
+"""The published generator: linear congruential, seed 42 (see :mod:`StaICC.prompting.stable_random`)."""
+
+RESULT_SCHEMA = 1
+"""Schema number of saved results (see :mod:`StaICC.results.result`)."""

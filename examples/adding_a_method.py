@@ -1,0 +1,96 @@
+"""Adding a method of one's own, and setting it beside the others on the same prompts.
+
+The method is temperature scaling (Guo et al. 2017): probabilities are raised to the power 1 / T and divided by their
+sum, with the T that makes the true labels of some calibration prompts most likely. Run it::
+
+    python examples/adding_a_method.py                    # the embedded model on the data set inside: no downloads
+    python examples/adding_a_method.py smollm2 TREC SST5  # needs the extra hf
+
+docs/adding_a_method.md explains it line by line.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from StaICC import Normal
+from StaICC.prefabricate_inference.calibration import Calibration
+from StaICC.prefabricate_inference.calibration_samples import labelled_prompts
+from StaICC.prefabricate_inference.features import Feature, features_of
+from StaICC.prefabricate_inference.methods import MethodSpec, calibrated, run_all
+from StaICC.prefabricate_inference.models import load_kernel
+from StaICC.prefabricate_inference.prior_calibration import label_rows
+
+TEMPERATURES = [2 ** (step / 4) for step in range(-12, 25)]  # 1/8 to 64
+
+
+def cooled(row: Sequence[float], temperature: float) -> list[float]:
+    """Raise probabilities to the power 1 / temperature and divide by their sum."""
+    logarithms = [math.log(max(value, 1e-300)) / temperature for value in row]
+    powers = [math.exp(value - max(logarithms)) for value in logarithms]
+    return [power / math.fsum(powers) for power in powers]
+
+
+class TemperatureScaling(Calibration):
+    """Temperature scaling (Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks")."""
+
+    name: ClassVar[str] = "temperature_scaling"
+    feature: ClassVar[Feature] = "probabilities"
+    temperature = 1.0
+
+    def train(
+        self,
+        default_prompt_maker: Any,
+        feedforward: Any,
+        calibration_set: Any,
+        calibration_number: int = 128,
+        k: int = 4,
+    ) -> None:
+        """Choose the temperature under which the true labels are most likely."""
+        prompts, labels = labelled_prompts(
+            default_prompt_maker, calibration_set, self.label_space, calibration_number, k, self.variant
+        )
+        answers = features_of(feedforward, prompts, self.label_space, "probabilities")
+        rows = label_rows(answers, self.n_label, "calibration prompt")
+
+        def surprise(temperature: float) -> float:
+            return -math.fsum(
+                math.log(cooled(row, temperature)[label] or 1e-300) for row, label in zip(rows, labels, strict=True)
+            )
+
+        self.temperature = min(TEMPERATURES, key=surprise)
+        self.training_prompts = len(prompts)
+        self.trained = True
+
+    def apply(self, features: Any) -> list[list[float]]:
+        """Correct label probabilities, one row for each prompt."""
+        self.check_trained()
+        return [cooled(row, self.temperature) for row in label_rows(features, self.n_label, "prompt")]
+
+    def _learned(self) -> dict[str, Any]:
+        return {"temperature": self.temperature}
+
+    def _restore(self, learned: Mapping[str, Any]) -> None:
+        self.temperature = float(learned["temperature"])
+
+
+TEMPERATURE = MethodSpec(
+    "temperature_scaling",
+    "Temperature scaling",
+    calibrated(lambda bench, labels: TemperatureScaling(labels, variant=bench.variant)),
+    trains=True,
+)
+
+
+def main(model: str = "ppm", *datasets: str) -> None:
+    """Print the new method beside three others."""
+    benchmark = Normal(k=2, datasets=list(datasets) or ["mini"], limit=32)
+    methods: list[str | MethodSpec] = ["vanilla", "contextual_calibration", "batch_calibration", TEMPERATURE]
+    print(run_all(load_kernel(model), benchmark, calibration_number=48, methods=methods))  # noqa: T201 - examples print
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,322 @@
+"""Prompts out and answers in: ids, files, scoring."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import StaICC
+from StaICC.benchmarks.exchange import (
+    asked_queries,
+    prompt_records,
+    query_id,
+    read_predictions,
+    score_predictions,
+    write_prompts,
+)
+from StaICC.datasets import Dataset
+from StaICC.errors import ArgumentError, OutputError, SchemaError
+from StaICC.prompting import Query
+
+Model = Callable[..., list[float]]
+
+
+def mini(benchmark: str = "Normal", **arguments: Any) -> Any:
+    return getattr(StaICC, benchmark)(**{"datasets": ["mini"], "limit": 6, **arguments})
+
+
+def answered(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[str, dict[str, Any]]:
+    found = {}
+    for one in asked_queries(benchmark):
+        row = stand_in(one.query.prompt, list(one.query.label_space))
+        best = row.index(max(row))
+        value = {"logits": row, "index": best, "label": one.query.label_space[best]}[field]
+        found[one.id] = {field: value}
+    return found
+
+
+# -- ids
+
+
+@pytest.mark.parametrize(
+    "name", ["Normal", "GLER", "ContextualBias", "TripletBias", "Suite", "DemonstrationSensitivity"]
+)
+def test_ids_are_unique_and_the_same_every_time(name: str) -> None:
+    first = [one.id for one in asked_queries(mini(name, limit=3))]
+    assert len(set(first)) == len(first)
+    assert first == [one.id for one in asked_queries(mini(name, limit=3))]
+
+
+def test_what_an_id_says() -> None:
+    one = next(asked_queries(mini()))
+    assert re.fullmatch(r"Normal/mini/normal/0/0/[0-9a-f]{12}", one.id)
+    assert query_id("a/b", "ü c", "%", Query("p", ("x",), 0, 3, 1)).startswith("a%2Fb/%C3%BC%20c/%25/3/1/")
+
+
+def test_an_id_does_not_depend_on_the_limit() -> None:
+    few, many = ([one.id for one in asked_queries(mini(limit=limit))] for limit in (3, 6))
+    assert set(few) < set(many)
+
+
+@pytest.mark.parametrize("changed", [{"k": 2}, {"noisy_channel": True}])
+def test_other_prompts_have_other_ids(changed: dict[str, Any]) -> None:
+    assert not {one.id for one in asked_queries(mini())} & {one.id for one in asked_queries(mini(**changed))}
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.text(min_size=1))
+def test_an_id_depends_on_prompt_and_labels(prompt: str, other: str, label: str) -> None:
+    ids = {
+        query_id("b", "d", "c", Query(text, labels, 0, 0, 0))
+        for text in (prompt, other)
+        for labels in ((label, "z" + label), ("z" + label, label))
+    }
+    assert len(ids) == 2 * len({prompt, other})
+
+
+# -- files
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+@pytest.mark.parametrize("name", ["Normal", "GLER"])
+@pytest.mark.parametrize("noisy", [False, True])
+def test_prompts_in_a_file_are_the_prompts(tmp_path: Path, suffix: str, name: str, noisy: bool) -> None:
+    benchmark = mini(name, limit=3, noisy_channel=noisy)
+    path = tmp_path / f"prompts.{suffix}"
+    write_prompts(benchmark, path)
+    if suffix == "csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            records = list(csv.DictReader(file))
+        prompts = [json.loads(one["prompt"]) if noisy else one["prompt"] for one in records]
+        spaces = [json.loads(one["label_space"]) for one in records]
+    else:
+        records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        prompts, spaces = [one["prompt"] for one in records], [one["label_space"] for one in records]
+    assert prompts == benchmark[0].prompt_set()
+    assert spaces == [benchmark[0].get_label_space()] * len(prompts)
+    assert "ground_truth" not in records[0]
+
+
+def test_the_truth_only_on_request() -> None:
+    records = list(prompt_records(mini(), with_truth=True))
+    assert [one["ground_truth"] for one in records] == [one.query.label for one in asked_queries(mini())]
+
+
+def test_texts_of_every_kind_survive_both_formats(tmp_path: Path) -> None:
+    texts = ['a "b", c\nd\r\ne', "\u2028 \u0085 \x1c", "é 😀", " lead and trail ", ",;\t'"]
+    rows = [(texts[i % len(texts)] + str(i), i % 2) for i in range(30)]
+    own = Dataset.from_rows(rows, name="own", label_space=["no,\n", '"yes"'])
+    benchmark = StaICC.Normal(datasets=[own], limit=3)
+    for suffix in ("jsonl", "csv"):
+        path = tmp_path / f"p.{suffix}"
+        write_prompts(benchmark, path)
+        with path.open(encoding="utf-8", newline="") as file:
+            if suffix == "csv":
+                found = [one["prompt"] for one in csv.DictReader(file)]
+            else:
+                found = [json.loads(line)["prompt"] for line in file.read().split("\n") if line]
+        assert found == benchmark[0].prompt_set()
+
+
+# -- round trips
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+@pytest.mark.parametrize("field", ["logits", "index", "label"])
+def test_scored_as_if_run(tmp_path: Path, stand_in: Model, suffix: str, field: str) -> None:
+    """From a file in any order to the same result as a run, signature and all."""
+    benchmark = mini()
+    lines = [{"id": key, "extra": "x", **answer} for key, answer in answered(benchmark, stand_in, field).items()]
+    random.Random(0).shuffle(lines)
+    path = tmp_path / f"predictions.{suffix}"
+    if suffix == "csv":
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["extra", field, "id"])
+            writer.writerows(
+                ["x", json.dumps(one[field]) if field == "logits" else one[field], one["id"]] for one in lines
+            )
+    else:
+        path.write_text("\n\n".join(map(json.dumps, lines)), "utf-8")
+    found = score_predictions(mini(), read_predictions(path))
+
+    def function(prompt: str, label_space: list[str]) -> Any:
+        row = stand_in(prompt, label_space)
+        return row if field == "logits" else row.index(max(row))
+
+    assert found == benchmark(function)
+    assert found.signature == benchmark(function).signature
+
+
+@pytest.mark.parametrize("name", ["Suite", "TripletBias", "GLER"])
+def test_groups_and_conditions(stand_in: Model, name: str) -> None:
+    benchmark = mini(name, limit=3)
+    assert score_predictions(benchmark, answered(benchmark, stand_in)) == benchmark(stand_in)
+
+
+def test_probabilities_by_the_label_s_text() -> None:
+    benchmark = mini()
+    by_text = {
+        one.id: {"probabilities": dict(zip(reversed(one.query.label_space), (0.1, 0.2, 0.7), strict=True))}
+        for one in asked_queries(benchmark)
+    }
+    assert score_predictions(benchmark, by_text) == benchmark(lambda prompt, label_space: [0.7, 0.2, 0.1])
+
+
+def test_logits_that_look_like_probabilities_are_read_as_the_file_says() -> None:
+    """The automatic reading would take them for probabilities; the signature names the forced one."""
+    benchmark = mini()
+    rows = {one.id: [0.5, 0.25, 0.25] for one in asked_queries(benchmark)}
+    logits = score_predictions(benchmark, {key: {"logits": row} for key, row in rows.items()})
+    plain = score_predictions(benchmark, {key: {"probabilities": row} for key, row in rows.items()})
+    assert isinstance(logits, StaICC.Result)
+    assert isinstance(plain, StaICC.Result)
+    assert logits.signature.fields["outputs"] == "logits"
+    assert "outputs" not in plain.signature.fields
+    assert logits == mini(outputs="logits")(lambda prompt, label_space: [0.5, 0.25, 0.25])
+    assert benchmark[0].outputs == "auto"  # as it was
+
+
+def test_outputs_are_kept_on_request(stand_in: Model) -> None:
+    result = score_predictions(mini(), answered(mini(), stand_in), return_outputs=True)
+    assert isinstance(result, StaICC.Result)
+    assert result.outputs is not None
+    assert len(result.outputs["mini"]) == 12
+
+
+# -- what is refused
+
+
+def test_missing_answers(stand_in: Model) -> None:
+    predictions = answered(mini(), stand_in)
+    first, second = list(predictions)[:2]
+    del predictions[first], predictions[second]
+    with pytest.raises(ArgumentError, match=f"2 of 12 queries have no answer, the first is {first}"):
+        score_predictions(mini(), predictions)
+    partial = score_predictions(mini(), predictions, partial=True)
+    assert isinstance(partial, StaICC.Result)
+    assert not partial.complete
+    assert partial.signature.fields["failed"] == "2"
+    assert [one.reason for one in partial.details["mini"].failures] == ["no answer was given"] * 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"k": 2}, "with another prompt; was k, the template or the data another one?"),
+        ({"limit": 9}, "there is no such row or repeat; was the limit another one?"),
+    ],
+)
+def test_answers_to_other_prompts(stand_in: Model, changed: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ArgumentError, match="ids belong to no query of this benchmark") as caught:
+        score_predictions(mini(), answered(mini(**changed), stand_in))
+    assert reason in str(caught.value)
+
+
+def test_answers_to_another_benchmark(stand_in: Model) -> None:
+    with pytest.raises(ArgumentError, match="this benchmark asks Normal/mini"):
+        score_predictions(mini(), answered(mini("GLER"), stand_in))
+    with pytest.raises(ArgumentError, match="the first is what"):
+        score_predictions(mini(), {"what": {"index": 0}})
+
+
+def test_no_answers_at_all() -> None:
+    with pytest.raises(ArgumentError, match="queries have no answer"):
+        score_predictions(mini(), {})
+    with pytest.raises(ArgumentError, match="there are no predictions"):
+        score_predictions(mini(), {}, partial=True)
+
+
+def test_answers_of_several_kinds(stand_in: Model) -> None:
+    predictions = answered(mini(), stand_in)
+    predictions[next(iter(predictions))] = {"probabilities": [1, 0, 0]}
+    with pytest.raises(OutputError, match=r"answer every query in the same way; found probabilities \(.*\), logits"):
+        score_predictions(mini(), predictions)
+    mixed = answered(mini(), stand_in, "index")
+    mixed[next(iter(mixed))] = {"label": "food"}
+    assert score_predictions(mini(), mixed)  # an index and a text are both labels
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"logits": [1.0, 2.0]}, "got 2 values, expected 3"),
+        ({"logits": [1.0, 2.0, float("nan")]}, "is nan, expected a finite number"),
+        ({"logits": 3}, "logits must be a list with one number for each of 3 labels"),
+        ({"logits": "food"}, "logits must be a list"),
+        ({"logits": {"food": 1, "travel": 2}}, "the labels are .* but the answer has"),
+        ({"index": 3}, "expected 0 to 2"),
+        ({"index": 1.0}, "index must be a whole number"),
+        ({"index": True}, "index must be a whole number"),
+        ({"index": "1"}, "index must be a whole number"),
+        ({"label": "sport"}, "which is no label"),
+        ({"label": 1}, "label must be the text of a label"),
+        ({"guess": 1}, "an answer is one of probabilities, logits, index, label"),
+    ],
+)
+def test_unfit_answers_name_their_id(answer: dict[str, Any], message: str) -> None:
+    keys = [one.id for one in asked_queries(mini())]
+    with pytest.raises(OutputError, match=message) as caught:
+        score_predictions(mini(), dict.fromkeys(keys, answer))
+    assert str(caught.value).startswith(keys[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"id": "a", "index": 0}\n{"id": "a", "index": 0}', "line 2: the id a stands twice; .* in line 1 too"),
+        ('{"index": 0}', "line 1: there is no id"),
+        ('{"id": 3, "index": 0}', "line 1: there is no id"),
+        ('{"id": "a"}', "line 1: no answer for a; expected exactly one of probabilities, logits, index, label"),
+        ('{"id": "a", "index": null}', "no answer for a"),
+        ('{"id": "a", "index": 0, "label": "x"}', r"2 answers \(index, label\) for a"),
+        ('{"id": "a", "index": 0', "line 1: no JSON"),
+        ('\n\n["a"]', "line 3: expected a JSON object, found list"),
+    ],
+)
+def test_damaged_files(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(text, "utf-8")
+    with pytest.raises(SchemaError, match=message):
+        read_predictions(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,index\na,0\na,1\n", "line 3: the id a stands twice"),
+        ("id,logits\na,0.1 0.9\n", "logits is no JSON"),
+        ("id,index\na,one\n", "index is no JSON"),
+        ("id,index\na,0,7\n", "line 2: more cells than the head has"),
+        ("id,index\na,\n", "no answer for a"),
+        ("index\n0\n", "there is no id"),
+    ],
+)
+def test_damaged_csv(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text(text, "utf-8")
+    with pytest.raises(SchemaError, match=message):
+        read_predictions(path)
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_matter(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id": "a", "index": 1}\r\n\r\n')
+    assert read_predictions(path) == {"a": {"index": 1}}
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.text(min_size=1), st.lists(st.floats(allow_nan=False), min_size=1, max_size=4), max_size=6))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows: dict[str, list[float]]) -> None:
+    path = tmp_path_factory.mktemp("p") / "p.jsonl"
+    lines = [json.dumps({"id": key, "logits": row}) for key, row in rows.items()]
+    path.write_text("\n".join(lines), "utf-8")
+    assert read_predictions(path) == {key: {"logits": row} for key, row in rows.items()}

@@ -1,0 +1,533 @@
+"""LongICL as a benchmark: what it asks, together, once; what its result holds; what it never counts as wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+import StaICC.benchmarks
+from StaICC.benchmarks.long_icl import LongICL, card, cards
+from StaICC.benchmarks.long_icl.items import DialogueItem, EntityItem
+from StaICC.benchmarks.long_icl.prompting import write_answer
+from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks.verify import verify
+from StaICC.errors import ArgumentError, DataMissingError, OutputError, UnknownNameError
+from StaICC.inference import Progress
+from StaICC.metrics.intervals import wilson
+from StaICC.results import compare, load, save_records
+
+SINGLE = ["banking77", "goemotions", "discovery", "tacred"]
+ROUNDS = (1, 2)
+
+
+def quiet(notice: str) -> None:
+    pass
+
+
+def make(
+    folder: Path | str | None, datasets: Any = None, rounds: Any = ROUNDS, test_number: Any = 12, **more: Any
+) -> LongICL:
+    return LongICL(folder, datasets, rounds, test_number, verify=False, announce=quiet, **more)
+
+
+def rightly(benchmark: LongICL, wrong: Callable[[int], bool] = lambda number: False) -> Callable[..., str]:
+    """A function that answers by text as the demonstrations do, but for some queries of each data set's first round."""
+    answers = {}
+    for one in benchmark:
+        for query in one.queries():
+            text = (
+                "no idea"
+                if query.round == one.rounds[0] and wrong(query.number)
+                else write_answer(one.card, query.item)
+            )
+            answers[query.prompt] = text
+    return lambda prompt, label_space: answers[prompt]
+
+
+def too_long_from(characters: int, answer: Any = 0) -> Callable[..., Any]:
+    def function(prompt: str, label_space: list[str]) -> Any:
+        if len(prompt) > characters:
+            raise ValueError(f"the prompt has {len(prompt)} tokens, but the model reads {characters} at most")
+        return answer
+
+    return function
+
+
+# -- what it is
+
+
+def test_names() -> None:
+    assert StaICC.LongICL is StaICC.benchmarks.LongICL is LongICL
+    assert "LongICL" in StaICC.__all__
+    assert "LongICL" in StaICC.benchmarks.__all__
+    with pytest.raises(AttributeError, match="no attribute 'LongIcl'"):
+        StaICC.benchmarks.LongIcl  # noqa: B018
+
+
+def test_data_sets_by_place_and_name(small: Path) -> None:
+    benchmark = make(small)
+    assert len(benchmark) == 6
+    assert [one.name for one in benchmark] == list(cards())
+    assert benchmark[1] is benchmark["goemotions"] is benchmark["GoEmotions"] is benchmark.get_experimentors()[1]
+    assert benchmark.get_label_spaces_for_experimentors()[0] == list(card("banking77").labels)
+    assert repr(benchmark["tacred"]) == "<LongICL on tacred: 1R, 2R, 12 items, published>"
+    assert repr(make(small, ["tacred"])) == "<LongICL over tacred>"
+    with pytest.raises(UnknownNameError, match="did you mean 'tacred'"):
+        benchmark["tacre"]
+    own = benchmark["discovery"]
+    assert benchmark[2].prompt_set() == [own.context(query.round) + query.question for query in own.queries()]
+
+
+@pytest.mark.parametrize("name", cards())
+def test_what_the_runner_gets(small: Path, name: str) -> None:
+    own = make(small, [name])[0]
+    asked, queries = own.all_queries(), own.queries()
+    assert [one.prompt for one in asked] == own.prompt_set()
+    assert {one.label_space for one in asked} == {card(name).labels}
+    for one, query in zip(asked, queries, strict=True):
+        assert one.row == query.item.row
+        structured = isinstance(query.item, (EntityItem, DialogueItem))
+        assert one.label == (-1 if structured else card(name).labels.index(query.item.gold[0]))
+
+
+def test_the_default_folder(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
+    with pytest.raises(DataMissingError, match=r"none of the data sets of LongICL is in .*long_icl"):
+        make(None)
+    (tmp_path / "home").mkdir()
+    small.rename(tmp_path / "home" / "long_icl")
+    assert len(make(None)) == 6
+
+
+def test_licences_come_before_files(small: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (small / "tacred_train.json").write_text("[damaged")
+    seen: list[str] = []
+    with pytest.raises(Exception, match="tacred_train"):
+        LongICL(small, ["tacred"], verify=False, announce=seen.append)
+    assert seen == [card("tacred").notice()]
+    LongICL(small, ["goemotions"], verify=False, rounds=[1], test_number=2)
+    assert ("WARNING", card("goemotions").notice()) in [(one.levelname, one.message) for one in caplog.records]
+
+
+# -- scores
+
+
+@pytest.mark.parametrize("variant", ["published", "strict"])
+def test_scores_are_those_of_the_experimentors(small: Path, variant: str) -> None:
+    benchmark = make(small, variant=variant)
+    function = rightly(benchmark, wrong=lambda number: number % 3 == 0)
+    result = benchmark(function)
+    for one in benchmark:
+        expected = one.score([function(prompt, []) for prompt in one.prompt_set()])
+        found = result["Divided results"][one.name]
+        assert {f"{number}R": value for number, value in expected.values().items()} == {
+            key: found[key] for key in ("1R", "2R")
+        }
+        assert found["mean"] == math.fsum(expected.values().values()) / 2
+        assert found["settings"] == one.settings()
+        assert (found["uniform"], found["majority"]) == (expected.baselines.uniform, expected.baselines.majority)
+        assert 0 < found["1R"] < found["2R"]
+    for key in ("1R", "2R", "mean"):
+        values = [found[key] for found in result["Divided results"].values()]
+        assert result["Averaged results"][key] == pytest.approx(sum(values) / 6)
+    assert result["Averaged results"]["uniform"] is None  # Few-NERD has none, and says why
+    assert "not defined" in result.details["few_nerd"].missing["uniform"]
+    assert result.complete
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_all_kinds_of_answers_score_alike(small: Path, name: str) -> None:
+    benchmark = make(small, [name])
+    labels = list(card(name).labels)
+
+    def place(prompt: str, label_space: list[str]) -> int:
+        return sum(map(ord, prompt)) % 9
+
+    def numbers(prompt: str, label_space: list[str]) -> list[float]:
+        return [2.0 * (i == place(prompt, label_space)) - 7 for i in range(len(label_space))]
+
+    def text(prompt: str, label_space: list[str]) -> str:
+        assert label_space == labels
+        return labels[place(prompt, label_space)] + "\n"
+
+    results = [benchmark(function) for function in (place, numbers, text)]
+    assert [result.details[name].conditions[0].output for result in results] == ["labels", "numbers", "text"]
+    predictions = [result.details[name].conditions[1].predictions for result in results]
+    assert predictions[0] == predictions[1] == predictions[2]
+    scores = [result.divided[name]["rounds"]["2R"]["score"] for result in results]
+    assert scores[0] == scores[1] == scores[2]
+
+
+def test_intervals_and_baselines(small: Path) -> None:
+    benchmark = make(small, ["banking77", "dialogre"], statistics=Statistics(resamples=100, tried=3))
+    result = benchmark(rightly(benchmark, wrong=lambda number: number < 3))
+    own = result.details["banking77"]
+    assert own.intervals["1R"] == wilson(9, 12)
+    assert (own.baselines["1R"].uniform, own.baselines["1R"].tried, own.baselines["1R"].queries) == (1 / 77, 3, 12)
+    assert own.baselines["1R"].majority == 1 / 12
+    assert own.baselines["2R"].p_value < own.baselines["1R"].p_value < 1e-9
+    f1 = result.divided["dialogre"]["1R"]
+    assert result.details["dialogre"].intervals["1R"].low < f1 < result.details["dialogre"].intervals["1R"].high
+    assert result.details["dialogre"].baselines == {}
+    assert result.divided["dialogre"]["uniform"] == 1 / 34
+    assert (
+        make(small, ["tacred"], statistics=Statistics(resamples=0))(too_long_from(10**9)).details["tacred"].intervals
+        == {}
+    )
+
+
+def test_counts_and_notes(small: Path) -> None:
+    result = make(small, ["goemotions"])(lambda prompt, label_space: "" if len(prompt) % 2 else "joy")
+    own = result.details["goemotions"]
+    assert (own.asked, own.distinct, own.scored, own.failed) == (24, 24, 24, 0)
+    assert "the scores are accuracy" in own.notes
+    assert "the files are not known to be the published ones" in own.notes
+    empty = [one["empty"] for one in result.divided["goemotions"]["rounds"].values()]
+    assert f"empty answers, which count as wrong: 1R {empty[0]}, 2R {empty[1]} (of 12 each)" in own.notes
+
+
+def test_another_number_of_demonstrations_is_noted(small: Path) -> None:
+    result = make(small, ["dialogre"], rounds=[5])(lambda prompt, label_space: "per:age")
+    assert any(
+        note.startswith("5R has ") and note.endswith(" instead of 163") for note in result.details["dialogre"].notes
+    )
+
+
+def test_made_up_rows_are_named(published: Path) -> None:
+    result = LongICL(published / "synthetic", ["tacred"], [1], 3, announce=quiet)(lambda prompt, label_space: 1)
+    assert any(note.startswith("MADE-UP ROWS") for note in result.details["tacred"].notes)
+
+
+# -- asking
+
+
+def test_a_round_is_handed_over_together(small: Path) -> None:
+    benchmark = make(small, ["goemotions", "tacred"], rounds=[2, 1])
+    calls: list[list[str]] = []
+
+    class Kernel:
+        def __call__(self, prompt: str, label_space: list[str]) -> int:
+            raise AssertionError("one at a time")
+
+        def batch(self, prompts: list[str], label_space: list[str]) -> list[int]:
+            calls.append(prompts)
+            return [0] * len(prompts)
+
+    seen: list[Progress] = []
+    benchmark(Kernel(), progress=seen.append)
+    contexts = [one.context(number) for one in benchmark for number in (2, 1)]
+    assert len(calls) == 4
+    for prompts, context in zip(calls, contexts, strict=True):
+        assert len(prompts) == 12
+        assert all(prompt.startswith(context) for prompt in prompts)
+    assert list(dict.fromkeys((one.where, one.number, one.parts) for one in seen)) == [
+        ("LongICL, goemotions, 2R", 0, 4),
+        ("LongICL, goemotions, 1R", 1, 4),
+        ("LongICL, tacred, 2R", 2, 4),
+        ("LongICL, tacred, 1R", 3, 4),
+    ]
+
+
+def test_batched_inference_gets_rounds(small: Path) -> None:
+    sizes: list[int] = []
+
+    def function(prompts: list[str], label_space: list[str]) -> list[str]:
+        sizes.append(len(prompts))
+        return ["joy"] * len(prompts)
+
+    benchmark = make(small, ["goemotions"])
+    result = benchmark(function, batched_inference=True)
+    assert sizes == [12, 12]
+    assert result == benchmark(lambda prompt, label_space: "joy")
+
+
+def test_store_and_executor(small: Path, tmp_path: Path) -> None:
+    benchmark = make(small, ["goemotions", "few_nerd"])
+    answer = rightly(benchmark, wrong=lambda number: number == 1)
+    asked: list[str] = []
+    lock = threading.Lock()
+    stop_at = [20]
+
+    def function(prompt: str, label_space: list[str]) -> str:
+        with lock:
+            asked.append(prompt)
+            if len(asked) == stop_at[0]:
+                raise KeyboardInterrupt
+        return answer(prompt, label_space)
+
+    path = tmp_path / "answers.sqlite"
+    with pytest.raises(KeyboardInterrupt):
+        benchmark(function, store=path, model_name="m")
+    stop_at[0] = -1
+    before = len(asked) - 1
+    result = benchmark(function, store=path, model_name="m")
+    assert before == 19
+    assert len(asked) == 20 + 48 - 19
+    again = benchmark(function, store=path, model_name="m")
+    assert len(asked) == 49
+    with ThreadPoolExecutor(2) as executor:
+        threaded = benchmark(answer, executor=executor, chunk_size=5)
+    assert result == again == threaded == benchmark(answer)
+
+
+def test_functions_for_data_sets(small: Path) -> None:
+    benchmark = make(small, ["goemotions", "few_nerd"])
+    one = benchmark([lambda prompt, label_space: 1, lambda prompt, label_space: "x: art-film"])
+    two = benchmark(
+        {"few_nerd": lambda prompt, label_space: "x: art-film", "goemotions": lambda prompt, label_space: 1}
+    )
+    assert one == two
+    for given, said in (
+        ([lambda prompt, label_space: 1], r"2 data sets \(goemotions, few_nerd\); 1 were given"),
+        ({"goemotions": max}, "for each of goemotions, few_nerd; given: goemotions"),
+        (17, "got int"),
+        ("abc", "3 were given"),
+        ([max, 3], "few_nerd: the inference function must be callable, not int"),
+        (None, "give an inference function"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            benchmark(given)
+    with pytest.raises(ArgumentError, match="no setting 'stor'"):
+        benchmark(max, stor="x")
+
+
+def test_predictions_at_hand(small: Path) -> None:
+    benchmark = make(small, ["goemotions", "dialogre"])
+    answer = rightly(benchmark, wrong=lambda number: number % 2 == 0)
+    given = [[answer(prompt, []) for prompt in one.prompt_set()] for one in benchmark]
+    result = benchmark(preentered_prediction=given)
+    assert result == benchmark(answer)
+    assert result == benchmark(preentered_prediction={"dialogre": given[1], "goemotions": given[0]})
+    with pytest.raises(OutputError, match="GoEmotions: expected 24 predictions"):
+        benchmark(preentered_prediction=[given[0][1:], given[1]])
+
+
+def test_answers_of_each_query(small: Path, tmp_path: Path) -> None:
+    benchmark = make(small, ["goemotions", "dialogre"], rounds=[2])
+    result = benchmark(
+        [lambda prompt, label_space: [0.1] * 27 + [0.2], lambda prompt, label_space: "per:age"], return_outputs=True
+    )
+    save_records(result, tmp_path / "records.jsonl")
+    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    first, last = records[0], records[-1]
+    assert (first["dataset"], first["condition"], first["query"]) == ("goemotions", "2R", 0)
+    assert (first["prediction"], first["response"], len(first["predicted_probabilities"])) == ("neutral", None, 28)
+    assert first["ground_truth"] == benchmark[0].test_items[0].gold[0]
+    assert (last["response"], last["predicted_probabilities"]) == ("per:age", None)
+    assert last["ground_truth"] == list(benchmark[1].test_items[-1].gold)
+    assert benchmark(lambda prompt, label_space: "x").outputs is None
+
+
+# -- what is never wrong
+
+
+def test_a_context_that_is_too_long_is_no_wrong_answer(small: Path, caplog: pytest.LogCaptureFixture) -> None:
+    benchmark = make(small, ["banking77"], rounds=[1, 5, 2])
+    limit = (len(benchmark[0].context(2)) + len(benchmark[0].context(5))) // 2
+    calls: list[str] = []
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        calls.append(prompt)
+        return too_long_from(limit)(prompt, label_space)
+
+    result = benchmark(function)  # on_error="raise"
+    own = result.divided["banking77"]
+    assert own["1R"] is not None
+    assert own["2R"] is not None
+    assert own["5R"] is own["mean"] is result.averaged["mean"] is result.averaged["5R"] is None
+    assert result.averaged["1R"] == own["1R"]
+    assert len(calls) == 12 + 1 + 12  # nobody asks the rest of a round that cannot be scored
+    details = result.details["banking77"]
+    assert details.missing["5R"].startswith(
+        "not scored: context and query are longer than the model's limit (12 of 12 queries without an answer): query 0"
+    )
+    assert f"the model reads {limit} at most" in details.missing["5R"]
+    assert ".py:" not in details.missing["5R"]
+    assert details.missing["mean"] == "no score in 5R"
+    assert (details.asked, details.scored, details.failed) == (36, 24, 12)
+    assert [record.predictions for record in details.conditions][1] == (None,) * 12
+    assert details.conditions[1].output == "none"
+    assert "5R" not in details.intervals
+    assert "5R" not in details.baselines
+    assert [one.condition for one in details.failures] == ["5R"] * 12
+    assert not result.complete
+    assert result.signature.fields["failed"] == "12"
+    assert "5R is undefined: not scored" in str(result)
+    assert "LongICL, banking77, 5R: not scored" in caplog.text
+
+
+def test_collected_failures(small: Path) -> None:
+    benchmark = make(small, ["goemotions"])
+    odd = {query.prompt for query in benchmark[0].round_queries(2)[:3]}
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        if prompt in odd:
+            raise RuntimeError(f"refused after {len(prompt)} characters")
+        return 0
+
+    with pytest.raises(OutputError, match=r"LongICL, goemotions, 2R, query 0: .*refused"):
+        benchmark(function)
+    result = benchmark(function, on_error="collect")
+    own = result.divided["goemotions"]
+    assert own["1R"] is not None
+    assert own["2R"] is None
+    assert own["rounds"]["2R"]["answered"] == 9
+    assert list(own["rounds"]["2R"]["unanswered"].values()) == [3]  # reasons that differ in numbers only
+    assert (result.details["goemotions"].scored, result.details["goemotions"].failed) == (12, 3)
+    assert result.details["goemotions"].missing["2R"].startswith("not scored: 3 of 12 queries were not answered")
+    assert sum(counts["gold"] for counts in own["rounds"]["2R"]["labels"].values()) == 9
+
+
+@pytest.mark.parametrize("name", ["few_nerd", "dialogre"])
+def test_structured_tasks_need_text(small: Path, name: str) -> None:
+    benchmark = make(small, [name])
+    with pytest.raises(OutputError, match="asks for several labels at once, so the answer must be text, not int"):
+        benchmark(lambda prompt, label_space: 0)
+    result = benchmark(lambda prompt, label_space: 0, on_error="collect")
+    assert "must be text" in result.details[name].missing["1R"]
+
+    class Kernel:
+        def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+            raise AssertionError("asked")
+
+        def generate(self, prompts: list[str], max_new_tokens: int, stop: list[str]) -> list[str]:
+            return ["x"] * len(prompts)
+
+    with pytest.raises(ArgumentError, match=r"Kernel scores labels; wrap it: text_inference\(kernel\)"):
+        benchmark(Kernel())
+
+
+def test_missing_data_sets_are_named(small: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (small / "tacred_test.json").unlink()
+    benchmark = make(small, ["tacred", "goemotions"])
+    assert [one.name for one in benchmark] == ["goemotions"]
+    assert [one.dataset for one in benchmark.skipped] == ["tacred"]
+    assert "TACRED is skipped" in caplog.text
+    with pytest.raises(DataMissingError, match=r"tacred was skipped: .*LDC2018T24"):
+        benchmark["tacred"]
+    result = benchmark(lambda prompt, label_space: "joy")
+    assert result.divided["goemotions"]["mean"] is not None
+    assert result.divided["tacred"] == dict.fromkeys(["1R", "2R", "mean", "uniform", "majority"])
+    assert result.averaged["mean"] is None  # a part is not the whole
+    (note,) = result.details["tacred"].notes
+    assert note == f"SKIPPED: tacred_test.json not found in {small}. {card('tacred').instructions()}"
+    assert note in str(result)
+    assert result.signature.fields["datasets"] == "goemotions"
+    for path in small.glob("*.*"):
+        path.unlink()
+    with pytest.raises(DataMissingError) as error:
+        make(small)
+    for own in cards().values():
+        assert own.instructions() in str(error.value)
+
+
+# -- the result
+
+
+def test_saved_and_loaded(small: Path, tmp_path: Path) -> None:
+    (small / "discovery_test.tsv").unlink()
+    benchmark = make(small)
+    result = benchmark(rightly(benchmark, wrong=lambda number: number < 4))
+    result.save(tmp_path / "result.json")
+    again = load(tmp_path / "result.json")
+    assert again == result
+    assert str(again) == str(result)
+    assert again.complete
+    lines = str(result).splitlines()
+    assert lines[0] == "LongICL"
+    assert lines[1].split("  ")[0] == "data set"
+    assert [head for head in lines[1].split() if head.endswith("R")] == ["1R", "2R"]
+    assert {"mean", "uniform", "majority"} <= set(lines[1].split())
+
+
+def test_signature(small: Path) -> None:
+    base = make(small, ["tacred"])
+    signature = base(lambda prompt, label_space: 0).signature
+    assert signature == base.signature() == make(small, ["tacred"]).signature()
+    assert signature.fields["rows"] == "12"
+    assert signature.fields["options"] == "variant=published,rounds=1+2"
+    changes: list[tuple[dict[str, Any], set[str]]] = [
+        ({"variant": "strict"}, {"options"}),
+        ({"rounds": (2, 1)}, {"options", "prompts"}),
+        ({"instruct": True}, {"options", "prompts"}),
+        ({"arrangement": "grouped"}, {"options", "prompts"}),
+        ({"test_number": None}, {"rows", "prompts"}),
+        ({"datasets": ["goemotions"]}, {"datasets", "data", "prompts"}),
+        ({"statistics": Statistics(resamples=0)}, {"statistics"}),
+    ]
+    for change, fields in changes:
+        other = make(small, **{"datasets": ["tacred"], **change}).signature()
+        assert set(signature.differences(other)) == fields, change
+    assert "datasets" not in make(small).signature().fields
+    path = small / "tacred_train.json"
+    path.write_text(path.read_text().replace("Train text", "Other text").replace("kettle", "bottle"))
+    assert set(signature.differences(make(small, ["tacred"]).signature())) == {"data", "prompts"}
+
+
+def test_published_rows_have_one_identity(published: Path, tmp_path: Path) -> None:
+    """The same rows in another writing (line ends) are the same data."""
+    for split in ("train", "test"):
+        text = (published / f"fewnerd_{split}.json").read_text("utf-8")
+        (tmp_path / f"fewnerd_{split}.json").write_text(
+            json.dumps(json.loads(text), ensure_ascii=False), encoding="utf-8", newline=""
+        )
+    signatures = {LongICL(folder, ["few_nerd"], [1], 5, announce=quiet).signature() for folder in (published, tmp_path)}
+    assert len(signatures) == 1
+
+
+def test_verification(small: Path) -> None:
+    benchmark = make(small, ["goemotions", "dialogre"])
+    result = benchmark(lambda prompt, label_space: "x")
+    assert [one.same for one in verify(result, benchmark)] == [True, True]
+    other = make(small, ["goemotions", "dialogre"], instruct=True)
+    assert [(one.same, one.first_difference) for one in verify(result, other)] == [(False, 0), (False, 0)]
+
+
+@pytest.mark.parametrize("name", cards())
+def test_digests_are_those_of_the_prompts(small: Path, name: str, sha: Callable[[Any], str]) -> None:
+    import base64
+    import hashlib
+
+    own = make(small, [name])[0]
+    prompts = own.prompt_set()
+    marks = b"".join(hashlib.sha256(prompt.encode()).digest()[:4] for prompt in prompts)
+    assert own.digests() == (sha(prompts), base64.b64encode(marks).decode())
+
+
+def test_two_results_are_compared_in_pairs(small: Path) -> None:
+    benchmark = make(small, ["banking77", "dialogre"])
+    right = benchmark(rightly(benchmark))
+    foreign = benchmark(lambda prompt, label_space: "no label at all")
+    compared = compare(right, foreign)
+    assert [(one.dataset, one.condition) for one in compared.datasets] == [("banking77", "1R"), ("banking77", "2R")]
+    assert all(one.queries == 12 for one in compared.datasets)  # foreign answers are wrong, not missing
+    assert all(one.accuracies == (1.0, 0.0) for one in compared.datasets)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"rounds": []}, ArgumentError, "rounds must be different whole numbers"),
+        ({"rounds": 3}, ArgumentError, "in a list, not 3"),
+        ({"datasets": ["banking"]}, UnknownNameError, "did you mean 'banking77'"),
+        ({"datasets": "banking77"}, ArgumentError, r"write \['banking77'\]"),
+        ({"variant": "Strict"}, UnknownNameError, "did you mean 'strict'"),
+        ({"test_number": 0}, ArgumentError, "test_number"),
+        ({"arrangement": "grouped"}, ArgumentError, "cannot be 'grouped'"),
+    ],
+)
+def test_arguments(small: Path, arguments: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        make(small, **arguments)
+
+
+def test_rounds_may_come_from_an_iterator(small: Path) -> None:
+    assert [one.rounds for one in make(small, ["tacred", "discovery"], rounds=iter([2, 1]))] == [(2, 1), (2, 1)]

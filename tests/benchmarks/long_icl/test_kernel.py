@@ -1,0 +1,161 @@
+"""LongICL through the prefix-reusing kernel: contexts once, limits named, text where it is due."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC.benchmarks.long_icl import LongICL, card
+from StaICC.errors import OutputError
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+
+from StaICC.prefabricate_inference.causal_lm import CausalLMKernel  # noqa: E402
+from StaICC.prefabricate_inference.text_inference import text_inference  # noqa: E402
+
+LABELS = list(enumerate(card("goemotions").labels))
+
+
+def quiet(notice: str) -> None:
+    pass
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Small matrices are no faster on more, and much slower on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=600, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    comments = [f'comment: train text {i} of {label} "yes"\nemotion category: {label}\n' for i, label in LABELS]
+    made.train_from_iterator(comments * 3, trainer)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+
+
+def model(tokenizer: Any, positions: int = 32768) -> Any:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=positions,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+class Recorder:
+    """A kernel with the reports of its calls."""
+
+    def __init__(self, kernel: CausalLMKernel) -> None:
+        self.kernel, self.reports = kernel, []  # type: ignore[var-annotated]
+
+    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+        return self.batch([prompt], label_space)[0]
+
+    def batch(self, prompts: list[str], label_space: list[str]) -> list[list[float]]:
+        rows = self.kernel.batch(prompts, label_space)
+        assert self.kernel.last_scores is not None
+        self.reports.append(self.kernel.last_scores.report)
+        return rows
+
+
+@pytest.mark.parametrize("scoring", ["last", "full"])
+def test_contexts_are_computed_once(small: Path, tokenizer: Any, scoring: Any) -> None:
+    benchmark = LongICL(small, ["goemotions"], (1, 2), 4, verify=False, announce=quiet)
+    own = benchmark[0]
+    lm = model(tokenizer)
+    recorder = Recorder(CausalLMKernel(lm, tokenizer, label_scoring=scoring, token_budget=512))
+    result = benchmark(recorder)
+    lengths = [len(tokenizer(own.context(number)).input_ids) for number in (1, 2)]
+    assert len(recorder.reports) == 2
+    for report, length in zip(recorder.reports, lengths, strict=True):
+        assert report.computed <= 1.05 * report.distinct
+        beyond = 4 * (300 if scoring == "full" else 40)  # only what is the queries' own
+        assert report.distinct - length < beyond
+        assert report.tokens > 3.9 * length
+    # The second context begins with the first one, which is at hand already.
+    assert recorder.reports[1].computed < recorder.reports[1].distinct - 0.9 * lengths[0]
+    if scoring == "full":
+        return  # without reuse, that takes long
+    plain = benchmark(CausalLMKernel(lm, tokenizer, label_scoring=scoring, prefix_reuse=False))
+    assert plain.details["goemotions"].conditions == result.details["goemotions"].conditions
+
+
+def test_further_queries_cost_their_own_tokens(small: Path, tokenizer: Any) -> None:
+    own = LongICL(small, ["goemotions"], [5], 60, verify=False, announce=quiet)[0]
+    kernel = CausalLMKernel(model(tokenizer), tokenizer)
+    prompts, computed = own.prompt_set(), []
+    for count in (20, 20, 60):
+        kernel.batch(prompts[:count], own.get_label_space())
+        assert kernel.last_scores is not None
+        computed.append(kernel.last_scores.report.computed)
+    context = len(tokenizer(own.context(5)).input_ids)
+    further = sum(len(tokenizer(prompt).input_ids) - context for prompt in prompts[20:])
+    assert computed[0] > context > 10 * computed[1]
+    assert computed[2] - computed[1] <= 1.3 * further
+
+
+@pytest.mark.parametrize("on_error", ["raise", "collect"])
+@pytest.mark.parametrize("text", [False, True])
+def test_the_models_limit(small: Path, tokenizer: Any, on_error: Any, text: bool) -> None:
+    benchmark = LongICL(small, ["goemotions"], (1, 2, 3), 3, verify=False, announce=quiet)
+    limit = len(tokenizer(benchmark[0].context(2)).input_ids)  # the context fits, the query does not
+    kernel = CausalLMKernel(model(tokenizer, limit), tokenizer)
+    result = benchmark(text_inference(kernel, 4) if text else kernel, on_error=on_error)
+    own, details = result.divided["goemotions"], result.details["goemotions"]
+    assert own["1R"] is not None
+    assert own["2R"] is own["3R"] is own["mean"] is None
+    for name in ("2R", "3R"):
+        assert "longer than the model's limit (3 of 3 queries without an answer)" in details.missing[name]
+        assert re.search(r"has \d+ tokens.*the model reads \d+ at most", details.missing[name])
+    assert (details.scored, details.failed) == (3, 6)
+    assert set(details.conditions[2].predictions) == {None}
+
+
+def test_text(small: Path, tokenizer: Any) -> None:
+    benchmark = LongICL(small, ["few_nerd", "goemotions"], (1,), 4, verify=False, announce=quiet)
+    kernel = CausalLMKernel(model(tokenizer), tokenizer)
+    result = benchmark(text_inference(kernel, 6), return_outputs=True)
+    assert result.complete
+    for own in benchmark:
+        responses = [record["response"] for record in result.outputs[own.name]]  # type: ignore[index]
+        assert responses == kernel.generate(own.prompt_set(), max_new_tokens=6)
+    assert result.details["goemotions"].conditions[0].output == "text"
+
+
+def test_text_goes_into_the_store(small: Path, tokenizer: Any, tmp_path: Path) -> None:
+    benchmark = LongICL(small, ["few_nerd"], (1,), 4, verify=False, announce=quiet)
+    kernel = CausalLMKernel(model(tokenizer), tokenizer)
+    path = tmp_path / "answers.sqlite"
+    first = benchmark(text_inference(kernel, 6), store=path)
+
+    def broken(*arguments: Any, **more: Any) -> Any:
+        raise AssertionError("asked again")
+
+    fingerprint = kernel.fingerprint
+    kernel.generate = broken  # type: ignore[method-assign]
+    assert benchmark(text_inference(kernel, 6), store=path) == first
+    with pytest.raises(OutputError, match="asked again"):  # other settings are another model
+        benchmark(text_inference(kernel, 5), store=path)
+    assert kernel.fingerprint == fingerprint

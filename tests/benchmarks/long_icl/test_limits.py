@@ -1,0 +1,57 @@
+"""Which failures say that a prompt is longer than the model's limit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.benchmarks.long_icl.limits import alike, is_too_long
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "prompt 3 has 40123 tokens, but the model reads 32768 at most; use fewer demonstrations",
+        "prompt 0 has 32700 tokens and 100 may follow, but the model reads 32768 at most",
+        "Error code: 400 - This model's maximum context length is 4096 tokens, however you requested 5012 tokens",
+        "context_length_exceeded",
+        "the request exceeds the available context size. try increasing the context size or enable context shift",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096; the input is too long",
+        "the inference function raised ValueError: the prompt (40123 tokens) is too long for this model (at f.py:3)",
+        "input length 9000 exceeds max_model_len 8192",
+        "This is longer than the maximum sequence length (512)",
+    ],
+)
+def test_too_long(reason: str) -> None:
+    assert is_too_long(reason)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "the server took too long to answer",
+        "the query timed out; waiting was too long",
+        "got label index 99, expected 0 to 76",
+        "rate limit reached for requests",
+        "the inference function raised KeyError: 'length'",
+        "CUDA out of memory",
+        "",
+    ],
+)
+def test_something_else(reason: str) -> None:
+    assert not is_too_long(reason)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["has {} tokens", "refused", "{} (at /x/y.py:{})"]), st.integers(0, 10**6))))
+def test_alike_counts_everything_once(told: list[tuple[str, int]]) -> None:
+    reasons: dict[str, int] = {}
+    for form, number in told:
+        reason = form.format(number, number)
+        reasons[reason] = reasons.get(reason, 0) + 1
+    found = alike(reasons)
+    assert sum(count for _, count in found) == len(told)
+    assert len(found) == len({form for form, _ in told})
+    assert [count for _, count in found] == sorted((count for _, count in found), reverse=True)
+    assert not any(".py" in reason for reason, _ in found)

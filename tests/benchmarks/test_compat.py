@@ -1,0 +1,115 @@
+"""The spellings of 0.1.1: the same classes, and its documented calls unchanged."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC import compat
+
+ALIASES = {
+    "Contextual_bias": "ContextualBias",
+    "Domain_bias": "DomainBias",
+    "Post_bias": "PosteriorBias",
+    "Triplet_bias": "TripletBias",
+    "Template_sens": "TemplateSensitivity",
+    "Demo_sens": "DemonstrationSensitivity",
+}
+PARAMETERS = {
+    "Normal": ["k", "noisy_channel", "metrics", "datasets"],
+    "Contextual_bias": ["k", "noisy_channel", "metrics", "datasets"],
+    "Domain_bias": ["k", "noisy_channel", "metrics", "datasets", "domain_query_length"],
+    "Post_bias": ["k", "noisy_channel", "metrics", "datasets", "domain_query_length"],
+    "GLER": ["k", "metrics", "datasets", "interpolations"],
+    "Template_sens": ["k", "metrics", "datasets"],
+    "Demo_sens": ["k", "datasets"],
+}
+"""The parameters of 0.1.1's classes, in their order (by introspection of the wheel)."""
+
+
+@pytest.mark.parametrize(("old", "new"), ALIASES.items())
+def test_old_names_are_the_new_classes(old: str, new: str) -> None:
+    assert getattr(StaICC, old) is getattr(StaICC, new) is getattr(compat, old)
+
+
+def test_compat_defines_nothing() -> None:
+    for name in compat.__all__:
+        assert getattr(compat, name).__module__.startswith("StaICC.benchmarks")
+
+
+@pytest.mark.parametrize(("name", "parameters"), PARAMETERS.items())
+def test_arguments_may_be_given_by_position_as_in_the_release(name: str, parameters: list[str]) -> None:
+    found = list(inspect.signature(getattr(StaICC, name)).parameters)
+    assert found[: len(parameters)] == parameters
+
+
+def test_the_calls_have_the_releases_parameters() -> None:
+    run = list(inspect.signature(StaICC.Normal.auto_run).parameters)
+    assert run[1:4] == ["list_of_forward_inference", "return_divided_results", "batched_inference"]
+    one = list(inspect.signature(StaICC.Experimentor.auto_run).parameters)
+    assert one[1:5] == ["forward_inference", "preentered_prediction", "batched_inference", "return_outputs"]
+    triplet = list(inspect.signature(StaICC.Triplet_bias.auto_run).parameters)
+    assert triplet[2:4] == ["return_divided_results", "batched_inference"]
+    anew = list(inspect.signature(StaICC.Normal.re_initialize).parameters)
+    assert anew[1:] == ["k", "noisy_channel", "keep_prompter"]
+
+
+def my_inference(prompt: str, label_space: list[str]) -> list[float]:
+    return [float(len(prompt) % (place + 2)) for place in range(len(label_space))]
+
+
+README = """
+from StaICC import Normal
+benchmark = Normal(datasets=["mini"])
+result_dictionary = benchmark(my_inference)
+result_dictionary['Divided results']['mini']['accuracy']
+result_dictionary['Averaged results']['expected_calibration_error_1']
+benchmark = Normal(k = 2, datasets=["mini"])
+experimentor = benchmark[0]
+experimentor.set_k(3)
+demonstrations, tests = experimentor.demonstration_set(), experimentor.test_set()
+for demo in demonstrations:
+    assert len(demo[0]) == 1
+sampler = [[0, 1, 2] for i in range(len(experimentor.test_set()))]
+experimentor.set_demonstration_sampler(sampler)
+experimentor.reset_demonstration_sampler()
+prompt_former = experimentor.prompt_former
+prompt_former.change_instruction('Classify the text.\\n')
+prompt_former.change_input_text_prefixes(['Text: '])
+prompt_former.change_input_text_affixes(['\\n'])
+prompt_former.change_label_prefix('Label: ')
+prompt_former.change_label_affix('\\n\\n')
+prompt_former.change_query_prefix('')
+prompt_former.change_label_space(['A', 'B', 'C'])
+prompt_former.change_label_wrong_rate(0.0)
+prompt_former.use_noisy_channel()
+prompt_former.disable_noisy_channel()
+config_dict = prompt_former.get_config_dict()
+prompt_former.reset()
+prompt_former.set_config_dict({'instruction': 'Classify.', 'use_noisy_channel': False})
+prompt_former.example()
+prompt_former.reset()
+result, success = experimentor.auto_run(forward_inference = my_inference)
+result, success, outputs = experimentor.auto_run(forward_inference = my_inference, return_outputs=True)
+outputs['ground_truth'], outputs['predictions'], outputs['predicted_probabilities']
+experimentor.auto_run(preentered_prediction=[0] * len(experimentor.prompt_set()))
+experimentor.auto_run(lambda prompts, label_space: [0] * len(prompts), batched_inference=True)
+experimentor.add_metric('mine', lambda ground_truth, prediction: 1.0)
+assert experimentor(my_inference)[0]['mine'] == 1.0
+benchmark.auto_run(list_of_forward_inference = [my_inference])
+texts, label = experimentor.calibration_set()[0]
+experimentor.test_set().label_index_to_text(label)
+benchmark = Normal(k = 2, noisy_channel = True, datasets=["mini"])
+benchmark(lambda prompt, label_space: [-len(one) for one in prompt])
+"""
+
+
+@pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+def test_code_written_for_the_readme_of_0_1_1_runs() -> None:
+    names: dict[str, Any] = {"my_inference": my_inference}
+    exec(README, names)
+    assert names["success"] is True
+    assert names["config_dict"]["label_space"] == ["A", "B", "C"]

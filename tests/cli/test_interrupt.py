@@ -1,0 +1,147 @@
+"""Ctrl-C on the command line: it ends soon, keeps what is done, and says how to go on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "inference"))
+
+from durability_kernels import calls_of
+from durability_kills import HERE, QUERIES, environment, result_of, wait_until_empty
+
+from StaICC.inference.store import PredictionStore
+
+PROGRAM = [sys.executable, str(HERE / "durability_run.py"), "cli"]
+WAYS = {
+    "one by one": ("Deterministic:0.05", 1, ["--chunk-size", "32"]),
+    "in batches": ("Batching:0.05", 16, ["--chunk-size", "16"]),
+    "two processes": ("Deterministic:0.1", 32, ["--chunk-size", "16", "--workers", "2"]),
+    "two processes, in batches": ("Batching:0.1", 32, ["--chunk-size", "16", "--workers", "2"]),
+}
+
+
+def start(folder: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*PROGRAM, *arguments],
+        env=environment(),
+        stdout=(folder / "stdout").open("wb"),
+        stderr=(folder / "stderr").open("wb"),
+        start_new_session=True,
+    )
+
+
+def wait_for_calls(path: Path, number: int) -> None:
+    end = time.monotonic() + 60
+    while len(calls_of(path)) < number:
+        assert time.monotonic() < end, "the run does not get going"
+        time.sleep(0.01)
+
+
+def interrupt(process: subprocess.Popen[bytes], group: bool) -> float:
+    """Interrupt, and return how many seconds it took to end."""
+    started = time.monotonic()
+    (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
+    assert process.wait(30) == 130
+    seconds = time.monotonic() - started
+    wait_until_empty(process.pid)
+    return seconds
+
+
+@pytest.mark.parametrize("group", [True, False], ids=["group", "alone"])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_interrupt_ends_soon_keeps_what_is_done_and_says_how_to_go_on(way, group, tmp_path):
+    model, most_lost, settings = WAYS[way]
+    store, calls, result = (tmp_path / name for name in ("run.sqlite", "calls", "result.json"))
+    arguments = ["run", "normal", "--datasets", "mini", "--store", str(store), "--json", str(result), *settings]
+    process = start(tmp_path, [*arguments, "--model", f"{model}:{calls}"])
+    wait_for_calls(calls, 40)
+    assert interrupt(process, group) < 2
+    assert (tmp_path / "stdout").read_text() == ""
+    said = (tmp_path / "stderr").read_text().splitlines()
+    assert said[0] == f"staicc: interrupted; what was answered is kept in {store}; the same command goes on"
+    again = shlex.split(said[1])
+    assert again[:3] == ["python", "-m", "StaICC"]
+    assert said[2:] == []
+    asked = len(calls_of(calls))
+    with PredictionStore(store) as kept:
+        answers = kept.info(verify=True).answers
+    assert asked - most_lost <= answers <= asked
+    assert answers > 0
+    fast = ":".join([model.split(":")[0], "0", str(calls)])  # the same model, so the rest takes no time
+    assert start(tmp_path, [*again[3:], "--model", fast]).wait(60) == 0
+    assert len(calls_of(calls)) == QUERIES + asked - answers
+    whole = start(tmp_path, [*arguments[:4], "--json", str(tmp_path / "whole.json"), *settings, "--model", fast])
+    assert whole.wait(60) == 0
+    assert result_of(result) == result_of(tmp_path / "whole.json")
+
+
+def test_without_a_store_it_says_what_would_have_kept_the_answers(tmp_path):
+    calls = tmp_path / "calls"
+    process = start(tmp_path, ["run", "normal", "--datasets", "mini", "--model", f"Deterministic:0.05:{calls}"])
+    wait_for_calls(calls, 3)
+    assert interrupt(process, group=False) < 2
+    said = (tmp_path / "stderr").read_text()
+    assert said.startswith("staicc: interrupted; nothing is kept; with --store FILE the same command would go on\n")
+
+
+def test_an_interrupt_while_it_starts_leaves_no_trace_back(tmp_path):
+    """As soon as the program has begun, whatever it is at."""
+    for delay in (0.25, 0.35, 0.5):
+        calls = tmp_path / "calls"
+        process = start(
+            tmp_path, ["run", "suite", "--datasets", "mini", "--model", f"Deterministic:0.01:{calls}", "--workers", "2"]
+        )
+        wait_for_calls(calls, 1) if delay == 0.5 else time.sleep(delay)
+        started = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(30)
+        assert time.monotonic() - started < 2
+        wait_until_empty(process.pid)
+    assert process.returncode == 130
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+
+
+def test_a_killed_run_leaves_no_workers(tmp_path):
+    calls = tmp_path / "calls"
+    arguments = ["run", "normal", "--datasets", "mini", "--workers", "2", "--model", f"Deterministic:0.05:{calls}"]
+    process = start(tmp_path, arguments)
+    wait_for_calls(calls, 5)
+    process.kill()
+    process.wait()
+    wait_until_empty(process.pid)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--workers", "0"], "workers must be a number of processes of at least 1, not 0"),
+        (["--chunk-size", "0"], "chunk_size must be a whole number of at least 1, not 0"),
+        (["--json", "nowhere/result.json"], "the folder nowhere is not there; make it first"),
+        (["--records", "."], ". is a folder; give the name of a file"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_run(arguments, message, tmp_path, monkeypatch, capsys):
+    from StaICC.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "normal", "--datasets", "mini", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_name_for_the_model_separates_its_answers(tmp_path, monkeypatch, capsys):
+    from StaICC.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        command = ["run", "normal", "--datasets", "mini", "--limit", "5", "--store", "s", "--model-name", name]
+        assert main(command) == 0
+    with PredictionStore("s") as store:
+        assert [(model.fingerprint, model.answers) for model in store.info().models] == [("name:a", 10), ("name:b", 10)]

@@ -1,0 +1,144 @@
+"""``compare``, ``published``, ``report``, ``prompts``, ``score``, ``export`` on files: what they print and refuse."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+import StaICC
+from StaICC.cli import main
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, answer in (("a", 0), ("b", 1)):
+        StaICC.Normal(datasets=["mini"], limit=10)(lambda prompt, label_space, answer=answer: answer).save(
+            f"{name}.json"
+        )
+    return tmp_path
+
+
+def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "a.json", "b.json"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("Normal: first a, second b\n")
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.json"], "a comparison needs two results at least, 1 given"),
+        (["a.json", "a.json"], "a.json is given twice"),
+        (["a.json", "no.json"], "no.json: No such file"),
+        (["a.json", "bad.json"], "bad.json: "),
+        (["a.json", "k2.json"], "(k: 4 and 2; prompts:"),
+    ],
+)
+def test_compare_refuses(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.json").write_text("{", "utf-8")
+    StaICC.Normal(datasets=["mini"], limit=10, k=2)(lambda prompt, label_space: 0).save("k2.json")
+    assert main(["compare", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_names_of_files_that_share_a_stem(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "ab":
+        Path(name).mkdir()
+        Path(f"{name}.json").rename(f"{name}/result.json")
+    assert main(["compare", "a/result.json", "b/result.json"]) == 0
+    assert "first a/result.json, second b/result.json" in capsys.readouterr().out
+
+
+def test_published(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["published", "--model", "NEO 2.7", "--method", "noisy-channel"]) == 0
+    out = capsys.readouterr().out
+    assert "0.5678[1]" in out
+    assert "[1] DOUBTFUL: all four figures equal those of OPT 2.7" in out
+    assert "source: Cho and Inoue (2025), arXiv 2501.15708, Table 8" in out
+
+
+def test_published_prints_all_models_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["published"]) == 0
+    out = capsys.readouterr().out
+    assert len([line for line in out.splitlines() if line[:1].isalpha() and " 0." in line]) == 29
+
+
+def test_published_beside(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["published", "--beside", "a.json"]) == 0
+    assert "not comparable: the published figures are means over the ten data sets, this result has mini" in (
+        capsys.readouterr().out
+    )
+
+
+def test_published_says_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["published", "--benchmark", "long-icl", "--method", "vanilla"]) == 2
+    assert "no published figure fits all of these" in capsys.readouterr().err
+
+
+def test_report(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert main(["report", "a.json", "b.json", "-o", "r.html", "--title", "Two", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"path": "r.html", "bytes": Path("r.html").stat().st_size, "runs": ["a", "b"]}
+    assert "<title>Two</title>" in Path("r.html").read_text("utf-8")
+
+
+def test_a_report_into_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert main(["report", "a.json", "-o", "no/r.html"]) == 2
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_the_whole_way_out_and_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """Prompts to a file, answers by a program that knows only the file, the score of the run itself."""
+    limits = ["--datasets", "mini", "--limit", "10"]
+    assert main(["prompts", "normal", *limits, "-o", "prompts.jsonl"]) == 0
+    asked = [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
+    answers = [json.dumps({"id": one["id"], "index": 0}) for one in reversed(asked)]
+    Path("answers.jsonl").write_text("\n".join(answers), "utf-8")
+    capsys.readouterr()
+    assert main(["score", "normal", "answers.jsonl", *limits, "--json", "scored.json", "--records", "r.jsonl"]) == 0
+    assert StaICC.load("scored.json") == StaICC.load("a.json")
+    assert len(Path("r.jsonl").read_text("utf-8").splitlines()) == 20
+    assert main(["verify", "scored.json"]) == 0
+
+
+def test_a_partial_score_has_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = ["--datasets", "mini", "--limit", "10"]
+    main(["prompts", "normal", *limits, "-o", "prompts.jsonl"])
+    asked = [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
+    Path("answers.jsonl").write_text(json.dumps({"id": asked[0]["id"], "index": 0}), "utf-8")
+    capsys.readouterr()
+    assert main(["score", "normal", "answers.jsonl", *limits]) == 2
+    assert "19 of 20 queries have no answer" in capsys.readouterr().err
+    assert main(["score", "normal", "answers.jsonl", *limits, "--partial"]) == 1
+    assert "PARTIAL: 19 of 20 queries have no answer" in capsys.readouterr().out
+
+
+def test_the_exported_tasks_say_how_to_score_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "lm-eval", "t", "--datasets", "mini", "--limit", "3", "--k", "2"]) == 0
+    readme = Path("t/README.md").read_text("utf-8")
+    assert "python -m StaICC score normal logged --k 2 --limit 3 --datasets mini\n" in readme
+
+
+def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "scores", "a.json", "b.json", "-o", "scores.csv"]) == 0
+    with Path("scores.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = {(one["run"], one["dataset"], one["metric"]): one["value"] for one in rows}
+    result = StaICC.load("a.json")
+    assert isinstance(result, StaICC.Result)
+    assert float(found["a", "mini", "accuracy"]) == result.averaged["accuracy"]
+    assert {run for run, _, _ in found} == {"a", "b"}
+    assert main(["export", "queries", "a.json", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 20
+    assert lines[0]["prediction_label"] == "food"

@@ -1,0 +1,168 @@
+"""``python -m StaICC run``: every benchmark, saved, shown, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks.catalogue import BENCHMARKS
+from StaICC.cli import main
+from StaICC.cli.run import ProgressLine
+from StaICC.inference import Progress
+from StaICC.results import Result, ResultGroup, load
+
+SMALL = ["--datasets", "mini", "--limit", "2"]
+
+
+@pytest.fixture
+def ppm() -> Any:
+    return StaICC.load_kernel("ppm")
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_prints_its_table(capsys: pytest.CaptureFixture[str], name: str, ppm: Any) -> None:
+    assert main(["run", name, *SMALL]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    expected = BENCHMARKS[name](datasets=["mini"], limit=2)(ppm)
+    assert captured.out == f"{expected}\n"
+
+
+def test_the_settings_reach_the_benchmark(capsys: pytest.CaptureFixture[str], tmp_path: Path, ppm: Any) -> None:
+    path = tmp_path / "result.json"
+    arguments = ["--k", "2", "--noisy-channel", "--metrics", "0.1.1", "--json", str(path)]
+    assert main(["run", "normal", *SMALL, *arguments]) == 0
+    expected = StaICC.Normal(k=2, noisy_channel=True, metrics="0.1.1", datasets=["mini"], limit=2)(ppm)
+    assert load(path) == expected
+    assert str(expected.signature) in capsys.readouterr().out
+
+
+def test_how_numbers_are_read_and_how_many_settings_were_tried(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    assert main(["run", "normal", *SMALL, "--outputs", "logits", "--tried", "9", "--json", str(path)]) == 0
+    result = load(path)
+    assert isinstance(result, Result)
+    assert result.signature.fields["outputs"] == "logits"
+    assert result.details["mini"].baselines["normal"].tried == 9
+
+
+def test_json_instead_of_the_table(capsys: pytest.CaptureFixture[str], ppm: Any) -> None:
+    assert main(["run", "suite", *SMALL, "--json", "-"]) == 0
+    found = ResultGroup.from_dict(json.loads(capsys.readouterr().out))
+    assert found == StaICC.Suite(datasets=["mini"], limit=2)(ppm)
+
+
+def test_records(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    assert main(["run", "normal", *SMALL, "--records", str(path)]) == 0
+    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [(record["row"], record["repeat"]) for record in records] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+def test_answers_are_kept_in_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "run.sqlite"
+    assert main(["run", "normal", *SMALL, "--store", str(store)]) == 0
+    first = capsys.readouterr().out
+    assert store.exists()
+    assert main(["run", "normal", *SMALL, "--store", str(store)]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_the_order_of_the_data_sets_is_the_users(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "normal", "--datasets", "MINI", "--limit", "1"]) == 0
+    assert "datasets:mini" in capsys.readouterr().out
+
+
+@pytest.mark.pack
+def test_several_data_sets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "normal", "--datasets", "AGNews", "TREC", "--limit", "1", "--k", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[3:6]] == ["AGNews", "TREC", "mean"]
+
+
+def test_a_partial_run_is_status_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import StaICC.cli.run as module
+
+    lost = StaICC.Normal(datasets=["mini"])[0].prompt_set()[0]
+    monkeypatch.setattr(
+        module,
+        "load_kernel",
+        lambda spec: lambda prompt, label_space: None if prompt == lost else [0.1 * len(prompt), 3.0, 2.0],
+    )
+    assert main(["run", "normal", *SMALL, "--on-error", "collect", "--json", str(tmp_path / "result.json")]) == 1
+    assert "PARTIAL: 1 of 4 queries have no answer" in capsys.readouterr().out
+    assert not load(tmp_path / "result.json").complete
+    assert main(["run", "normal", *SMALL]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(
+        "staicc: Normal, mini, query 0: the inference function's answer cannot be scored: got"
+    )
+
+
+BAD: list[tuple[list[str], str]] = [
+    (["--limit", "0"], "limit must be a number of test rows of at least 1, or None for all, not 0"),
+    (["--k", "-1"], "k, the number of demonstrations, must be a whole number of at least 0, not -1"),
+    (["--datasets", "minni"], "there is no data set 'minni'; did you mean 'mini'?"),
+    (["--datasets", "mini", "mini"], "the data set 'mini' was given twice; results are kept by name"),
+    (["--model", "pmp"], "there is no kind of model 'pmp'; did you mean 'ppm'?"),
+    (["--metrics", "0.1"], "there is no metric set '0.1'; did you mean '0.1.1'?"),
+    (["--tried", "0"], "tried must be a whole number of at least 1, not 0"),
+    (["--json", "no/such/result.json"], "the folder no/such is not there; make it first, or give another path"),
+    (["--records", "no/such/records.jsonl"], "the folder no/such is not there; make it first, or give another path"),
+    (["--json", "."], ". is a folder; give the name of a file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_arguments_are_refused_before_anything_is_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    import StaICC.benchmarks.experimentor as module
+
+    def never(*given: Any) -> Any:
+        raise AssertionError("asked before the arguments were checked")
+
+    monkeypatch.setattr(module, "ask", never)
+    assert main(["run", "normal", *SMALL, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"staicc: {message}")
+
+
+# -- progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def report(line: ProgressLine) -> None:
+    for done in range(11):
+        line(Progress(done, 10, "Normal, mini", 1, 3))
+    line.close()
+
+
+def test_progress_is_drawn_on_a_terminal_and_wiped() -> None:
+    stream = Terminal()
+    report(ProgressLine(stream, quiet=False))
+    drawn = stream.getvalue().split("\r")
+    assert drawn[-1] == ""
+    assert drawn[-2].strip() == ""
+    assert drawn[1].startswith("[2/3] Normal, mini: ")
+    assert any(part.startswith("[2/3] Normal, mini: 10/10") for part in drawn)
+    assert "\n" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(("stream", "quiet"), [(io.StringIO(), False), (Terminal(), True)])
+def test_progress_is_quiet_elsewhere(stream: io.StringIO, quiet: bool) -> None:
+    report(ProgressLine(stream, quiet))
+    assert stream.getvalue() == ""

@@ -1,0 +1,191 @@
+"""The catalogue against what the release says, entry by entry."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC.datasets.catalogue as module
+from StaICC.datasets import Card, Template, cite, get_card, names
+from StaICC.datasets.catalogue import catalogue, find, shipped
+from StaICC.errors import SchemaError, UnknownNameError
+
+ORDER = (
+    "GLUE-SST2",
+    "rotten_tomatoes",
+    "financial_phrasebank",
+    "SST5",
+    "TREC",
+    "AGNews",
+    "Subjective",
+    "tweet_eval_emotion",
+    "tweet_eval_hate",
+    "hate_speech_18",
+)
+ALL = (*ORDER, "mini")
+
+
+@pytest.fixture(scope="module")
+def release() -> dict[str, Any]:
+    path = Path(__file__).parents[1] / "golden" / "datasets.json"
+    return json.loads(path.read_text("utf-8"))["datasets"]
+
+
+def test_the_ten_in_the_order_of_the_benchmark(release: dict[str, Any]) -> None:
+    assert names() == ORDER
+    assert [release[name]["index"] for name in names()] == list(range(10))
+    assert "mini" not in names()
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_card_is_the_release(name: str, release: dict[str, Any], golden: dict[str, Any]) -> None:
+    card, theirs = get_card(name), release[name]
+    plain = card.to_dict()
+    assert card.rows == theirs["length"] == golden["datasets"][name]["rows"]
+    assert card.title == theirs["paper_name"]
+    for key, value in plain["template"].items():
+        assert value == theirs[key], key
+    for key, value in plain["alternatives"].items():
+        assert value == theirs["alternate_template"][key], key
+    assert plain["label_space"] == theirs["label_space"]
+    assert plain["full_label_space"] == (theirs["full_label_space"] or theirs["label_space"])
+    assert list(plain["split"].values()) == list(theirs["split"].values()) == golden["datasets"][name]["split_sizes"]
+    assert plain["digests"]["table"] == golden["datasets"][name]["table_sha256"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_card_is_complete(name: str) -> None:
+    card = get_card(name)
+    assert card.name == name
+    for key in ("title", "task", "source", "licence", "citation", "notes"):
+        assert getattr(card, key).strip(), key
+    assert card.alternatives is not None
+    first = Template(
+        card.alternatives.instruction[0],
+        card.alternatives.input_text_prefixes[0],
+        card.template.input_text_affixes,
+        card.alternatives.label_prefix[0],
+        card.alternatives.label_affix[0],
+    )
+    assert first == card.template, "level 0 of the alternatives is the default template"
+    assert card.digests is not None
+    assert (card.digests.file is None) == (name == "mini")
+    assert card.offensive == (name.startswith("tweet") or name.startswith("hate"))
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_source_and_citation(name: str) -> None:
+    card = get_card(name)
+    assert re.match(r"https://(aclanthology\.org|arxiv\.org|doi\.org)/", card.source)
+    entries = re.findall(r"@(\w+)\{(\w+),", cite(name))
+    assert entries
+    assert cite(name).count("{") == cite(name).count("}")
+    for field in ("title", "author", "year", "url"):
+        assert len(re.findall(rf"^  {field} = ", cite(name), re.M)) == len(entries), field
+    assert cite(name) == card.citation
+
+
+def test_nothing_is_named_twice() -> None:
+    cards = [get_card(name) for name in ALL]
+    for key in ("name", "title"):
+        assert len({getattr(card, key).casefold() for card in cards}) == len(cards)
+    for key in ("table", "file"):
+        assert len({getattr(card.digests, key) for card in cards}) == len(cards)
+    keys: dict[str, str] = {}
+    for card in cards:
+        for entry in re.findall(r"@\w+\{.*?\n\}", card.citation, re.S):
+            key = entry.split("{")[1].split(",")[0]
+            assert keys.setdefault(key, entry) == entry, "one BibTeX key, one entry"
+    assert set(catalogue().pack.members) == set(ORDER)
+    assert len(set(catalogue().pack.members.values())) == 10
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("GLUE-SST2", "GLUE-SST2"),
+        ("glue_sst2", "GLUE-SST2"),
+        ("SST-2", "GLUE-SST2"),
+        ("sst2", "GLUE-SST2"),
+        ("MR", "rotten_tomatoes"),
+        ("Rotten Tomatoes", "rotten_tomatoes"),
+        ("Financial Phrasebank", "financial_phrasebank"),
+        ("SST-5", "SST5"),
+        ("trec", "TREC"),
+        ("AG News", "AGNews"),
+        ("subj", "Subjective"),
+        ("Tweet Eval Emotion", "tweet_eval_emotion"),
+        ("TEH", "tweet_eval_hate"),
+        ("Hate Speech 18", "hate_speech_18"),
+        ("MINI", "mini"),
+    ],
+)
+def test_spellings(given: str, expected: str) -> None:
+    assert find(given) == expected == get_card(given).name
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_name_and_title_is_found_in_any_case(name: str) -> None:
+    for spelling in (name, name.upper(), name.lower(), get_card(name).title, name.replace("_", " ").replace("-", "")):
+        assert find(spelling) == name
+
+
+@pytest.mark.parametrize("given", ["", "SST-3", "rotten", "  ", None, 3, b"TREC", ("TREC",)])
+def test_unknown_names(given: Any) -> None:
+    with pytest.raises(UnknownNameError, match="there is no data set") as caught:
+        get_card(given)
+    assert "TREC" in str(caught.value)
+    assert "python -m StaICC data list" in str(caught.value)
+
+
+def test_nearest_name_is_suggested() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'tweet_eval_hate'"):
+        cite("tweet_eval_hat")
+
+
+def test_read_once() -> None:
+    assert catalogue() is catalogue()
+    assert get_card("TREC") is get_card("trec")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_card_round_trip(name: str) -> None:
+    card = get_card(name)
+    assert Card.from_dict(json.loads(json.dumps(card.to_dict()))) == card
+
+
+def _break(data: Any, *path: Any, value: Any) -> Any:
+    data = copy.deepcopy(data)
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("schema",), 2, "schema 2; this library reads 1"),
+        (("datasets", "TREC", "more"), {}, "'TREC': the parts must be"),
+        (("datasets", "TREC", "published", "lisence"), "", "unknown key 'lisence'"),
+        (("datasets", "TREC", "prose", "rows"), 3, "'rows' stands in two parts"),
+        (("datasets", "TREC", "lookup", "aliases"), ["SST-5"], "names both"),
+        (("datasets", "TREC", "published", "template"), {}, "'template': the key 'instruction' is missing"),
+    ],
+)
+def test_a_catalogue_with_a_mistake_is_refused(path: tuple[str, ...], value: Any, message: str) -> None:
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        module._parse(_break(shipped("catalogue.json"), *path, value=value))
+
+
+def test_a_missing_key_is_named() -> None:
+    data = shipped("catalogue.json")
+    del data["datasets"]["AGNews"]["prose"]["licence"]
+    with pytest.raises(SchemaError, match="card 'AGNews': the key 'licence' is missing"):
+        module._parse(data)

@@ -1,0 +1,171 @@
+"""Data sets of users' own rows, and mini."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.datasets import Dataset, MemoryTable, SplitSizes, Template, get_card, load_dataset, names, table_digest
+from StaICC.datasets.dataset import default_split, default_template
+from StaICC.errors import ArgumentError, DataDamagedError, UnknownNameError
+
+PAIRS = [((f"premise {i}", f"hypothesis {i}"), i % 2) for i in range(20)]
+
+
+def test_pairs() -> None:
+    dataset = Dataset.from_rows(PAIRS, name="pairs", label_space=["no", "yes"], task="entailment", licence="CC0")
+    assert dataset.table[3] == (("premise 3", "hypothesis 3"), 1)
+    card = dataset.card
+    assert card.template == Template("", ("sentence1: ", "sentence2: "), (" ", " "), "label: ", "\n", "")
+    assert (card.name, card.title, card.task, card.licence) == ("pairs", "pairs", "entailment", "CC0")
+    assert card.full_label_space == card.label_space == ("no", "yes")
+    assert card.rows == card.split.total == 20
+    assert card.digests is not None
+    assert card.digests.table == table_digest(PAIRS)
+    assert card.digests.file is None
+    assert not card.offensive
+
+
+def test_everything_can_be_given() -> None:
+    template = Template("Classify. ", ("Text: ",), ("\n",), "Class: ", "\n\n", "Now: ")
+    alternatives = get_card("TREC").alternatives
+    dataset = Dataset.from_rows(
+        [("a", 0), ("b", 1), ("c", 1)],
+        name="own",
+        label_space=("x", "y"),
+        full_label_space=("the x", "the y"),
+        template=template,
+        split=SplitSizes(0, 1, 2),
+        source="https://example.org/",
+        citation="@misc{own}",
+        alternatives=alternatives,
+        offensive=True,
+        notes="note",
+    )
+    card = dataset.card
+    assert card.template == template
+    assert card.split == SplitSizes(0, 1, 2)
+    assert card.full_label_space == ("the x", "the y")
+    assert card.alternatives == alternatives
+    assert (card.source, card.citation, card.offensive, card.notes) == (
+        "https://example.org/",
+        "@misc{own}",
+        True,
+        "note",
+    )
+
+
+def test_other_rows_have_another_digest() -> None:
+    digests = {
+        Dataset.from_rows(rows, name="n", label_space=["a", "b"]).table.digest
+        for rows in ([("x", 0)], [("x", 1)], [("y", 0)], [("x", 0), ("x", 0)], [(("x", ""), 0)])
+    }
+    assert len(digests) == 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "changes", "message"),
+    [
+        ([("a", 0), ("b", 2)], {}, r"row 1: the label index is 2, but the label space of 'n' has 2 labels"),
+        ([], {}, "there is no row"),
+        ([("a", 0)], {"name": " "}, "'name' is empty"),
+        ([("a", 0)], {"label_space": "ab"}, "'label_space' must be a sequence of strings, not 'ab'"),
+        ([("a", 0)], {"label_space": None}, "'label_space' must be a sequence of strings, not None"),
+        ([("a", 0)], {"label_space": []}, "'label_space' is empty"),
+        ([("a", 0)], {"label_space": ["a", "a"]}, "names the label 'a' twice"),
+        ([("a", 0)], {"full_label_space": ["a"]}, "'label_space' names 2 labels, 'full_label_space' 1"),
+        ([("a", 0)], {"split": SplitSizes(0, 1, 1)}, "the split takes 0 \\+ 1 \\+ 1 = 2 rows, but there are 1"),
+        ([("a", 0)], {"split": (0, 0, 1)}, "'split' must be a SplitSizes"),
+        ([(("a", "b"), 0)], {"template": default_template(1)}, "rows have 2 input texts, the template 1 prefixes"),
+        ([(("a", "b"), 0)], {"alternatives": get_card("TREC").alternatives}, "the template has 2 input texts"),
+        ([("a", 0)], {"template": "input: "}, "'template' must be a Template"),
+    ],
+)
+def test_bad_data_sets(rows: Any, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Dataset.from_rows(rows, **({"name": "n", "label_space": ["a", "b"]} | changes))
+
+
+def test_card_and_table_must_fit() -> None:
+    dataset = Dataset.from_rows(PAIRS, name="pairs", label_space=["no", "yes"])
+    with pytest.raises(ArgumentError, match="the table has 19 rows, its card 20"):
+        Dataset(dataset.card, MemoryTable(PAIRS[:-1]))
+    with pytest.raises(DataDamagedError, match="the rows are not the published ones") as caught:
+        Dataset(dataset.card, MemoryTable([*PAIRS[:-1], PAIRS[0]]))
+    assert dataset.table.digest in str(caught.value)
+    assert table_digest([*PAIRS[:-1], PAIRS[0]]) in str(caught.value)
+    with pytest.raises(ArgumentError, match="needs a Card"):
+        Dataset("TREC", dataset.table)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7])
+def test_default_template(columns: int) -> None:
+    template = default_template(columns)
+    assert len(template.input_text_prefixes) == len(set(template.input_text_prefixes)) == columns
+    assert template.input_text_affixes == (" ",) * columns
+    assert (template.instruction, template.label_affix, template.query_prefix) == ("", "\n", "")
+
+
+def test_default_template_needs_a_text() -> None:
+    with pytest.raises(ArgumentError, match="'input_text_prefixes' is empty"):
+        default_template(0)
+
+
+@given(st.integers(1, 10_000))
+def test_default_split(rows: int) -> None:
+    split = default_split(rows)
+    assert split.total == min(rows, 5632)
+    assert split.test >= 1
+    assert rows < 2 or split.demonstration >= 1
+    if rows >= 5632:
+        assert split == SplitSizes(1024, 4096, 512)
+    else:
+        for ours, standard in ((split.calibration, 1024), (split.demonstration, 4096), (split.test, 512)):
+            assert abs(ours - standard * rows / 5632) < 2
+
+
+@pytest.mark.parametrize("rows", [0, -3])
+def test_default_split_needs_a_row(rows: int) -> None:
+    with pytest.raises(ArgumentError, match="at least one row"):
+        default_split(rows)
+
+
+def test_mini() -> None:
+    dataset = load_dataset("mini")
+    assert dataset.card.split == SplitSizes(48, 192, 96)
+    assert len(dataset.table) == dataset.card.rows == 360
+    assert {row.label for row in dataset.table} == {0, 1, 2}
+    assert dataset.card.digests is not None
+    assert dataset.table.digest == dataset.card.digests.table
+    assert dataset.card.name not in names()
+
+
+def test_mini_needs_no_data_pack(monkeypatch: pytest.MonkeyPatch) -> None:
+    import StaICC.datasets.pack as pack
+
+    def never(*_: Any) -> None:
+        raise AssertionError("the pack was asked for")
+
+    monkeypatch.setattr(pack, "ensure_installed", never)
+    assert len(load_dataset("Mini").table) == 360
+
+
+def test_damage_in_mini_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    import StaICC.datasets.dataset as module
+
+    data = module.shipped("mini.json")
+    data["rows"][100][0] += "."
+    monkeypatch.setattr(module, "shipped", lambda _: data)
+    with pytest.raises(DataDamagedError, match="the rows are not the published ones"):
+        load_dataset("mini")
+    data["label_space"] = data["label_space"][::-1]
+    with pytest.raises(DataDamagedError, match="label space"):
+        load_dataset("mini")
+
+
+def test_unknown_data_set() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'TREC'"):
+        load_dataset("TREK")

@@ -1,0 +1,245 @@
+"""Fetching with pip: a real pip without a network, and a false one that does everything wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import StaICC.datasets.fetch as module
+from StaICC.datasets.fetch import check_wheel, fetch_wheel
+from StaICC.errors import DataDamagedError, DataMissingError
+
+NAME = "StaICC-0.1.1-py3-none-any.whl"
+DATA = b"the published wheel"
+SHA = hashlib.sha256(DATA).hexdigest()
+
+FALSE_PIP = """
+import os, pathlib, sys, time
+arguments = sys.argv[1:]
+with open(os.environ["FALSE_PIP_LOG"], "a") as log:
+    log.write("\\t".join([os.getcwd(), *arguments]) + "\\n")
+folder = pathlib.Path(arguments[arguments.index("--dest") + 1])
+act = os.environ["FALSE_PIP_ACT"]
+if act == "hang":
+    (folder / "half").write_bytes(b"x")
+    time.sleep(60)
+if act == "network":
+    print("WARNING: Retrying (Retry(total=4)) after connection broken")
+    print("ERROR: No matching distribution found for it", file=sys.stderr)
+    sys.exit(1)
+if act == "silent":
+    sys.exit(3)
+if act == "kill":
+    os.kill(os.getpid(), 9)
+if act == "noise":
+    sys.stdout.buffer.write(b"\\xff\\xfe\\n" * 100_000)
+if act == "other":
+    (folder / "other-1.0-py3-none-any.whl").write_bytes(b"x")
+if act == "changed":
+    (folder / "%(name)s").write_bytes(b"another wheel")
+if act in ("good", "noise"):
+    (folder / "%(name)s").write_bytes(b"the published wheel")
+"""
+
+
+@pytest.fixture
+def false_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """``python -m pip`` runs our module; it does what FALSE_PIP_ACT says and logs how it was called."""
+    (tmp_path / "modules" / "pip").mkdir(parents=True)
+    (tmp_path / "modules" / "pip" / "__init__.py").touch()
+    (tmp_path / "modules" / "pip" / "__main__.py").write_text(FALSE_PIP % {"name": NAME})
+    log = tmp_path / "log"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
+    monkeypatch.setenv("FALSE_PIP_LOG", str(log))
+    monkeypatch.setenv("FALSE_PIP_ACT", "good")
+    monkeypatch.delenv("STAICC_OFFLINE", raising=False)
+    return log
+
+
+def fetch(into: Path) -> Path:
+    return fetch_wheel("StaICC==0.1.1", NAME, SHA, into)
+
+
+def kept(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != module.LOCK)
+
+
+def test_the_users_own_pip_is_asked(tmp_path: Path, false_pip: Path) -> None:
+    into = tmp_path / "deep" / "größer and smaller"
+    wheel = fetch(into)
+    assert wheel == into / NAME
+    assert wheel.read_bytes() == DATA
+    assert kept(into) == [wheel.name], "nothing else is left"
+    folder, *arguments = false_pip.read_text().strip().split("\t")
+    assert arguments[0] == "download"
+    assert arguments[-1] == "StaICC==0.1.1"
+    assert {"--no-deps", "--only-binary=:all:", "--no-input"} <= set(arguments)
+    assert Path(folder).parent == into, "pip runs in a passing folder, not where the user stands"
+
+
+def test_a_wheel_that_is_there_is_not_fetched(tmp_path: Path, false_pip: Path) -> None:
+    (tmp_path / NAME).write_bytes(DATA)
+    assert fetch(tmp_path) == tmp_path / NAME
+    assert not false_pip.exists()
+
+
+def test_a_damaged_wheel_that_is_there_is_fetched_again(
+    tmp_path: Path, false_pip: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / NAME).write_bytes(DATA[:-1])
+    with caplog.at_level(logging.WARNING):
+        assert fetch(tmp_path).read_bytes() == DATA
+    assert "is not the published wheel" in caplog.text
+    assert SHA in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        ("network", "exit status 1: ERROR: No matching distribution found for it; it could not connect"),
+        ("silent", "exit status 3: it said nothing"),
+        ("other", "pip brought other-1.0-py3-none-any.whl"),
+        ("nothing", "pip brought nothing"),
+        pytest.param(
+            "kill",
+            "exit status -9",
+            marks=pytest.mark.skipif(os.name == "nt", reason="no signals there"),
+        ),
+    ],
+)
+def test_failures_of_pip(
+    act: str, message: str, tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FALSE_PIP_ACT", act)
+    into = tmp_path / "into"
+    with pytest.raises(DataMissingError) as caught:
+        fetch(into)
+    assert message in str(caught.value)
+    assert NAME in str(caught.value)
+    assert kept(into) == []
+
+
+def test_output_of_pip_that_is_no_text(tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALSE_PIP_ACT", "noise")
+    assert fetch(tmp_path / "into").read_bytes() == DATA
+
+
+def test_another_wheel_is_refused_and_not_kept(
+    tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FALSE_PIP_ACT", "changed")
+    into = tmp_path / "into"
+    with pytest.raises(DataDamagedError) as caught:
+        fetch(into)
+    assert SHA in str(caught.value)
+    assert hashlib.sha256(b"another wheel").hexdigest() in str(caught.value)
+    assert kept(into) == []
+
+
+def test_a_pip_that_hangs_is_given_up(tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALSE_PIP_ACT", "hang")
+    monkeypatch.setattr(module, "TIMEOUT", 0.5)
+    start = time.monotonic()
+    with pytest.raises(DataMissingError, match=r"pip did not finish within 0\.5 seconds"):
+        fetch(tmp_path / "into")
+    assert time.monotonic() - start < 20
+    assert kept(tmp_path / "into") == []
+
+
+def test_processes_that_ask_at_once_fetch_once(tmp_path: Path, false_pip: Path) -> None:
+    code = "import sys; from pathlib import Path; from StaICC.datasets.fetch import fetch_wheel\n"
+    code += f"fetch_wheel('StaICC==0.1.1', {NAME!r}, {SHA!r}, Path(sys.argv[1]))"
+    paths = os.pathsep.join([os.environ["PYTHONPATH"], str(Path(module.__file__).parents[2])])
+    command = [sys.executable, "-c", code, str(tmp_path / "into")]
+    running = [subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths}) for _ in range(3)]
+    assert [one.wait(60) for one in running] == [0, 0, 0]
+    assert kept(tmp_path / "into") == [NAME]
+    assert len(false_pip.read_text().splitlines()) == 1
+
+
+def test_what_a_killed_fetch_left_is_removed(tmp_path: Path, false_pip: Path) -> None:
+    (tmp_path / "into" / ".fetch.1-2.part").mkdir(parents=True)
+    (tmp_path / "into" / ".fetch.1-2.part" / NAME).write_bytes(b"half")
+    fetch(tmp_path / "into")
+    assert kept(tmp_path / "into") == [NAME]
+
+
+@pytest.mark.parametrize("value", ["1", "yes", "true"])
+def test_offline(value: str, tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAICC_OFFLINE", value)
+    with pytest.raises(DataMissingError, match="STAICC_OFFLINE forbids fetching it"):
+        fetch(tmp_path / "into")
+    assert not false_pip.exists()
+    assert not (tmp_path / "into").exists()
+    (tmp_path / NAME).write_bytes(DATA)
+    assert fetch(tmp_path) == tmp_path / NAME, "what is there may be used"
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_not_offline(value: str, tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAICC_OFFLINE", value)
+    assert fetch(tmp_path).read_bytes() == DATA
+
+
+def test_a_python_without_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.delenv("STAICC_OFFLINE", raising=False)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    bare = tmp_path / "bare" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    monkeypatch.setattr(sys, "executable", str(bare))
+    with pytest.raises(DataMissingError, match="has no pip") as caught:
+        fetch(tmp_path / "into")
+    assert str(bare) in str(caught.value)
+
+
+@pytest.mark.parametrize("executable", ["/no/such/python", ""])
+def test_a_python_that_cannot_be_started(executable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STAICC_OFFLINE", raising=False)
+    monkeypatch.setattr(sys, "executable", executable)
+    with pytest.raises(DataMissingError, match="pip could not be started"):
+        fetch(tmp_path / "into")
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, false_pip: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DataMissingError, match="could not be kept in"):
+        fetch(tmp_path / "file" / "into")
+
+
+def test_a_full_disk(tmp_path: Path, false_pip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.os, "replace", full)
+    with pytest.raises(DataMissingError, match="No space left on device"):
+        fetch(tmp_path / "into")
+    assert kept(tmp_path / "into") == []
+
+
+def test_check_wheel(tmp_path: Path) -> None:
+    wheel = tmp_path / NAME
+    with pytest.raises(DataMissingError, match="cannot be read"):
+        check_wheel(wheel, SHA)
+    wheel.write_bytes(DATA)
+    check_wheel(wheel, SHA)
+    for position in range(len(DATA)):
+        changed = bytearray(DATA)
+        changed[position] ^= 1
+        wheel.write_bytes(changed)
+        with pytest.raises(DataDamagedError, match="is not the published wheel") as caught:
+            check_wheel(wheel, SHA)
+        assert SHA in str(caught.value)
+        assert hashlib.sha256(changed).hexdigest() in str(caught.value)
+
+
+def test_no_address_stands_in_the_code() -> None:
+    package = Path(module.__file__).parent
+    for path in package.glob("*.py"):
+        assert "://" not in path.read_text("utf-8").replace("https://example.org", ""), path

@@ -1,0 +1,573 @@
+"""The data pack under every fault: nothing bad is ever kept or used."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import logging
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC.datasets.pack as pack
+import StaICC.datasets.storage as storage
+import StaICC.datasets.table as table
+from StaICC.datasets import FrozenTable, Row, load_dataset
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, UnknownNameError
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+def states() -> list[str]:
+    return [one.state for one in pack.verify()]
+
+
+def in_child(work: Callable[[], Any]) -> int:
+    """Start work in a forked child; its process id. The child ends with 0, or 1 if the work raised."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def status_of(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_install_from_a_file(small_pack: Any) -> None:
+    assert [one.state for one in pack.status()] == states() == ["missing"] * 3
+    assert not small_pack.home.exists(), "asking makes nothing"
+    done = pack.install(small_pack.wheel)
+    assert [(one.name, one.state, one.reason) for one in done] == [(name, "verified", "") for name in small_pack.names]
+    assert [one.state for one in pack.status()] == ["installed"] * 3
+    assert pack.verify() == done
+    for one in done:
+        assert one.bytes == Path(one.path).stat().st_size
+        assert one.found == one.expected == hashlib.sha256(Path(one.path).read_bytes()).hexdigest()
+        assert one.expected[:12] in Path(one.path).name
+    assert not small_pack.leftovers()
+    dataset = load_dataset("second")
+    assert dataset.table[4] == Row(("second text 4 漢字 🙂",), 1)
+    assert len(dataset.table) == dataset.card.rows == 30
+
+
+def test_installing_again_writes_nothing(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack.install(str(small_pack.wheel))
+
+    def never(*_: Any) -> None:
+        raise AssertionError("written again")
+
+    monkeypatch.setattr(pack, "exclusive", never)  # so that a good folder need not be writable
+    monkeypatch.setattr(pack, "write_table", never)
+    monkeypatch.setattr(pack, "fetch_wheel", never)
+    pack.install(small_pack.wheel)
+    pack.install()
+    pack.ensure_installed(small_pack.names)
+
+
+def test_first_use_fetches_and_says_so_once(
+    small_pack: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def fetch(requirement: str, filename: str, sha256: str, into: Path) -> Path:
+        calls.append((requirement, filename, sha256))
+        wheel = into / filename
+        wheel.write_bytes(small_pack.wheel.read_bytes())
+        return wheel
+
+    monkeypatch.setattr(pack, "fetch_wheel", fetch)
+    with caplog.at_level(logging.INFO):
+        for name in small_pack.names:
+            load_dataset(name)
+    digest = hashlib.sha256(small_pack.wheel.read_bytes()).hexdigest()
+    assert calls == [("StaICC==0.1.1", small_pack.wheel.name, digest)]
+    assert len(caplog.records) == 1
+    assert str(small_pack.home) in caplog.text
+    assert not small_pack.leftovers(), "the wheel is not kept"
+    assert capfd.readouterr().out == "", "nothing on stdout"
+
+
+def test_a_real_pip_without_a_network(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pip")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    with pytest.raises(DataMissingError) as caught:
+        load_dataset("first")
+    message = str(caught.value)
+    assert "No matching distribution found for StaICC==0.1.1" in message
+    assert "pip download --no-deps StaICC==0.1.1" in message
+    assert f"python -m StaICC data install {small_pack.wheel.name}" in message
+    assert states() == ["missing"] * 3
+    assert not small_pack.leftovers()
+    monkeypatch.setenv("PIP_FIND_LINKS", str(small_pack.wheel.parent))
+    assert len(load_dataset("first").table) == 40
+
+
+def test_offline_says_what_to_do(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAICC_OFFLINE", "1")
+    with pytest.raises(DataMissingError) as caught:
+        load_dataset("first")
+    for part in ("STAICC_OFFLINE", "pip download --no-deps StaICC==0.1.1", "python -m StaICC data install", "'mini'"):
+        assert part in str(caught.value)
+    pack.install(small_pack.wheel)
+    assert len(load_dataset("first").table) == 40
+
+
+def test_a_wheel_with_one_byte_changed(small_pack: Any, tmp_path: Path) -> None:
+    good = small_pack.wheel.read_bytes()
+    bad = tmp_path / "bad.whl"
+    for position in range(0, len(good), 37):
+        data = bytearray(good)
+        data[position] ^= 1
+        bad.write_bytes(data)
+        with pytest.raises(DataDamagedError, match="is not the published wheel") as caught:
+            pack.install(bad)
+        assert hashlib.sha256(good).hexdigest() in str(caught.value)
+        assert hashlib.sha256(data).hexdigest() in str(caught.value)
+    assert not small_pack.home.exists()
+
+
+def test_a_truncated_wheel(small_pack: Any, tmp_path: Path) -> None:
+    good = small_pack.wheel.read_bytes()
+    bad = tmp_path / "bad.whl"
+    for size in range(0, len(good), 53):
+        bad.write_bytes(good[:size])
+        with pytest.raises(DataDamagedError, match="is not the published wheel"):
+            pack.install(bad)
+    assert not small_pack.home.exists()
+
+
+def test_a_bad_wheel_is_refused_even_when_nothing_needs_it(small_pack: Any, tmp_path: Path) -> None:
+    pack.install(small_pack.wheel)
+    (tmp_path / "bad.whl").write_bytes(b"PK")
+    with pytest.raises(DataDamagedError, match="is not the published wheel"):
+        pack.install(tmp_path / "bad.whl")
+    with pytest.raises(DataMissingError, match="cannot be read"):
+        pack.install(tmp_path / "no.whl")
+    with pytest.raises(DataMissingError, match="cannot be read"):
+        pack.install(tmp_path)
+
+
+class Attack:
+    def __reduce__(self) -> Any:
+        return eval, ("__import__('os').environ.__setitem__('STAICC_ATTACK', '1')",)
+
+
+def test_the_second_wall(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even a wheel with the right digest cannot run code or bring other rows."""
+    monkeypatch.delenv("STAICC_ATTACK", raising=False)
+    with pytest.raises(DataDamagedError, match=r"asks for builtins\.eval"):
+        pack.install(small_pack.pin_rows(second=pickle.dumps(Attack(), 4)))
+    assert "STAICC_ATTACK" not in os.environ
+    with pytest.raises(
+        DataDamagedError, match=r"the rows of 'second' have the SHA-256 [0-9a-f]{64}, but the published"
+    ):
+        pack.install(small_pack.pin_rows(second=pickle.dumps([(["other"], 0)], 4)))
+    with pytest.raises(DataDamagedError, match="cannot be read as a wheel"):
+        pack.install(small_pack.pin(small_pack.wheel.read_bytes()[:-40]))
+    assert [one.state for one in pack.verify()] == ["verified", "missing", "missing"], "the good table before it stays"
+    assert not small_pack.bad_tables()
+    assert not small_pack.leftovers()
+    pack.install(small_pack.pin_rows())
+    assert states() == ["verified"] * 3
+
+
+class Writes(io.FileIO):
+    """A file that lets a fault write half of what it is given before it strikes."""
+
+    faults: FullDisk
+
+    def write(self, data: Any, /) -> int:
+        if self.faults.count + 1 == self.faults.strike_at:
+            super().write(bytes(data)[: len(data) // 2])
+        self.faults.step()
+        return super().write(data)
+
+
+class FullDisk:
+    """Strikes at the n-th operation that needs space: making a folder or file, writing, flushing, renaming."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, strike_at: int | None) -> None:
+        self.count, self.strike_at = 0, strike_at
+
+        def opened(path: Any, mode: str, **keywords: Any) -> Any:
+            if "r" in mode:
+                return open(path, mode, **keywords)
+            self.step()
+            file = Writes(path, mode)
+            file.faults = self
+            return file
+
+        def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+            def stepped(*arguments: Any, **keywords: Any) -> Any:
+                self.step()
+                return original(*arguments, **keywords)
+
+            return stepped
+
+        monkeypatch.setattr(storage, "open", opened, raising=False)
+        monkeypatch.setattr(storage.os, "fsync", counted(os.fsync))
+        monkeypatch.setattr(storage.os, "replace", counted(os.replace))
+        monkeypatch.setattr(Path, "mkdir", counted(Path.mkdir))
+
+    def step(self) -> None:
+        self.count += 1
+        if self.count == self.strike_at:
+            self.strike()
+
+    def strike(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class Killer(FullDisk):
+    """The same, but the process is killed."""
+
+    def strike(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_full_disk_at_every_step(small_pack: Any) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        clean = FullDisk(patch, None)
+        pack.install(small_pack.wheel)
+    assert clean.count > 20
+    messages = []
+    for step in range(1, clean.count + 1):
+        for path in small_pack.tables():
+            path.unlink()
+        with pytest.MonkeyPatch.context() as patch:
+            FullDisk(patch, step)
+            try:
+                pack.install(small_pack.wheel)
+            except DataMissingError as error:
+                messages.append(str(error))
+        assert not small_pack.bad_tables(), step
+        assert not small_pack.leftovers(), step
+        pack.install(small_pack.wheel)
+        assert states() == ["verified"] * 3
+    assert len(messages) > clean.count * 0.8, "all but the flushing of a folder are fatal"
+    for message in messages:
+        assert f"cannot be installed in {small_pack.home}: [Errno 28] No space left on device" in message
+        assert "set STAICC_HOME to another folder" in message
+
+
+@needs_fork
+def test_two_installers_at_once(small_pack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, log = table.write_beside, tmp_path / "log"
+
+    def slow(path: Path, parts: Any) -> None:
+        time.sleep(0.05)
+        with log.open("a") as file:
+            file.write(path.name + "\n")
+        write(path, parts)
+
+    monkeypatch.setattr(table, "write_beside", slow)
+    children = [in_child(lambda: pack.install(small_pack.wheel)) for _ in range(4)]
+    assert [status_of(child) for child in children] == [0] * 4
+    assert states() == ["verified"] * 3
+    assert len(log.read_text().splitlines()) == 3, "the lock spares the work of the others"
+    assert not small_pack.leftovers()
+
+
+@needs_fork
+def test_two_installers_where_there_are_no_locks(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: int) -> bool:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(storage, "_try_lock", none)
+    children = [in_child(lambda: pack.install(small_pack.wheel)) for _ in range(4)]
+    assert [status_of(child) for child in children] == [0] * 4
+    assert states() == ["verified"] * 3
+    assert not small_pack.bad_tables()
+    assert not small_pack.leftovers()
+
+
+def test_threads_install_once(small_pack: Any) -> None:
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            pack.install(small_pack.wheel)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert states() == ["verified"] * 3
+
+
+@needs_fork
+def test_an_installer_killed_at_every_step(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = killed = 0
+    for step in range(1, 100):
+
+        def work(step: int = step) -> None:
+            with pytest.MonkeyPatch.context() as patch:
+                Killer(patch, step)
+                pack.install(small_pack.wheel)
+
+        code = status_of(in_child(work))
+        assert not small_pack.bad_tables(), step
+        left += len(small_pack.leftovers())
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        killed += 1
+        pack.install(small_pack.wheel)
+        assert states() == ["verified"] * 3
+        assert not small_pack.leftovers(), "the next installer removes what the killed one left"
+        for path in small_pack.tables():
+            path.unlink()
+    assert killed > 20
+    assert left > 0, "some were killed with a file half written"
+
+
+@needs_fork
+def test_the_lock_of_a_killed_installer_is_free(small_pack: Any, tmp_path: Path) -> None:
+    small_pack.home.mkdir()
+    ready = tmp_path / "ready"
+
+    def hold() -> None:
+        with storage.exclusive(small_pack.home / "lock", 1) as held:
+            assert held
+            ready.touch()
+            time.sleep(60)
+
+    child = in_child(hold)
+    while not ready.exists():
+        time.sleep(0.01)
+    with storage.exclusive(small_pack.home / "lock", 0.2) as held:
+        assert not held, "another process has it"
+    os.kill(child, signal.SIGKILL)
+    assert status_of(child) == -signal.SIGKILL
+    start = time.monotonic()
+    pack.install(small_pack.wheel)
+    assert time.monotonic() - start < 5
+
+
+def test_leftovers_are_only_removed_under_the_lock(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack.install(small_pack.wheel)
+    (small_pack.home / "tables" / ".first.1-2.part").touch()
+    (small_pack.home / ".fetch.1-2.part").mkdir()
+    (small_pack.home / ".fetch.1-2.part" / "half.whl").touch()
+    (small_pack.home / "mine.txt").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "_try_lock", lambda _: False)
+        patch.setattr(pack, "TIMEOUT", 0.0)
+        pack.table_path("first").unlink()
+        pack.install(small_pack.wheel)
+    assert len(small_pack.leftovers()) == 2
+    pack.table_path("first").unlink()
+    pack.install(small_pack.wheel)
+    assert not small_pack.leftovers()
+    assert (small_pack.home / "mine.txt").exists()
+
+
+def test_one_flipped_byte_of_an_installed_table(small_pack: Any) -> None:
+    pack.install(small_pack.wheel)
+    for name in small_pack.names:
+        path = pack.table_path(name)
+        good = path.read_bytes()
+        for number, position in enumerate(range(0, len(good), max(1, len(good) // 40))):
+            data = bytearray(good)
+            data[position] ^= 4
+            path.write_bytes(data)
+            os.utime(path, ns=(number, number))
+            with pytest.raises(DataDamagedError) as caught:
+                load_dataset(name)
+            for part in (str(path), pack.expected_digest(name), hashlib.sha256(data).hexdigest(), "data install"):
+                assert part in str(caught.value)
+        found = {one.name: one for one in pack.verify()}[name]
+        assert (found.state, found.found) == ("damaged", hashlib.sha256(data).hexdigest())
+        assert not found.usable
+        pack.install(small_pack.wheel)
+        assert path.read_bytes() == good, "installing again mends it"
+        assert len(load_dataset(name).table) > 0
+
+
+def test_an_empty_or_foreign_file_under_the_right_name(small_pack: Any) -> None:
+    pack.install(small_pack.wheel)
+    path = pack.table_path("first")
+    other = pack.table_path("second").read_bytes()
+    for data in (b"", b"x", other):
+        path.write_bytes(data)
+        with pytest.raises(DataDamagedError, match="is damaged"):
+            load_dataset("first")
+    pack.install(small_pack.wheel)
+    assert states() == ["verified"] * 3
+
+
+def test_a_table_that_cannot_be_read(small_pack: Any) -> None:
+    pack.install(small_pack.wheel)
+    path = pack.table_path("first")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(DataMissingError, match="cannot be read"):
+        load_dataset("first")
+    first = pack.verify()[0]
+    assert first.state == "damaged"
+    assert "cannot be read" in first.reason
+    with pytest.raises(DataMissingError, match="cannot be installed in"):
+        pack.install(small_pack.wheel)
+    path.rmdir()
+    pack.install(small_pack.wheel)
+    assert states() == ["verified"] * 3
+
+
+def test_no_permission(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack.install(small_pack.wheel)
+    real = os.open
+
+    def refuse(path: Any, *arguments: Any, **keywords: Any) -> int:
+        if str(path).endswith(".table"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, *arguments, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table.os, "open", refuse)
+        with pytest.raises(DataMissingError, match="cannot be read: Permission denied"):
+            load_dataset("first")
+    for path in small_pack.tables():
+        path.unlink()
+
+    def forbid(*arguments: Any, **keywords: Any) -> Any:
+        if "r" in arguments[1]:
+            return open(*arguments, **keywords)
+        raise PermissionError(errno.EACCES, "Permission denied", str(arguments[0]))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "open", forbid, raising=False)
+        with pytest.raises(DataMissingError, match=r"cannot be installed in .*Permission denied.*set STAICC_HOME"):
+            pack.install(small_pack.wheel)
+
+
+@pytest.mark.skipif(os.name == "nt" or (hasattr(os, "geteuid") and os.geteuid() == 0), reason="root may do everything")
+def test_no_permission_for_real(small_pack: Any) -> None:
+    small_pack.home.mkdir()
+    small_pack.home.chmod(0o500)
+    with pytest.raises(DataMissingError, match="cannot be installed in"):
+        pack.install(small_pack.wheel)
+    small_pack.home.chmod(0o700)
+
+
+def test_home_is_a_file(small_pack: Any) -> None:
+    small_pack.home.touch()
+    with pytest.raises(DataMissingError, match="cannot be installed in"):
+        pack.install(small_pack.wheel)
+    assert states() == ["damaged"] * 3 or states() == ["missing"] * 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such modes there")
+def test_tables_may_be_shared(small_pack: Any) -> None:
+    umask = os.umask(0o022)
+    try:
+        pack.install(small_pack.wheel)
+    finally:
+        os.umask(umask)
+    assert [path.stat().st_mode & 0o777 for path in small_pack.tables()] == [0o644] * 3
+
+
+def test_a_disk_that_writes_something_else(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = table.write_beside
+
+    def bad(path: Path, parts: Any) -> None:
+        write(path, [*parts[:-1], bytes(parts[-1])[:-1] + b"?"])
+
+    monkeypatch.setattr(table, "write_beside", bad)
+    with pytest.raises(DataDamagedError, match="was just written and cannot be used"):
+        pack.install(small_pack.wheel)
+    with pytest.raises(DataDamagedError, match="is damaged"):
+        load_dataset("first")
+
+
+def test_rows_are_verified_too(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack.install(small_pack.wheel)
+    monkeypatch.setattr(pack, "table_digest", lambda _: "0" * 64)
+    assert [one.state for one in pack.verify()] == ["damaged"] * 3
+    assert "its rows have the SHA-256 000" in pack.verify()[0].reason
+
+
+def test_names(small_pack: Any) -> None:
+    for function in (pack.table_path, pack.expected_digest):
+        with pytest.raises(UnknownNameError, match="there is no data set 'fourth'"):
+            function("fourth")
+    with pytest.raises(UnknownNameError):
+        pack.ensure_installed(["first", "fourth"])
+
+
+def test_mini_has_no_table() -> None:
+    with pytest.raises(ArgumentError, match="'mini' does not come from the data pack"):
+        pack.table_path("mini")
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "expected"),
+    [
+        ("linux", {"STAICC_HOME": "/data/with space/größe"}, "/data/with space/größe"),
+        ("linux", {"STAICC_HOME": "~/here"}, "/home/me/here"),
+        ("linux", {"XDG_CACHE_HOME": "/var/cache"}, "/var/cache/staicc"),
+        ("linux", {"XDG_CACHE_HOME": "relative"}, "/home/me/.cache/staicc"),
+        ("linux", {"XDG_CACHE_HOME": ""}, "/home/me/.cache/staicc"),
+        ("linux", {"STAICC_HOME": ""}, "/home/me/.cache/staicc"),
+        ("darwin", {"XDG_CACHE_HOME": "/var/cache"}, "/home/me/Library/Caches/staicc"),
+        ("win32", {"LOCALAPPDATA": "/c/Local"}, "/c/Local/staicc"),
+        ("win32", {}, "/home/me/AppData/Local/staicc"),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="the paths of the cases are POSIX paths")
+def test_data_home(platform: str, environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STAICC_HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "platform", platform)
+    assert pack.data_home() == Path(expected)
+
+
+def test_a_relative_home_does_not_follow_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_pack: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STAICC_HOME", "here")
+    pack.install(small_pack.wheel)
+    dataset = load_dataset("first")
+    monkeypatch.chdir("/")
+    assert isinstance(dataset.table, FrozenTable)
+    assert pickle.loads(pickle.dumps(dataset.table))[0] == dataset.table[0]
+
+
+def test_no_home_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STAICC_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(sys, "platform", "linux")
+    with pytest.raises(DataMissingError, match="set STAICC_HOME to a folder"):
+        pack.data_home()

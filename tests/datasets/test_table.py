@@ -1,0 +1,406 @@
+"""Tables: the file format against an independent reading of it, and every kind of damage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import struct
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import StaICC.datasets.table as module
+from StaICC.datasets import FrozenTable, MemoryTable, Row, Table, table_digest, write_table
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+LABEL = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[int, list[tuple[list[str], int]]]:
+    columns = draw(st.integers(1, 5))
+    row = st.tuples(st.lists(TEXT, min_size=columns, max_size=columns), LABEL)
+    return columns, draw(st.lists(row, min_size=1, max_size=12))
+
+
+def naive_digest(rows: list[tuple[list[str], int]]) -> str:
+    """The golden file's convention, word for word."""
+    plain = [[list(texts), label] for texts, label in rows]
+    return hashlib.sha256(json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
+
+def parse(data: bytes) -> tuple[dict[str, Any], list[tuple[list[str], int]]]:
+    """The format as its documentation has it, read all at once."""
+    magic, version, size = struct.unpack("<8sII", data[:16])
+    assert (magic, version) == (b"\x89StaICC\n", 1)
+    facts = json.loads(data[16 : 16 + size].decode("ascii"))
+    rows, columns, at = facts["rows"], facts["columns"], 16 + size
+    assert at % 8 == 0
+    ends = struct.unpack_from(f"<{rows * columns + 1}Q", data, at)
+    labels = struct.unpack_from(f"<{rows}I", data, at + 8 * len(ends))
+    body = data[at + 8 * len(ends) + 4 * rows :]
+    assert len(body) == facts["body"] == ends[-1]
+    cells = [body[a:b].decode() for a, b in pairwise(ends)]
+    return facts, [(cells[i * columns : (i + 1) * columns], labels[i]) for i in range(rows)]
+
+
+@given(tables())
+@settings(max_examples=150, deadline=None)
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, case: tuple[int, list[tuple[list[str], int]]]) -> None:
+    columns, rows = case
+    folder = tmp_path_factory.mktemp("table")
+    digest = write_table(folder / "a", rows, columns)
+    data = (folder / "a").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == digest
+    facts, parsed = parse(data)
+    assert parsed == rows
+    memory = MemoryTable(rows)
+    assert facts == {"rows": len(rows), "columns": columns, "body": facts["body"], "table": naive_digest(rows)}
+    assert memory.digest == table_digest(rows) == naive_digest(rows)
+    wanted = [Row(tuple(texts), label) for texts, label in rows]
+    for table in (FrozenTable(folder / "a", digest), FrozenTable(str(folder / "a")), memory):
+        assert (len(table), table.columns, table.digest) == (len(rows), columns, naive_digest(rows))
+        assert list(table) == wanted
+        assert [table[i] for i in reversed(range(len(rows)))] == wanted[::-1]
+        assert [table[-i] for i in range(1, len(rows) + 1)] == wanted[::-1]
+        assert type(table[0].label) is int
+    assert write_table(folder / "b", iter(wanted), columns) == digest, "the same rows give the same bytes"
+    assert (folder / "b").read_bytes() == data
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 6, 7])
+def test_digest_does_not_depend_on_the_chunks(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_DIGEST_CHUNK", 3)
+    rows = [([f'"{i}"\\\n\u2028'], i) for i in range(count)]
+    assert table_digest(rows) == naive_digest(rows)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> tuple[Path, str, list[tuple[list[str], int]]]:
+    rows = [([f"premise {i} é漢🙂", "" if i % 3 else f"hypothesis {i}"], i % 4) for i in range(25)]
+    path = tmp_path / "small.table"
+    return path, write_table(path, rows, 2), rows
+
+
+def test_rows_nobody_asks_for_are_not_read(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, digest, rows = small
+    table = FrozenTable(path, digest)
+    asked: list[int] = []
+    read = FrozenTable._read
+
+    def spy(self: FrozenTable, position: int, size: int) -> bytes:
+        asked.append(size)
+        return read(self, position, size)
+
+    monkeypatch.setattr(FrozenTable, "_read", spy)
+    assert table[7].texts == tuple(rows[7][0])
+    assert asked == [len("".join(rows[7][0]).encode())]
+
+
+def test_every_flipped_byte_is_refused_naming_file_and_digests(small: Any, tmp_path: Path) -> None:
+    path, digest, _ = small
+    good = path.read_bytes()
+    bad = tmp_path / "bad.table"
+    for position in range(len(good)):
+        data = bytearray(good)
+        data[position] ^= 1 << (position % 8)
+        bad.write_bytes(data)
+        with pytest.raises(DataDamagedError) as caught:
+            FrozenTable(bad, digest)
+        message = str(caught.value)
+        assert str(bad) in message
+        assert digest in message
+        assert hashlib.sha256(data).hexdigest() in message
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_every_truncation_is_refused(small: Any, tmp_path: Path, pinned: bool) -> None:
+    path, digest, _ = small
+    good = path.read_bytes()
+    bad = tmp_path / "bad.table"
+    for data in (*(good[:size] for size in range(len(good))), good + b"\0"):
+        bad.write_bytes(data)
+        with pytest.raises(DataDamagedError, match=r"bad\.table"):
+            FrozenTable(bad, digest if pinned else None)
+
+
+def test_damage_without_a_pin_never_reaches_the_user_as_a_crash(small: Any, tmp_path: Path) -> None:
+    """Without a pinned digest a flipped letter cannot be seen, but nothing else than our own error may come out."""
+    good = small[0].read_bytes()
+    bad = tmp_path / "bad.table"
+    body = good.index(b"premise 0")
+    refused = 0
+    for position in range(body):
+        for bit in (1, 64, 128):
+            data = bytearray(good)
+            data[position] ^= bit
+            bad.write_bytes(data)
+            try:
+                table = FrozenTable(bad)
+                for number in range(len(table)):
+                    table[number]
+            except DataDamagedError:
+                refused += 1
+    assert refused > body, "most damage in header and offsets is found"
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"rows": -1}, "does not fit"),
+        ({"rows": True}, "does not fit"),
+        ({"rows": 2**62}, "does not fit"),
+        ({"columns": 0}, "does not fit"),
+        ({"columns": "2"}, "header"),
+        ({"body": 1.5}, "does not fit"),
+        ({"table": 7}, "does not fit"),
+        ({"rows": None}, "header"),
+    ],
+)
+def test_headers_that_lie(small: Any, tmp_path: Path, facts: dict[str, Any], message: str) -> None:
+    data = small[0].read_bytes()
+    size = struct.unpack("<8sII", data[:16])[2]
+    header = json.dumps(json.loads(data[16 : 16 + size]) | facts).encode()
+    header += b" " * (-len(header) % 8)
+    bad = tmp_path / "bad.table"
+    bad.write_bytes(struct.pack("<8sII", data[:8], 1, len(header)) + header + data[16 + size :])
+    with pytest.raises(DataDamagedError, match=message):
+        FrozenTable(bad)
+
+
+def test_newer_format_is_named(small: Any, tmp_path: Path) -> None:
+    data = small[0].read_bytes()
+    bad = tmp_path / "bad.table"
+    bad.write_bytes(data[:8] + struct.pack("<I", 2) + data[12:])
+    with pytest.raises(DataDamagedError, match="format version 2, this library reads 1"):
+        FrozenTable(bad)
+
+
+def test_a_file_is_hashed_once_as_long_as_it_does_not_change(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, digest, _ = small
+    sizes: list[int] = []
+    read = FrozenTable._read
+
+    def spy(self: FrozenTable, position: int, size: int) -> bytes:
+        sizes.append(size)
+        return read(self, position, size)
+
+    monkeypatch.setattr(FrozenTable, "_read", spy)
+    FrozenTable(path, digest)
+    assert module._PIECE in sizes
+    sizes.clear()
+    FrozenTable(path, digest)
+    assert module._PIECE not in sizes
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(DataDamagedError, match="is damaged"):
+        FrozenTable(path, digest)
+    with pytest.raises(DataDamagedError, match="is damaged"):
+        FrozenTable(path, digest)
+
+
+def test_a_file_that_shrinks_while_in_use(small: Any) -> None:
+    path, digest, _ = small
+    table = FrozenTable(path, digest)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 3)
+    with pytest.raises(DataDamagedError, match="row 24 ends too early; the file changed while it was in use"):
+        table[24]
+
+
+def test_a_file_that_is_replaced_while_in_use_keeps_its_rows(small: Any, tmp_path: Path) -> None:
+    path, digest, rows = small
+    table = FrozenTable(path, digest)
+    write_table(path, [(["other", "rows"], 0)], 2)
+    assert [list(row.texts) for row in table] == [texts for texts, _ in rows]
+
+
+def test_missing_and_unreadable_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataMissingError, match=r"nowhere\.table cannot be read: No such file"):
+        FrozenTable(tmp_path / "nowhere.table")
+    with pytest.raises(DataMissingError, match=r"cannot be read: (Is a directory|Permission denied)"):
+        FrozenTable(tmp_path)
+
+    def refuse(*_: Any) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(module.os, "open", refuse)
+    with pytest.raises(DataMissingError, match="cannot be read: Permission denied"):
+        FrozenTable(tmp_path / "locked.table")
+
+
+def test_pickle_goes_by_path(small: Any) -> None:
+    path, digest, rows = small
+    table = FrozenTable(path, digest)
+    data = pickle.dumps(table)
+    assert len(data) < 400
+    assert "premise" not in data.decode("latin-1")
+    again = pickle.loads(data)
+    assert list(again) == list(table)
+    assert (again.sha256, again.path) == (digest, str(path))
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    os.utime(path, ns=(2, 2))
+    with pytest.raises(DataDamagedError):
+        pickle.loads(data)
+    memory = MemoryTable(rows)
+    assert list(pickle.loads(pickle.dumps(memory))) == list(memory)
+
+
+def test_threads_share_a_table(small: Any) -> None:
+    path, digest, rows = small
+    table = FrozenTable(path, digest)
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        for step in range(2000):
+            number = (seed * 7919 + step * 31) % len(rows)
+            if list(table[number].texts) != rows[number][0]:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_shares_a_table(small: Any) -> None:
+    path, digest, _ = small
+    table = FrozenTable(path, digest)
+    wanted = list(table)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if all(list(table) == wanted for _ in range(50)) else 1)
+    assert all(list(table) == wanted for _ in range(50))
+    assert os.waitpid(child, 0)[1] == 0
+    assert list(table) == wanted, "the child's end does not close the parent's file"
+
+
+def test_files_are_closed_with_their_tables(small: Any) -> None:
+    path, digest, _ = small
+    table = FrozenTable(path, digest)
+    handle = table._file
+    del table
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(handle)
+
+
+@pytest.mark.parametrize("number", [25, -26, 10**20])
+def test_row_numbers_out_of_range(small: Any, number: int) -> None:
+    path, digest, rows = small
+    for table in (FrozenTable(path, digest), MemoryTable(rows)):
+        with pytest.raises(IndexError, match=f"there is no row {number}; the table has 25 rows"):
+            table[number]
+
+
+@pytest.mark.parametrize("number", [1.0, "1", None, slice(0, 1)])
+def test_row_numbers_of_other_types(small: Any, number: Any) -> None:
+    path, digest, rows = small
+    for table in (FrozenTable(path, digest), MemoryTable(rows)):
+        with pytest.raises(TypeError):
+            table[number]
+
+
+class Index:
+    """What NumPy's integers are to us."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+
+def test_integers_of_other_libraries_are_taken() -> None:
+    table = MemoryTable([("a", Index(3)), ("b", 0)])  # type: ignore[list-item]
+    assert table[0] == Row(("a",), 3)
+    assert type(table[0].label) is int
+    assert table[Index(1)].label == 0  # type: ignore[index]
+
+
+BAD_ROWS: list[tuple[Any, str]] = [
+    ("text", r"row 1: expected \(text or texts, label index\), got 'text'"),
+    (("text",), r"row 1: expected \(text or texts, label index\)"),
+    (("text", 0, 1), r"row 1: expected \(text or texts, label index\)"),
+    (None, r"row 1: expected \(text or texts, label index\), got None"),
+    ({"text": 0}, r"row 1: expected \(text or texts, label index\)"),
+    ((7, 0), "row 1: expected a text or a sequence of texts, got 7"),
+    ((b"text", 0), "row 1: expected a text or a sequence of texts, got b'text'"),
+    (({"a"}, 0), "row 1: expected a text or a sequence of texts"),
+    (([b"a"], 0), "row 1: text 0 must be a string, not b'a'"),
+    (([], 0), "row 1: there is no input text"),
+    ((["a", "b"], 0), "row 1: 2 input texts, but the rows before it have 1"),
+    ((["a", None], 0), "row 1: text 1 must be a string, not None"),
+    (("a\ud800", 0), "row 1: text 0 holds a lone surrogate"),
+    (("a", -1), "row 1: the label index must be 0 or more, not -1"),
+    (("a", 2**32), "row 1: the label index must be"),
+    (("a", True), "row 1: the label must be an index into the label space .*not True"),
+    (("a", 1.0), "row 1: the label must be an index"),
+    (("a", "positive"), "row 1: the label must be an index .*not 'positive'"),
+    (("a", None), "row 1: the label must be an index"),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), BAD_ROWS)
+def test_bad_rows_are_named(row: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        MemoryTable([("good", 0), row])
+    with pytest.raises(ArgumentError, match=message):
+        write_table(tmp_path / "bad", [("good", 0), row], 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rows", ["rows", b"rows", None, 3])
+def test_bad_tables(rows: Any) -> None:
+    with pytest.raises(ArgumentError, match="rows: expected"):
+        MemoryTable(rows)
+
+
+def test_no_rows() -> None:
+    with pytest.raises(ArgumentError, match="there is no row"):
+        MemoryTable([])
+
+
+@pytest.mark.parametrize("columns", [0, -1, 1.0, True, None])
+def test_bad_columns(columns: Any, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="columns must be"):
+        write_table(tmp_path / "bad", [("a", 0)], columns)
+
+
+def test_a_table_may_be_empty_in_a_file(tmp_path: Path) -> None:
+    digest = write_table(tmp_path / "empty", [], 3)
+    table = FrozenTable(tmp_path / "empty", digest)
+    assert (len(table), table.columns, list(table)) == (0, 3, [])
+    assert table.digest == naive_digest([])
+
+
+def test_surrogates_have_no_digest() -> None:
+    with pytest.raises(ArgumentError, match="rows 0 to 1 is no Unicode text"):
+        table_digest([(["a"], 0), (["\udc80"], 0)])
+
+
+def test_a_file_with_the_wrong_digest_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(DataDamagedError, match=f"it must be {'0' * 64}"):
+        write_table(tmp_path / "t", [("a", 0)], 1, "0" * 64)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_both_tables_are_tables(small: Any) -> None:
+    path, digest, rows = small
+    both: list[Table] = [FrozenTable(path, digest), MemoryTable(rows)]
+    assert "25 rows, 2 texts each" in repr(both[0])
+    assert str(path) in repr(both[0])
+    assert "25 rows, 2 texts each" in repr(both[1])

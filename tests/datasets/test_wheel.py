@@ -1,0 +1,252 @@
+"""Hostile wheels and pickles: nothing but rows may come out, and no code may run."""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import os
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import StaICC.datasets.wheel as module
+from StaICC.datasets import Row
+from StaICC.datasets.wheel import read_rows, read_tables
+from StaICC.errors import DataDamagedError
+
+GOOD = [(["a text"], 0), (["", "two é"], 1)]
+MARK = "staicc_code_ran"
+
+
+def read(data: bytes) -> list[Row]:
+    return read_rows(io.BytesIO(data), "here")
+
+
+def run_me(*_: Any) -> list[Any]:
+    os.environ[MARK] = "1"
+    return []
+
+
+class Reduces:
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.result = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.result
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.delenv(MARK, raising=False)
+    yield
+    assert MARK not in os.environ, "code of the pickle ran"
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_plain_rows_come_out(protocol: int) -> None:
+    rows = read(pickle.dumps(GOOD, protocol))
+    assert rows == [Row(("a text",), 0), Row(("", "two é"), 1)]
+    assert all(type(row) is Row for row in rows)
+
+
+SET = f"__import__('os').environ.__setitem__('{MARK}', '1')"
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    "attack",
+    [
+        Reduces(eval, SET),
+        Reduces(exec, SET),
+        Reduces(os.system, "true"),
+        Reduces(os.putenv, MARK, "1"),
+        Reduces(print),
+        Reduces(list),
+        Reduces(Path, "x"),
+    ],
+    ids=["eval", "exec", "os.system", "os.putenv", "print", "list", "Path"],
+)
+def test_globals_are_refused(attack: Any, protocol: int) -> None:
+    for whole in (attack, [attack], [*GOOD, attack], [([attack], 0)], [(["a"], attack)]):
+        with pytest.raises(DataDamagedError, match=r"here: the pickle asks for [\w.]+; plain values need no code"):
+            read(pickle.dumps(whole, protocol))
+
+
+RAW = {
+    "GLOBAL and REDUCE": b"cbuiltins\neval\n(S'1'\ntR.",
+    "STACK_GLOBAL": b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x011\x85R.",
+    "INST": b"(S'1'\nibuiltins\neval\n.",
+    "OBJ": b"(cbuiltins\neval\nS'1'\no.",
+    "NEWOBJ": b"\x80\x02cbuiltins\nlist\n)\x81.",
+    "NEWOBJ_EX": b"\x80\x04cbuiltins\nlist\n)}\x92.",
+    "a global that is thrown away": b"cbuiltins\neval\n0]\x85.",
+}
+
+
+@pytest.mark.parametrize("data", RAW.values(), ids=RAW.keys())
+def test_opcodes_that_name_code(data: bytes) -> None:
+    with pytest.raises(DataDamagedError, match=r"here: the pickle asks for builtins\.(eval|list)"):
+        read(data)
+
+
+@pytest.mark.parametrize("data", [b"Pthe id\n.", b"\x80\x02X\x06\x00\x00\x00the idQ."], ids=["PERSID", "BINPERSID"])
+def test_persistent_ids(data: bytes) -> None:
+    with pytest.raises(DataDamagedError, match="the pickle asks for the persistent object 'the id'"):
+        read(data)
+
+
+@pytest.mark.parametrize(
+    ("code", "data"),
+    [(200, b"\x82\xc8"), (40_000, b"\x83" + struct.pack("<H", 40_000)), (2**30, b"\x84" + struct.pack("<i", 2**30))],
+    ids=["EXT1", "EXT2", "EXT4"],
+)
+def test_extension_codes(code: int, data: bytes) -> None:
+    attack = b"\x80\x02" + data + b")R."
+    with pytest.raises(DataDamagedError, match="cannot be read"):
+        read(attack)
+    copyreg.add_extension(__name__, "run_me", code)
+    try:
+        with pytest.raises(DataDamagedError, match=r"the pickle asks for .*run_me"):
+            read(attack)
+        copyreg._extension_cache[code] = run_me  # as if an innocent pickle had used the code before
+        with pytest.raises(DataDamagedError, match=r"the pickle asks for .*run_me"):
+            read(attack)
+    finally:
+        copyreg.remove_extension(__name__, "run_me", code)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "expected a list of rows, found NoneType"),
+        ({}, "found dict"),
+        ((), "found tuple"),
+        ("rows", "found str"),
+        ([(["a"], 0), ["a", 0]], "row 1 is not"),
+        ([(["a"], 0, 0)], "row 0 is not"),
+        ([("a", 0)], "row 0 is not"),
+        ([(("a",), 0)], "row 0 is not"),
+        ([([], 0)], "row 0 is not"),
+        ([([b"a"], 0)], "row 0 is not"),
+        ([([None], 0)], "row 0 is not"),
+        ([(["a"], True)], "row 0 is not"),
+        ([(["a"], 0.0)], "row 0 is not"),
+        ([(["a"], "0")], "row 0 is not"),
+        ([(["a"], None)], "row 0 is not"),
+    ],
+)
+def test_other_values_are_refused(value: Any, message: str) -> None:
+    with pytest.raises(DataDamagedError, match=message):
+        read(pickle.dumps(value))
+
+
+def test_something_after_the_pickle() -> None:
+    with pytest.raises(DataDamagedError, match="something follows the pickle"):
+        read(pickle.dumps(GOOD) + b"x")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x80", b"\x80\xff.", b"not a pickle", b"\x80\x04]h\x05.", b"\x80\x04\x8d" + b"\xff" * 8]
+)
+def test_broken_pickles(data: bytes) -> None:
+    with pytest.raises(DataDamagedError, match="here: "):
+        read(data)
+
+
+def test_every_truncation_is_refused() -> None:
+    data = pickle.dumps(GOOD, 4)
+    for size in range(len(data)):
+        with pytest.raises(DataDamagedError, match="here: the pickle cannot be read"):
+            read(data[:size])
+
+
+@given(st.lists(st.binary(min_size=1, max_size=3), max_size=12).map(b"".join))
+@settings(max_examples=400, deadline=None)
+def test_any_bytes_give_rows_or_our_error(noise: bytes) -> None:
+    # Without the opcodes of large memo indexes, which take much memory (a wheel's digest is checked first).
+    noise = noise.translate(None, b"rj")
+    try:
+        rows = read(noise)
+    except DataDamagedError:
+        return
+    assert all(type(row) is Row for row in rows)
+
+
+MEMBERS = {"one": "data/one.dataset", "two": "data/two.dataset"}
+
+
+def zipped(path: Path, files: list[tuple[str, bytes]], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in files:
+            archive.writestr(name, data)
+    return path
+
+
+def good_files() -> list[tuple[str, bytes]]:
+    return [(member, pickle.dumps(GOOD)) for member in MEMBERS.values()]
+
+
+def test_tables_in_the_order_asked_for(tmp_path: Path) -> None:
+    wheel = zipped(tmp_path / "w", good_files()[::-1])
+    assert [name for name, _ in read_tables(wheel, MEMBERS)] == ["one", "two"]
+
+
+def test_paths_that_lead_out_are_never_unpacked(tmp_path: Path) -> None:
+    inner = tmp_path / "in"
+    inner.mkdir()
+    wheel = zipped(inner / "w", [("../evil", b"x"), ("/tmp/evil_of_staicc", b"x"), ("..\\evil", b"x"), *good_files()])
+    assert len(list(read_tables(wheel, MEMBERS))) == 2
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["in", "w"]
+    assert not Path("/tmp/evil_of_staicc").exists()
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+def test_two_files_of_one_name(tmp_path: Path) -> None:
+    wheel = zipped(tmp_path / "w", [*good_files(), good_files()[0]])
+    with pytest.raises(DataDamagedError, match=r"data/one\.dataset is there 2 times, not once"):
+        list(read_tables(wheel, MEMBERS))
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    wheel = zipped(tmp_path / "w", good_files()[:1])
+    with pytest.raises(DataDamagedError, match=r"data/two\.dataset is there 0 times"):
+        list(read_tables(wheel, MEMBERS))
+
+
+def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGEST", 1000)
+    wheel = zipped(tmp_path / "w", [("data/one.dataset", b"\0" * 1001)])
+    with pytest.raises(DataDamagedError, match="has 1001 bytes, more than 1000"):
+        list(read_tables(wheel, {"one": MEMBERS["one"]}))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
+def test_every_truncated_or_flipped_zip_gives_the_rows_or_our_error(tmp_path: Path, method: int) -> None:
+    data = zipped(tmp_path / "w", good_files(), method).read_bytes()
+    wanted = [Row(tuple(texts), label) for texts, label in GOOD]
+    bad = tmp_path / "bad"
+    refused = 0
+    for position in range(len(data)):
+        for changed in (data[:position], data[:position] + bytes([data[position] ^ 0x55]) + data[position + 1 :]):
+            bad.write_bytes(changed)
+            try:
+                tables = dict(read_tables(bad, MEMBERS))
+            except DataDamagedError as error:
+                refused += str(bad) in str(error)
+            else:
+                assert list(tables.values()) == [wanted, wanted], "damage that zip ignores changes no row"
+    assert refused > len(data)
+
+
+def test_no_zip_at_all(tmp_path: Path) -> None:
+    (tmp_path / "w").write_bytes(b"<html>not found</html>")
+    with pytest.raises(DataDamagedError, match="cannot be read as a wheel"):
+        list(read_tables(tmp_path / "w", MEMBERS))
+    with pytest.raises(FileNotFoundError):
+        list(read_tables(tmp_path / "nothing", MEMBERS))

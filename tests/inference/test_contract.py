@@ -1,0 +1,355 @@
+"""The contract of the inference function: what it may return, and what is said of everything else."""
+
+from __future__ import annotations
+
+import array
+import collections
+import decimal
+import enum
+import fractions
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.errors import OutputError
+from StaICC.inference import batch_form, check_answer
+from StaICC.inference.contract import check_batch, user_batch_form
+
+LABELS = ["no", "yes"]
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+class Colour(enum.IntEnum):
+    RED = 0
+    BLUE = 1
+
+
+class OwnSequence(collections.UserList):  # type: ignore[type-arg]
+    """A sequence that is neither list nor tuple."""
+
+
+class Odd:
+    def __float__(self) -> float:
+        raise ValueError("no number today")
+
+
+# -- what is accepted
+
+ROWS = [
+    ("list", [0.25, 0.75]),
+    ("tuple", (0.25, 0.75)),
+    ("range-like", OwnSequence([0.25, 0.75])),
+    ("deque", collections.deque([0.25, 0.75])),
+    ("array", array.array("d", [0.25, 0.75])),
+    ("decimals", [decimal.Decimal("0.25"), decimal.Decimal("0.75")]),
+    ("fractions", [fractions.Fraction(1, 4), fractions.Fraction(3, 4)]),
+    ("named tuple", collections.namedtuple("Row", "no yes")(0.25, 0.75)),
+]
+
+
+@pytest.mark.parametrize("row", [case[1] for case in ROWS], ids=[case[0] for case in ROWS])
+def test_any_sequence_of_numbers_is_a_row(row: Any) -> None:
+    """The release crashes on tuples and arrays (defect 10)."""
+    answer = check_answer(row, LABELS)
+    assert answer == [0.25, 0.75]
+    assert isinstance(answer, list)
+    assert all(type(value) is float for value in answer)
+
+
+@pytest.mark.parametrize("row", [[0, 1], [-3, 5], range(2), (True + 1, 5), [10**300, -(10**300)]])
+def test_integers_in_a_row_are_numbers(row: Any) -> None:
+    assert check_answer(row, LABELS) == [float(value) for value in row]
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=6))
+def test_a_row_comes_back_with_its_bits(row: list[float]) -> None:
+    labels = [str(place) for place in range(len(row))]
+    answer = check_answer(row, labels)
+    assert isinstance(answer, list)
+    assert list(map(repr, answer)) == list(map(repr, row))
+    assert answer is not row
+
+
+@pytest.mark.parametrize("index", [0, 1, Colour.BLUE])
+def test_a_label_index(index: int) -> None:
+    assert check_answer(index, LABELS) == index
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "expected"),
+    [
+        ("yes", LABELS, 1),
+        (" yes", LABELS, 1),
+        ("yes\n", LABELS, 1),
+        ("yes", [" no", " yes"], 1),
+        (" yes ", [" no", " yes"], 1),
+        ("a", [" a", "a"], 1),
+        (" a", [" a", "a"], 0),
+        ("idk/skip", ["noHate", "hate", "idk/skip"], 2),
+    ],
+)
+def test_the_text_of_a_label(text: str, labels: list[str], expected: int) -> None:
+    assert check_answer(text, labels) == expected
+
+
+def test_numpy_arrays_and_scalars() -> None:
+    np = pytest.importorskip("numpy")
+    for dtype in (np.float64, np.float32, np.float16, np.int64, np.uint8):
+        assert check_answer(np.array([0, 1], dtype), LABELS) == [0.0, 1.0]
+        assert check_answer([dtype(0), dtype(1)], LABELS) == [0.0, 1.0]
+    assert check_answer(np.int64(1), LABELS) == 1
+    assert type(check_answer(np.int32(1), LABELS)) is int
+    assert check_answer(np.array(1), LABELS) == 1
+    assert check_answer(np.argmax(np.array([0.1, 0.9])), LABELS) == 1
+    assert check_answer(np.str_("yes"), LABELS) == 1
+
+
+def test_torch_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    row = torch.tensor([0.25, 0.75], requires_grad=True)
+    assert check_answer(row, LABELS) == [0.25, 0.75]
+    assert check_answer(row.to(torch.bfloat16), LABELS) == [0.25, 0.75]
+    assert check_answer(list(row.detach()), LABELS) == [0.25, 0.75]
+    assert check_answer(torch.argmax(row), LABELS) == 1
+    assert check_answer(torch.tensor([1, 0]), LABELS) == [1.0, 0.0]
+
+
+def test_free_text_is_an_answer_only_where_it_is_asked_for() -> None:
+    assert check_answer("anything at all", LABELS, free_text=True) == "anything at all"
+    assert check_answer("yes", LABELS, free_text=True) == "yes"
+    with pytest.raises(OutputError, match="which is no label"):
+        check_answer("anything at all", LABELS)
+
+
+# -- what is refused, and how
+
+
+def generator() -> Iterator[float]:
+    yield 0.5
+    yield 0.5
+
+
+async def coroutine() -> list[float]:
+    return [0.5, 0.5]
+
+
+EXPECTED = (
+    "; expected a sequence of 2 numbers (a probability or logit for each label), a label index, or the text of a "
+    "label: 'no', 'yes'"
+)
+ADVICE = " (for a label that is ruled out, return a large negative logit)"
+BAD: list[tuple[str, Any, str]] = [
+    ("nothing", None, "got None (does the function end without a return?)" + EXPECTED),
+    ("one number", 0.5, "got '0.5' of type float" + EXPECTED),
+    ("NaN alone", math.nan, "got 'nan' of type float" + EXPECTED),
+    ("bytes", b"yes", "got \"b'yes'\" of type bytes" + EXPECTED),
+    ("complex", 1j, "got '1j' of type complex" + EXPECTED),
+    ("dictionary", {"no": 0.5, "yes": 0.5}, "got a dict, which has no order of labels" + EXPECTED),
+    ("set", {0.25, 0.75}, "got a set, which has no order of labels" + EXPECTED),
+    ("generator", generator, "got a generator (return a list)" + EXPECTED),
+    ("class", list, "got \"<class 'list'>\" of type type" + EXPECTED),
+    ("object", object, "got '<object object at 0x"),
+    ("true", True, "got True, a truth value; expected a number for each label, a label index, or a label's text"),
+    ("false", False, "got False, a truth value; expected a number for each label, a label index, or a label's text"),
+    ("index below", -1, "got label index -1, expected 0 to 1: 'no', 'yes'"),
+    ("index above", 2, "got label index 2, expected 0 to 1: 'no', 'yes'"),
+    ("other text", "maybe", "got the text 'maybe', which is no label; expected one of 'no', 'yes'"),
+    ("other case", "Yes", "got the text 'Yes', which is no label; expected one of 'no', 'yes'"),
+    ("empty text", "", "got the text '', which is no label; expected one of 'no', 'yes'"),
+    ("long text", "x" * 500, f"got the text '{'x' * 77}...', which is no label; expected one of 'no', 'yes'"),
+    ("no numbers", [], "got 0 values, expected 2, one for each label"),
+    ("too few", [0.5], "got 1 values, expected 2, one for each label"),
+    ("too many", [0.2, 0.3, 0.5], "got 3 values, expected 2, one for each label"),
+    ("a row in a row", [[0.25, 0.75]], "got 1 values, expected 2, one for each label; return one row for one prompt"),
+    (
+        "two rows",
+        [[0.25, 0.75], [0.5, 0.5]],
+        "the value for label 'no' is '[0.25, 0.75]' of type list, expected a number",
+    ),
+    ("NaN", [math.nan, 0.5], "the value for label 'no' is nan, expected a finite number"),
+    ("infinite", [0.5, math.inf], "the value for label 'yes' is inf, expected a finite number"),
+    ("minus infinite", [0.5, -math.inf], "the value for label 'yes' is -inf, expected a finite number" + ADVICE),
+    ("texts", ["0.5", "0.5"], "the value for label 'no' is '0.5' of type str, expected a number"),
+    ("label texts", ["no", "yes"], "the value for label 'no' is 'no' of type str, expected a number"),
+    ("None in a row", [0.5, None], "the value for label 'yes' is None (does the function end without a return?), "),
+    ("truth in a row", [0.5, True], "the value for label 'yes' is 'True' of type bool, expected a number"),
+    ("complex in a row", [0.5, 1j], "the value for label 'yes' is '1j' of type complex, expected a number"),
+    ("bytes in a row", [b"1", 0.5], "the value for label 'no' is \"b'1'\" of type bytes, expected a number"),
+    ("dictionary in a row", [0.5, {}], "the value for label 'yes' is a dict, which has no order of labels, expected a"),
+    ("too large", [0.5, 10**400], "the value for label 'yes' cannot be read as a number: int too large to convert to"),
+    ("odd object", [0.5, Odd()], "the value for label 'yes' cannot be read as a number: no number today"),
+    ("NaN decimal", [decimal.Decimal("NaN"), 1], "the value for label 'no' is nan, expected a finite number"),
+]
+
+
+@pytest.mark.parametrize(("value", "message"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_everything_else_is_refused_with_its_reason(value: Any, message: str) -> None:
+    """NaN passes silently in the release, and rows of a wrong length crash deep inside (defect 10)."""
+    given = value() if value in (generator, object) else value
+    with pytest.raises(OutputError) as caught:
+        check_answer(given, LABELS)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_coroutine_is_refused() -> None:
+    value = coroutine()
+    with pytest.raises(OutputError, match=r"^got a coroutine \(asynchronous functions are not awaited\); expected"):
+        check_answer(value, LABELS)
+    value.close()
+
+
+def test_many_labels_are_not_all_shown() -> None:
+    labels = [f"label {number}" for number in range(150)]
+    with pytest.raises(OutputError, match=r"'label 9', \.\.\. \(150 labels\)$"):
+        check_answer(150, labels)
+
+
+def test_bad_arrays_are_refused() -> None:
+    np = pytest.importorskip("numpy")
+    for value, message in [
+        (np.array([0.5, np.nan]), "the value for label 'yes' is nan, expected a finite number"),
+        (np.array([[0.5, 0.5]]), "got 1 values, expected 2, one for each label; return one row for one prompt"),
+        (np.array([0.1, 0.2, 0.7]), "got 3 values, expected 2"),
+        (np.array([True, False]), "the value for label 'no' is 'True' of type bool, expected a number"),
+        (np.array(0.5), "got '0.5' of type ndarray; expected a sequence of 2 numbers"),
+        (np.float64(1.0), "got '1.0' of type float64; expected a sequence of 2 numbers"),
+        (np.bool_(True), "got True, a truth value"),
+        (np.array(["no", "yes"]), "the value for label 'no' is 'no' of type str, expected a number"),
+        (np.int64(7), "got label index 7, expected 0 to 1"),
+    ]:
+        with pytest.raises(OutputError) as caught:
+            check_answer(value, LABELS)
+        assert str(caught.value).startswith(message), value
+
+
+def test_bad_tensors_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(OutputError, match="the value for label 'no' is inf"):
+        check_answer(torch.tensor([math.inf, 0.0]), LABELS)
+    with pytest.raises(OutputError, match="got 1 values, expected 2, one for each label; return one row"):
+        check_answer(torch.zeros(1, 2), LABELS)
+
+
+# -- batched functions
+
+
+@pytest.mark.parametrize("values", [[1, 2], (1, 2), OwnSequence([1, 2]), array.array("i", [1, 2])])
+def test_the_outer_shape_of_a_batch(values: Any) -> None:
+    assert list(check_batch(values, 2)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (None, "the batched function returned None (does the function end without a return?), expected a list of 2"),
+        (3, "the batched function returned '3' of type int, expected a list of 2 answers"),
+        ("yes", "the batched function returned 'yes' of type str, expected a list of 2 answers"),
+        ({0: 1, 1: 0}, "the batched function returned a dict, which has no order of labels, expected a list of 2"),
+        ([1], "the batched function returned 1 answers for 2 prompts"),
+        ([1, 2, 3], "the batched function returned 3 answers for 2 prompts"),
+        ([], "the batched function returned 0 answers for 2 prompts"),
+    ],
+)
+def test_another_outer_shape_is_refused(values: Any, message: str) -> None:
+    with pytest.raises(OutputError) as caught:
+        check_batch(values, 2)
+    assert str(caught.value).startswith(message)
+
+
+class Kernel:
+    """A kernel with a batched form."""
+
+    def __call__(self, prompt: str, label_space: list[str], scale: float = 1.0) -> list[float]:
+        raise AssertionError("the batched form is there to be used")
+
+    def batch(self, prompts: list[str], label_space: list[str], scale: float = 1.0) -> list[list[float]]:
+        return [[scale * len(prompt)] * len(label_space) for prompt in prompts]
+
+
+def plain(prompt: str, label_space: list[str], scale: float = 1.0) -> list[float]:
+    raise AssertionError("the batched form is there to be used")
+
+
+def test_a_batch_attribute_is_found_also_under_a_partial() -> None:
+    function: Any = functools.partial(plain)
+    assert batch_form(plain) is None
+    assert batch_form(function) is None
+    assert batch_form(lambda prompt, label_space: 0) is None
+    for kernel, scale in [
+        (Kernel(), 1.0),
+        (functools.partial(Kernel(), scale=3.0), 3.0),
+        (functools.partial(functools.partial(Kernel(), scale=2.0), scale=3.0), 3.0),
+    ]:
+        form = batch_form(kernel)
+        assert form is not None
+        assert form(["a", "bcd"], LABELS) == [[scale] * 2, [3 * scale] * 2]
+
+
+def test_a_function_may_carry_its_batched_form() -> None:
+    def single(prompt: str, label_space: list[str], scale: float = 1.0) -> list[float]:
+        raise AssertionError("the batched form is there to be used")
+
+    single.batch = Kernel().batch  # type: ignore[attr-defined]
+    form = batch_form(functools.partial(single, scale=5.0))
+    assert form is not None
+    assert form(["ab"], LABELS) == [[10.0, 10.0]]
+
+
+def test_a_batch_attribute_that_is_no_function_is_none() -> None:
+    def single(prompt: str, label_space: list[str]) -> int:
+        return 0
+
+    single.batch = 32  # type: ignore[attr-defined]
+    assert batch_form(single) is None
+
+
+def by_prompt(prompt: list[str], label_space: list[str]) -> Any:
+    return [prompt, label_space]
+
+
+def by_prompts(prompts: list[str], label_space: list[str]) -> Any:
+    return [prompts, label_space]
+
+
+def by_other_names(texts: list[str], labels: list[str]) -> Any:
+    return [texts, labels]
+
+
+def by_any_name(**given: Any) -> Any:
+    return [given["prompt"], given["label_space"]]
+
+
+def keyword_only(*, prompts: list[str], label_space: list[str]) -> Any:
+    return [prompts, label_space]
+
+
+def with_more(prompts: list[str], label_space: list[str], *, scale: int = 1, **more: Any) -> Any:
+    return [prompts, label_space]
+
+
+class ByMethod:
+    def __call__(self, prompts: list[str], label_space: list[str]) -> Any:
+        return [prompts, label_space]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        by_prompt,
+        by_prompts,
+        by_other_names,
+        by_any_name,
+        keyword_only,
+        with_more,
+        ByMethod(),
+        functools.partial(with_more, scale=2),
+        lambda prompts, label_space: [prompts, label_space],
+    ],
+)
+def test_a_batched_function_of_the_user_under_any_name(function: Callable[..., Any]) -> None:
+    assert user_batch_form(function)(["a", "b"], LABELS) == [["a", "b"], LABELS]

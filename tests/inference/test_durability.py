@@ -1,0 +1,507 @@
+"""Runs that survive: kills at random moments, workers that die, stores that are shared, full or named wrongly."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from durability_kernels import Batching, Deterministic, Loading, calls_of, mark_of, row_of
+from durability_kills import QUERIES, WAYS, environment, kill_and_resume, result_of
+
+from StaICC import Normal
+from StaICC.errors import ArgumentError, OutputError
+from StaICC.inference import worker_processes
+from StaICC.inference.bound_store import BoundStore
+from StaICC.inference.store import PredictionStore, StoreError
+from StaICC.results import Result
+
+HERE = Path(__file__).parent
+
+
+def normal(function: Any, **settings: Any) -> Result:
+    result = Normal(datasets=["mini"])(function, **settings)
+    assert isinstance(result, Result)
+    return result
+
+
+def content(result: Result) -> str:
+    """A result as it is saved, without its one timing field."""
+    return json.dumps({key: value for key, value in result.to_dict().items() if key != "timing"})
+
+
+@pytest.fixture(scope="module")
+def prompts() -> list[str]:
+    return list(dict.fromkeys(Normal(datasets=["mini"])[0].prompt_set()))
+
+
+@pytest.fixture(scope="module")
+def expected() -> str:
+    return content(normal(Deterministic()))
+
+
+# -- kills
+
+
+@pytest.mark.parametrize(("way", "kills"), [(WAYS[0], 3), (WAYS[1], 3), (WAYS[2], 2), (WAYS[4], 2)])
+def test_a_killed_run_goes_on_and_ends_the_same(way, kills, tmp_path):
+    toll = kill_and_resume(way, tmp_path, kills, seed=1)
+    assert (toll.kills, toll.equal) == (kills, toll.resumed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_a_hundred_kills_of_runs(way, tmp_path):
+    toll = kill_and_resume(way, tmp_path, 17, seed=2)  # of six ways
+    assert (toll.kills, toll.equal) == (17, toll.resumed)
+
+
+_SAVING = """
+import sys
+from StaICC.results import load
+one, other, target = sys.argv[1:]
+results = [load(one), load(other)]
+print("ready", flush=True)
+while True:
+    for result in results:
+        result.save(target)
+"""
+
+
+def kill_saving(folder: Path, kills: int) -> None:
+    one, other, target = folder / "one.json", folder / "other.json", folder / "target.json"
+    normal(Deterministic()).save(one)
+    Normal(datasets=["mini"], limit=10)(Deterministic()).save(other)
+    whole = {one.read_bytes(), other.read_bytes()}
+    seen = set()
+    for number in range(kills):
+        command = [sys.executable, "-c", _SAVING, str(one), str(other), str(target)]
+        process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE)
+        process.stdout.readline()
+        time.sleep(0.013 * ((number + 1) % 8))
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        if target.exists():
+            assert target.read_bytes() in whole
+            seen.add(target.read_bytes())
+    assert seen
+
+
+def test_a_result_is_saved_whole_or_not_at_all(tmp_path):
+    kill_saving(tmp_path, 5)
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_of_saving(tmp_path):
+    kill_saving(tmp_path, 100)
+
+
+def test_batches_of_a_resumed_run_are_those_of_an_unbroken_one(tmp_path):
+    """Rounding depends on the batch, so a resumed run must ask in the same batches."""
+    expected = content(normal(Batching(), chunk_size=16))
+    assert content(normal(Batching(), chunk_size=32)) != expected  # the test can fail
+    store = tmp_path / "run.sqlite"
+
+    class Stop(Exception):
+        pass
+
+    def stop(progress):
+        if progress.done >= 100:
+            raise Stop
+
+    with pytest.raises(Stop):
+        normal(Batching(), store=store, chunk_size=16, progress=stop)
+    with PredictionStore(store) as kept:
+        assert kept.info().answers == 112
+    assert content(normal(Batching(), store=store, chunk_size=16)) == expected
+    with_store = tmp_path / "whole.sqlite"
+    assert content(normal(Batching(), store=with_store)) == content(normal(Batching()))
+
+
+# -- workers
+
+EXECUTORS = {"threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 8])
+@pytest.mark.parametrize("kind", EXECUTORS)
+def test_the_number_of_workers_changes_nothing(kind, workers, expected, tmp_path):
+    with EXECUTORS[kind](workers) as executor:
+        assert content(normal(Deterministic(), executor=executor)) == expected
+        in_batches = content(normal(Batching(), executor=executor, chunk_size=16, store=tmp_path / "run.sqlite"))
+    assert in_batches == content(normal(Batching(), chunk_size=16))
+
+
+@pytest.mark.parametrize("kind", EXECUTORS)
+def test_an_executor_made_by_a_function_is_made_once_and_shut_down(kind, expected):
+    made: list[Executor] = []
+
+    def make() -> Executor:
+        made.append(EXECUTORS[kind](2))
+        return made[-1]
+
+    result = Normal(datasets=["mini"])(Deterministic(), executor=make)
+    assert content(result) == expected
+    assert len(made) == 1
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        made[0].submit(max, 1, 2)
+
+
+def test_one_pool_serves_all_data_sets_of_a_run():
+    from StaICC import Dataset
+
+    rows = [(("good",), 1), (("bad",), 0)] * 30
+    several = [Dataset.from_rows(rows, name=f"d{number}", label_space=["no", "yes"]) for number in range(3)]
+    made = []
+
+    def make():
+        made.append(ThreadPoolExecutor(2))
+        return made[-1]
+
+    Normal(datasets=several, limit=3)(Deterministic(), executor=make)
+    assert len(made) == 1
+
+
+def test_an_executor_of_the_user_stays_open():
+    with ThreadPoolExecutor(2) as executor:
+        normal(Deterministic(), executor=executor)
+        assert executor.submit(max, 1, 2).result() == 2
+
+
+def test_no_executor_is_made_when_all_is_stored(tmp_path, expected):
+    normal(Deterministic(), store=tmp_path / "run.sqlite")
+
+    def make():
+        raise AssertionError("nothing is to be asked")
+
+    assert content(normal(Deterministic(), store=tmp_path / "run.sqlite", executor=make)) == expected
+
+
+@pytest.mark.parametrize("make", [lambda: ProcessPoolExecutor(2), worker_processes(2)], ids=["plain", "ours"])
+def test_a_worker_loads_the_kernel_once(make, tmp_path):
+    calls = tmp_path / "calls"
+    normal(Loading(str(calls)), executor=make, chunk_size=4)
+    loads = Path(f"{calls}.loads").read_text().split()
+    assert 1 <= len(loads) <= 2
+    assert len(set(loads)) == len(loads)
+    assert len(calls_of(calls)) == QUERIES
+
+
+# -- workers that die
+
+
+def refused(error: pytest.ExceptionInfo[BaseException]) -> str:
+    return str(error.value)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_query_that_kills_workers_is_named(workers, prompts, tmp_path):
+    guilty = prompts[77]
+    kernel = Deterministic(str(tmp_path / "calls"), guilty=mark_of(guilty))
+    with ProcessPoolExecutor(workers) as executor, pytest.raises(OutputError) as error:
+        normal(kernel, executor=executor, store=tmp_path / "run.sqlite", chunk_size=8)
+    assert "Normal, mini, query 77: its worker died 2 times while nothing else ran (" in refused(error)
+    with PredictionStore(tmp_path / "run.sqlite") as store:
+        assert store.info().answers >= 77 - 8 * workers
+
+
+def test_the_query_that_kills_workers_is_left_out_if_failures_are_collected(prompts, tmp_path):
+    calls = tmp_path / "calls"
+    kernel = Deterministic(str(calls), guilty=mark_of(prompts[77]))
+    result = normal(kernel, executor=lambda: ProcessPoolExecutor(2), on_error="collect", chunk_size=8)
+    assert not result.complete
+    details = result.details["mini"]
+    assert (details.scored, details.failed) == (QUERIES - 1, 1)
+    (failed,) = details.failures
+    assert (failed.query, failed.reason[:40]) == (77, "its worker died 2 times while nothing el")
+    assert "failed:1" in str(result.signature)
+    assert "PARTIAL: 1 of 192 queries have no answer" in str(result)
+    predictions = details.conditions[0].predictions
+    assert predictions[77] is None
+    assert sum(prediction is None for prediction in predictions) == 1
+    times = calls_of(calls).count(mark_of(prompts[77]))
+    assert times <= 7  # in flight, in halves of 8, and twice alone
+
+
+@pytest.mark.parametrize("draw", range(3))
+def test_a_worker_that_dies_once_changes_nothing(draw, prompts, expected, tmp_path):
+    guilty = mark_of(prompts[[0, 100, 191][draw]])
+    kernel = Deterministic(guilty=guilty, once=str(tmp_path / "died"))
+    assert content(normal(kernel, executor=lambda: ProcessPoolExecutor(2))) == expected
+    assert (tmp_path / "died").exists()
+
+
+def test_a_pool_of_the_users_that_breaks_is_replaced_by_its_like(prompts, expected, tmp_path):
+    kernel = Deterministic(guilty=mark_of(prompts[50]), once=str(tmp_path / "died"))
+    before = {child.pid for child in multiprocessing.active_children()}
+    with ProcessPoolExecutor(2) as executor:
+        assert content(normal(kernel, executor=executor)) == expected
+    assert {child.pid for child in multiprocessing.active_children()} == before
+
+
+def test_workers_killed_from_outside_change_nothing(expected, tmp_path):
+    calls = tmp_path / "calls"
+    killed = []
+
+    def kill(progress):
+        done = progress.done // 60
+        if done > len(killed) and progress.done < 185:
+            killed.append(int(calls.read_text().splitlines()[-1].split()[0]))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    kernel = Deterministic(str(calls), seconds=0.001)
+    result = normal(kernel, executor=lambda: ProcessPoolExecutor(3), chunk_size=4, progress=kill)
+    assert content(result) == expected
+    assert len(killed) >= 2
+
+
+def _die(*_: object) -> None:
+    os._exit(1)
+
+
+def test_workers_that_die_before_any_query_are_not_blamed_on_the_queries():
+    with pytest.raises(ArgumentError, match="workers die before they are given anything to do"):
+        normal(Deterministic(), executor=lambda: ProcessPoolExecutor(2, initializer=_die), on_error="collect")
+
+
+class Deadly(Deterministic):
+    def __call__(self, prompt, label_space):
+        os._exit(1)
+
+
+def test_workers_that_die_over_everything_end_the_run():
+    with pytest.raises(ArgumentError, match="died over each of 3 queries, each run alone, and answered none"):
+        normal(Deadly(), executor=lambda: ProcessPoolExecutor(2), on_error="collect", chunk_size=4)
+
+
+def test_a_kernel_that_workers_cannot_import_is_told():
+    """A worker that cannot unpickle its work dies silently; the reason must come back all the same."""
+    code = (
+        "from StaICC import Normal\n"
+        "from StaICC.inference import worker_processes\n"
+        "def f(prompt, label_space):\n    return 0\n"
+        "if __name__ == '__main__':\n"
+        "    Normal(datasets=['mini'])(f, executor=worker_processes(1))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60)
+    assert "ArgumentError: a worker process cannot load the inference function (AttributeError: " in done.stderr
+    assert "define it in a module" in done.stderr
+
+
+def test_a_pool_that_was_shut_down_is_told():
+    executor = ThreadPoolExecutor(2)
+    executor.shutdown()
+    with pytest.raises(ArgumentError, match=r"the executor takes no chunks .* was it shut down"):
+        normal(Deterministic(), executor=executor)
+
+
+class Cancelling(Executor):
+    def submit(self, function, /, *arguments, **keywords):
+        future = Future()
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return future
+
+
+def test_a_cancelled_chunk_is_told():
+    with pytest.raises(ArgumentError, match="the executor cancelled a chunk"):
+        normal(Deterministic(), executor=Cancelling())
+
+
+class Forgetful(Executor):
+    """Comes back with fewer answers than it was asked for."""
+
+    def submit(self, function, /, *arguments, **keywords):
+        future = Future()
+        future.set_result(function(*arguments, **keywords)[:-1])
+        return future
+
+
+def test_an_answer_that_an_executor_loses_is_no_answer():
+    with pytest.raises(OutputError, match="the executor gave no answer for it"):
+        normal(Deterministic(), executor=Forgetful())
+
+
+def test_what_makes_no_executor_is_refused():
+    with pytest.raises(ArgumentError, match="must make an Executor; it made 4"):
+        normal(Deterministic(), executor=lambda: 4)
+
+
+def test_the_run_stops_after_what_is_in_flight(tmp_path):
+    calls = tmp_path / "calls"
+    bad = Deterministic(str(calls), seconds=0.002)
+
+    def fails(prompt, label_space):
+        answer = bad(prompt, label_space)
+        return answer if len(calls_of(calls)) < 40 else None
+
+    with ThreadPoolExecutor(2) as executor, pytest.raises(OutputError, match=r"query \d+: .* got None"):
+        normal(fails, executor=executor, chunk_size=4, store=tmp_path / "run.sqlite", model_name="fails")
+    assert len(calls_of(calls)) <= 40 + 2 * 4 * 2
+    with PredictionStore(tmp_path / "run.sqlite") as store:
+        assert store.info().answers >= 36
+
+
+def test_answers_after_a_failure_in_a_batch_are_kept(tmp_path):
+    class Gap(Batching):
+        def batch(self, prompts, label_space):
+            rows = super().batch(prompts, label_space)
+            rows[3] = ValueError("this one has no answer")
+            return rows
+
+    with pytest.raises(OutputError, match="query 3: the inference function gave an error: ValueError: this one has"):
+        normal(Gap(), chunk_size=50, store=tmp_path / "run.sqlite")
+    with PredictionStore(tmp_path / "run.sqlite") as store:
+        assert store.info().answers == 49
+
+
+# -- the store
+
+
+def test_a_function_without_a_name_is_refused(tmp_path):
+    def mine(prompt, label_space):
+        return 0
+
+    with pytest.raises(ArgumentError, match=r"mine.* has no fingerprint.*another model; name it \(model_name='my-mod"):
+        normal(mine, store=tmp_path / "run.sqlite")
+    for name in ("", "  ", 3):
+        with pytest.raises(ArgumentError, match="the name of a model must be a non-empty text"):
+            normal(mine, store=tmp_path / "run.sqlite", model_name=name)
+    assert normal(mine, store=tmp_path / "run.sqlite", model_name="mine").complete
+
+
+def test_two_models_never_share_answers(tmp_path):
+    store = tmp_path / "run.sqlite"
+
+    def inverted(prompt, label_space):
+        return row_of(prompt, label_space)[::-1]
+
+    one = normal(Deterministic(), store=store)
+    for other in (Deterministic(name="two"), Batching()):
+        calls = tmp_path / f"calls {other.fingerprint.replace('/', ' ')}"
+        other.calls = str(calls)
+        normal(other, store=store)
+        assert len(calls_of(calls)) == QUERIES
+    named = normal(inverted, store=store, model_name="deterministic/one")  # the name is no fingerprint
+    assert content(named) == content(normal(inverted))
+    assert content(normal(Deterministic(), store=store)) == content(one)
+
+
+def test_functions_of_a_list_do_not_share_a_name(tmp_path):
+    from StaICC import Dataset
+
+    rows = [(("good",), 1), (("bad",), 0)] * 30
+    sets = [Dataset.from_rows(rows, name=name, label_space=["no", "yes"]) for name in ("a", "b")]  # the same prompts
+    functions = [lambda prompt, label_space: 0, lambda prompt, label_space: 1]
+    benchmark = Normal(datasets=sets, limit=4)
+    fresh = benchmark(functions)
+    for _ in range(2):
+        assert benchmark(functions, store=tmp_path / "run.sqlite", model_name="pair") == fresh
+    same = benchmark([functions[0]] * 2, store=tmp_path / "run.sqlite", model_name="pair")
+    assert same == benchmark(functions[0])
+
+
+@pytest.mark.parametrize("kernel", [Deterministic, Batching])
+def test_a_run_that_asks_nothing_equals_the_one_that_asked(kernel, tmp_path):
+    calls = tmp_path / "calls"
+    first = normal(kernel(str(calls)), store=tmp_path / "run.sqlite")
+    asked = len(calls_of(calls))
+    again = normal(kernel(str(calls)), store=tmp_path / "run.sqlite")
+    assert len(calls_of(calls)) == asked == QUERIES
+    assert content(again) == content(first)
+    assert again == first
+
+
+def test_where_another_run_was_faster_its_answers_count(tmp_path):
+    """A kernel that is not deterministic: what a run reports is what the store holds, so the next one equals it."""
+    store = tmp_path / "run.sqlite"
+    other = Deterministic(name="other")
+
+    class Racing(Deterministic):
+        def __call__(self, prompt, label_space):
+            with PredictionStore(store) as shared:  # another process answers the same query at the same time
+                key = (prompt, tuple(label_space))
+                BoundStore(shared, self.fingerprint).put_many([(key, row_of("other" + prompt, label_space))])
+            return super().__call__(prompt, label_space)
+
+    first = normal(Racing(), store=store)
+    assert content(first) != content(normal(other))
+    assert content(normal(Deterministic(), store=store)) == content(first)
+
+
+def test_several_runs_share_a_store_at_once(tmp_path, expected):
+    store, calls = tmp_path / "run.sqlite", tmp_path / "calls"
+    command = [sys.executable, str(HERE / "durability_run.py"), "api", str(store)]
+    runs = [
+        subprocess.Popen(
+            [*command, str(tmp_path / f"{number}.json"), str(calls), "0.002", "1", "8", "Deterministic,here"],
+            env=environment(),
+        )
+        for number in range(3)
+    ]
+    assert [run.wait(120) for run in runs] == [0, 0, 0]
+    saved = [result_of(tmp_path / f"{number}.json") for number in range(3)]
+    assert saved[0] == saved[1] == saved[2]
+    figures = json.loads(saved[0])["Averaged results"]  # this process may have loaded more packages than those
+    assert figures == json.loads(expected)["Averaged results"]
+    with PredictionStore(store) as kept:
+        assert (kept.info(verify=True).answers, kept.info(verify=True).damaged) == (QUERIES, 0)
+
+
+@pytest.mark.parametrize("executor", [None, lambda: ThreadPoolExecutor(2)], ids=["here", "threads"])
+def test_a_disk_that_is_full_in_mid_run_loses_nothing(executor, tmp_path, expected):
+    path, calls = tmp_path / "run.sqlite", tmp_path / "calls"
+    settings = {"executor": executor, "chunk_size": 8}
+    with PredictionStore(path) as store:
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count = {pages + 4}")
+        with pytest.raises(StoreError, match=r"disk is full.*what was stored before is kept.*run again"):
+            normal(Deterministic(str(calls)), store=store, **settings)
+        kept, asked = store.info(verify=True).answers, len(calls_of(calls))
+        assert 8 <= kept < asked <= kept + 2 * 8 + 8
+        store._connection.execute("PRAGMA max_page_count = 100000")
+        assert content(normal(Deterministic(str(calls)), store=store, **settings)) == expected
+    assert len(calls_of(calls)) == QUERIES + asked - kept
+
+
+def test_what_an_interrupt_leaves_is_stored(tmp_path, expected):
+    path, calls = tmp_path / "run.sqlite", tmp_path / "calls"
+
+    class Interrupted(Deterministic):
+        def __call__(self, prompt, label_space):
+            if len(calls_of(calls)) == 50:
+                raise KeyboardInterrupt
+            return super().__call__(prompt, label_space)
+
+    with pytest.raises(KeyboardInterrupt):
+        normal(Interrupted(str(calls)), store=path)
+    with PredictionStore(path) as store:
+        assert store.info().answers == 50
+    assert content(normal(Deterministic(str(calls)), store=path)) == expected
+    assert len(calls_of(calls)) == QUERIES
+
+
+def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tmp_path):
+    path, calls = tmp_path / "run.sqlite", tmp_path / "calls"
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    kernel = Deterministic(str(calls), seconds=0.05)
+    with ThreadPoolExecutor(3) as executor:
+        with pytest.raises(KeyboardInterrupt):
+            normal(kernel, store=path, executor=executor, chunk_size=50)
+        ended = time.monotonic()
+    assert time.monotonic() - ended < 0.5  # the pool's own threads are free
+    asked = len(calls_of(calls))
+    assert 10 <= asked < 100
+    with PredictionStore(path) as store:
+        assert store.info().answers == asked  # nothing that was answered is lost

@@ -1,0 +1,131 @@
+"""Runs on a Dask cluster: the same result as here, also when its workers are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from durability_kernels import Batching, Deterministic, Loading, calls_of, mark_of
+from durability_kills import QUERIES
+
+from StaICC import Normal
+from StaICC.errors import ArgumentError, OutputError
+from StaICC.inference.store import PredictionStore
+from StaICC.inference.workers import WorkerPool
+from StaICC.results import Result
+
+distributed = pytest.importorskip("distributed")
+
+ROOT = Path(__file__).parents[2]
+
+
+def content(result: Result) -> str:
+    return json.dumps({key: value for key, value in result.to_dict().items() if key != "timing"})
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    import dask
+
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
+    settings = {
+        "distributed.scheduler.allowed-failures": 2,
+        "temporary-directory": str(tmp_path_factory.mktemp("dask")),
+        "distributed.worker.memory.terminate": False,
+    }
+    try:
+        with (
+            dask.config.set(settings),
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture(scope="module")
+def expected() -> str:
+    return content(Normal(datasets=["mini"])(Deterministic()))
+
+
+def pids(client: Any) -> list[int]:
+    return list(client.run(os.getpid).values())
+
+
+def test_a_cluster_gives_the_same(client, expected):
+    assert content(Normal(datasets=["mini"])(Deterministic(), executor=client.get_executor())) == expected
+
+
+def test_the_capacity_is_that_of_the_cluster(client):
+    assert WorkerPool(client.get_executor()).capacity() == 2
+
+
+def test_a_function_of_the_script_itself_works(client):
+    result = Normal(datasets=["mini"])(lambda prompt, label_space: len(prompt) % 3, executor=client.get_executor())
+    assert content(result) == content(Normal(datasets=["mini"])(lambda prompt, label_space: len(prompt) % 3))
+
+
+def test_workers_killed_during_the_run_change_nothing(client, tmp_path):
+    expected = content(Normal(datasets=["mini"])(Batching(), chunk_size=8))
+    calls = tmp_path / "calls"
+    killed: list[int] = []
+
+    def kill(progress: Any) -> None:
+        if progress.done >= 40 * (len(killed) + 1) and len(killed) < 3:
+            killed.append(int(calls.read_text().splitlines()[-1].split()[0]))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    result = Normal(datasets=["mini"])(
+        Batching(str(calls), seconds=0.005),
+        executor=client.get_executor(),
+        store=tmp_path / "run.sqlite",
+        chunk_size=8,
+        progress=kill,
+    )
+    assert content(result) == expected
+    assert len(killed) == 3
+    assert not set(killed) & set(pids(client))
+    assert QUERIES <= len(calls_of(calls)) <= QUERIES + 3 * 2 * 8
+
+
+def test_a_worker_loads_the_kernel_once(client, tmp_path):
+    calls = tmp_path / "calls"
+    Normal(datasets=["mini"])(Loading(str(calls)), executor=client.get_executor(), chunk_size=8)
+    loads = Path(f"{calls}.loads").read_text().split()
+    assert 1 <= len(loads) <= 2
+    assert len(set(loads)) == len(loads)
+
+
+def test_the_query_that_kills_workers_is_named(client, tmp_path):
+    prompts = Normal(datasets=["mini"])[0].prompt_set()
+    kernel = Deterministic(str(tmp_path / "calls"), guilty=mark_of(prompts[5]))
+    benchmark = Normal(datasets=["mini"], limit=6)
+    with pytest.raises(OutputError, match=r"query 5: its worker died 2 times while nothing else ran \("):
+        benchmark(kernel, executor=client.get_executor(), chunk_size=2, store=tmp_path / "run.sqlite")
+    with PredictionStore(tmp_path / "run.sqlite") as store:
+        assert store.info().answers >= 4
+
+
+def test_a_failure_on_the_cluster_is_named(client):
+    def fails(prompt: str, label_space: list[str]) -> Any:
+        raise OSError("no model here")
+
+    with pytest.raises(OutputError, match="query 0: the inference function raised OSError: no model here"):
+        Normal(datasets=["mini"])(fails, executor=client.get_executor(), chunk_size=192)
+
+
+def test_the_client_itself_is_refused_with_the_way(client):
+    with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):
+        Normal(datasets=["mini"])(Deterministic(), executor=client)

@@ -1,0 +1,516 @@
+"""The runner: each distinct query once, in any order, anywhere; every failure named, nothing lost."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.errors import ArgumentError, MissingDependencyError, OutputError
+from StaICC.inference import Answer, Failure, Part, Progress, RunOptions, ask
+from StaICC.prompting import Query
+
+LABELS = ("no", "yes")
+
+
+def query(prompt: str | tuple[str, ...], labels: tuple[str, ...] = LABELS) -> Query:
+    return Query(prompt, labels, 0, 0, 0)
+
+
+def queries(number: int) -> list[Query]:
+    return [query(f"prompt {place}") for place in range(number)]
+
+
+def row_of(prompt: Any, label_space: Sequence[str]) -> list[float]:
+    """A row that only this prompt has."""
+    text = "|".join(prompt) if isinstance(prompt, list) else prompt
+    return [hashlib.sha256(f"{text}\0{label}".encode()).digest()[0] / 1.0 for label in label_space]
+
+
+def model(prompt: str, label_space: list[str]) -> list[float]:
+    """A plain function of a module, so that it can be sent to other processes."""
+    return row_of(prompt, label_space)
+
+
+def fails_at_seven(prompt: str, label_space: list[str]) -> list[float]:
+    if prompt == "prompt 7":
+        raise KeyError("seven")
+    return row_of(prompt, label_space)
+
+
+class Counting:
+    """A function that remembers what it was asked."""
+
+    def __init__(self, answer: Callable[[Any, list[str]], Any] = row_of) -> None:
+        self.asked: list[Any] = []
+        self._answer = answer
+
+    def __call__(self, prompt: Any, label_space: list[str]) -> Any:
+        self.asked.append(prompt)
+        return self._answer(prompt, label_space)
+
+
+class Batching:
+    """A kernel whose batched form remembers its batches, and may fail at some prompts."""
+
+    def __init__(self, bad: Iterable[str] = (), failure: Callable[[list[Any]], Any] | None = None) -> None:
+        self.batches: list[list[Any]] = []
+        self._bad = set(bad)
+        self._failure = failure
+
+    def __call__(self, prompt: Any, label_space: list[str]) -> Any:
+        raise AssertionError("the batched form is there to be used")
+
+    def batch(self, prompts: list[Any], label_space: list[str]) -> Any:
+        self.batches.append(prompts)
+        if self._bad & set(prompts):
+            if self._failure is not None:
+                return self._failure(prompts)
+            raise MemoryError("too long")
+        return [row_of(prompt, label_space) for prompt in prompts]
+
+
+class Memory:
+    """A store in memory that remembers each commit."""
+
+    def __init__(self, answers: dict[Any, Answer] | None = None) -> None:
+        self.answers = dict(answers or {})
+        self.commits: list[int] = []
+
+    def get_many(self, asked: Sequence[Any]) -> dict[Any, Answer]:
+        return {key: self.answers[key] for key in asked if key in self.answers}
+
+    def put_many(self, answers: Iterable[tuple[Any, Answer]]) -> None:
+        kept = dict(answers)
+        self.commits.append(len(kept))
+        self.answers |= kept
+
+
+# -- what is asked
+
+
+def test_the_function_is_called_by_keyword_with_lists_of_its_own() -> None:
+    seen = []
+
+    def function(*args: Any, **given: Any) -> int:
+        assert not args
+        seen.append(given)
+        given["label_space"].append("spoilt")
+        return 0
+
+    assert ask(function, [query("a"), query("b"), query(("c", "d"))], "Test") == [0, 0, 0]
+    assert [call["prompt"] for call in seen] == ["a", "b", ["c", "d"]]
+    assert all(call["label_space"] == [*LABELS, "spoilt"] for call in seen)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([LABELS, ("yes", "no"), ("x",)])), max_size=30))
+def test_each_distinct_pair_is_asked_once(pairs: list[tuple[str, tuple[str, ...]]]) -> None:
+    function = Counting()
+    answers = ask(function, [query(prompt, labels) for prompt, labels in pairs], "Test")
+    assert answers == [row_of(prompt, labels) for prompt, labels in pairs]
+    assert len(function.asked) == len(set(pairs))
+
+
+def test_nothing_to_ask() -> None:
+    assert ask(Counting(), [], "Test") == []
+    assert ask(Counting(), [], "Test", RunOptions(batched=True)) == []
+
+
+def test_equal_texts_in_the_two_channels_are_different_prompts() -> None:
+    function = Counting()
+    ask(function, [query("a"), query(("a",)), query(("a", "a"))], "Test")
+    assert function.asked == ["a", ["a"], ["a", "a"]]
+
+
+def test_prompts_that_share_a_prefix_can_stand_together() -> None:
+    function = Counting()
+    shuffled = [query(text) for text in ["b1", "a2", "b2", "a1", "a2"]]
+    answers = ask(function, shuffled, "Test", RunOptions(group_prefixes=True))
+    assert function.asked == ["a1", "a2", "b1", "b2"]
+    assert answers == [row_of(one.prompt, LABELS) for one in shuffled]
+
+
+def test_both_channels_in_one_run() -> None:
+    mixed = [query("b"), query(("b", "c")), query("a"), query(("a", "c"))]
+    answers = ask(Counting(), mixed, "Test", RunOptions(group_prefixes=True))
+    assert answers == [
+        row_of(list(one.prompt) if isinstance(one.prompt, tuple) else one.prompt, LABELS) for one in mixed
+    ]
+
+
+# -- batched functions
+
+
+@pytest.mark.parametrize("size", [None, 1, 3, 100])
+def test_a_batch_attribute_gets_whole_chunks(size: int | None) -> None:
+    kernel = Batching()
+    asked = queries(10)
+    assert ask(kernel, asked, "Test", RunOptions(chunk_size=size)) == [row_of(one.prompt, LABELS) for one in asked]
+    assert [len(batch) for batch in kernel.batches] == {None: [10], 1: [1] * 10, 3: [3, 3, 3, 1], 100: [10]}[size]
+
+
+def test_a_batch_has_one_label_space() -> None:
+    kernel = Batching()
+    mixed = [query("a"), query("a", ("x", "y")), query("b"), query("b", ("x", "y"))]
+    ask(kernel, mixed, "Test")
+    assert kernel.batches == [["a", "b"], ["a", "b"]]
+
+
+def test_a_partial_over_a_function_with_a_batched_form() -> None:
+    def function(prompt: str, label_space: list[str], model: str) -> int:
+        raise AssertionError("the batched form is there to be used")
+
+    def batch(prompts: list[str], label_space: list[str], model: str) -> list[int]:
+        assert model == "mine"
+        return [int(prompt.endswith("1")) for prompt in prompts]
+
+    function.batch = batch  # type: ignore[attr-defined]
+    assert ask(functools.partial(function, model="mine"), queries(3), "Test") == [0, 1, 0]
+
+
+def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> None:
+    seen = []
+
+    def batched(prompt: list[str], label_space: list[str]) -> list[int]:
+        seen.append((prompt, label_space))
+        return [0] * len(prompt)
+
+    asked = [query("b"), query("a"), query("b")]
+    assert ask(batched, asked, "Test", RunOptions(batched=True)) == [0, 0, 0]
+    assert seen == [(["b", "a", "b"], list(LABELS))]
+
+
+# -- failures
+
+
+def test_an_exception_ends_the_run_with_place_and_cause() -> None:
+    with pytest.raises(OutputError) as caught:
+        ask(fails_at_seven, queries(20), Part("Normal, TREC", 4, 10))
+    message = str(caught.value)
+    assert message.startswith("Normal, TREC, query 7: the inference function raised KeyError: 'seven' (at ")
+    assert re.search(r"test_runner\.py:\d+\)$", message)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_bad_answer_ends_the_run_with_place_and_reason() -> None:
+    function = Counting(lambda prompt, labels: [math.nan, 0.0] if prompt == "prompt 3" else [0.0, 1.0])
+    with pytest.raises(OutputError) as caught:
+        ask(function, queries(20), "Normal, TREC")
+    assert str(caught.value) == (
+        "Normal, TREC, query 3: the inference function's answer cannot be scored: "
+        "the value for label 'no' is nan, expected a finite number"
+    )
+    assert isinstance(caught.value.__cause__, OutputError)
+    assert len(function.asked) == 4
+
+
+def test_the_number_is_that_of_the_first_query_with_this_prompt() -> None:
+    asked = [query("a"), query("b"), query("b")]
+    with pytest.raises(OutputError, match=r"^Test, query 1: "):
+        ask(Counting(lambda prompt, labels: None if prompt == "b" else 0), asked, "Test")
+
+
+def test_collecting_goes_on_and_says_what_failed() -> None:
+    function = Counting(lambda prompt, labels: 1 / 0 if prompt in ("prompt 3", "prompt 5") else 1)
+    asked = [*queries(8), query("prompt 3")]
+    answers = ask(function, asked, "Test", RunOptions(on_error="collect"))
+    failed = {number for number, answer in enumerate(answers) if isinstance(answer, Failure)}
+    assert failed == {3, 5, 8}
+    assert len(function.asked) == 8
+    failure = answers[3]
+    assert isinstance(failure, Failure)
+    assert failure.reason.startswith("the inference function raised ZeroDivisionError: division by zero (at ")
+    assert isinstance(failure.cause, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "collect"])
+def test_what_a_kernel_lacks_ends_the_run_at_once(on_error: Any) -> None:
+    calls = []
+
+    def lacking(prompts: Any, label_space: list[str]) -> Any:
+        calls.append(prompts)
+        raise MissingDependencyError("the kernel needs the package 'torch'")
+
+    kernel = Batching()
+    kernel.batch = lacking  # type: ignore[method-assign]
+    for function, batched in [
+        (lambda prompt, label_space: lacking([prompt], label_space), False),
+        (kernel, False),
+        (lacking, True),
+    ]:
+        calls.clear()
+        with pytest.raises(OutputError, match=r"raised MissingDependencyError: the kernel needs the package 'torch'"):
+            ask(function, queries(10), "Test", RunOptions(on_error=on_error, batched=batched))
+        assert len(calls) == 1
+
+
+def test_interruptions_are_not_failures() -> None:
+    def function(prompt: str, label_space: list[str]) -> int:
+        if prompt == "prompt 5":
+            raise KeyboardInterrupt
+        return 0
+
+    store = Memory()
+    with pytest.raises(KeyboardInterrupt):
+        ask(function, queries(20), "Test", RunOptions(store=store, on_error="collect"))
+    assert len(store.answers) == 5
+
+
+@pytest.mark.parametrize("bad", [{"prompt 5"}, {"prompt 0"}, {"prompt 9"}, {"prompt 2", "prompt 3", "prompt 8"}])
+def test_a_failing_batch_is_halved_to_the_guilty_query(bad: set[str]) -> None:
+    kernel = Batching(bad)
+    asked = queries(10)
+    answers = ask(kernel, asked, "Test", RunOptions(on_error="collect"))
+    for one, answer in zip(asked, answers, strict=True):
+        if one.prompt in bad:
+            assert isinstance(answer, Failure)
+            assert answer.reason.startswith("the batched inference function raised MemoryError: too long (at ")
+        else:
+            assert answer == row_of(one.prompt, LABELS)
+    assert len(kernel.batches) <= 1 + 2 * len(bad) * math.ceil(math.log2(10))
+
+
+def test_a_failing_batch_ends_the_run_at_the_guilty_query() -> None:
+    store = Memory()
+    with pytest.raises(OutputError, match=r"^Test, query 5: the batched inference function raised MemoryError: too"):
+        ask(Batching(["prompt 5"]), queries(10), "Test", RunOptions(store=store))
+    assert {prompt for prompt, _ in store.answers} == {f"prompt {number}" for number in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (lambda prompts: None, "the batched function returned None (does the function end without a return?), "),
+        (lambda prompts: [[0.0, 1.0]] * (len(prompts) + 1), "the batched function returned 2 answers for 1 prompts"),
+        (lambda prompts: [], "the batched function returned 0 answers for 1 prompts"),
+    ],
+)
+def test_a_batch_of_a_wrong_shape_is_no_exception_of_the_function(
+    failure: Callable[[list[Any]], Any], message: str
+) -> None:
+    with pytest.raises(OutputError) as caught:
+        ask(Batching(["prompt 2"], failure), queries(4), "Test")
+    assert str(caught.value).startswith(f"Test, query 2: {message}")
+
+
+def test_one_bad_answer_in_a_batch_does_not_cost_the_others() -> None:
+    kernel = Batching(["prompt 2"], lambda prompts: ["maybe" if prompt == "prompt 2" else 1 for prompt in prompts])
+    answers = ask(kernel, queries(4), "Test", RunOptions(on_error="collect"))
+    assert len(kernel.batches) == 1
+    assert [isinstance(answer, Failure) for answer in answers] == [False, False, True, False]
+    with pytest.raises(OutputError, match=r"^Test, query 2: .* got the text 'maybe', which is no label; expected one"):
+        ask(kernel, queries(4), "Test")
+
+
+def test_a_users_batched_function_that_fails() -> None:
+    def raising(prompts: list[str], label_space: list[str]) -> Any:
+        raise RuntimeError("no memory")
+
+    def short(prompts: list[str], label_space: list[str]) -> Any:
+        return [0]
+
+    def odd(prompts: list[str], label_space: list[str]) -> Any:
+        return [0, 5, 1]
+
+    for function, message in [
+        (raising, "Test: the batched inference function raised RuntimeError: no memory (at "),
+        (short, "Test: the batched function returned 1 answers for 3 prompts"),
+        (odd, "Test, query 1: the inference function's answer cannot be scored: got label index 5, expected 0 to 1"),
+    ]:
+        with pytest.raises(OutputError) as caught:
+            ask(function, queries(3), "Test", RunOptions(batched=True))
+        assert str(caught.value).startswith(message)
+        assert caught.value.__cause__ is not None
+        collected = ask(function, queries(3), "Test", RunOptions(batched=True, on_error="collect"))
+        failed = [isinstance(answer, Failure) for answer in collected]
+        assert failed == ([False, True, False] if function is odd else [True] * 3)
+
+
+# -- the store
+
+
+def test_what_the_store_has_is_not_asked() -> None:
+    store = Memory({("prompt 2", LABELS): [9.0, 9.0]})
+    function = Counting()
+    answers = ask(function, queries(4), "Test", RunOptions(store=store))
+    assert answers[2] == [9.0, 9.0]
+    assert function.asked == ["prompt 0", "prompt 1", "prompt 3"]
+    assert len(store.answers) == 4
+    again = Counting()
+    assert ask(again, queries(4), "Test", RunOptions(store=store)) == answers
+    assert again.asked == []
+
+
+def test_failures_are_not_kept_and_what_came_before_is() -> None:
+    store = Memory()
+    with pytest.raises(OutputError):
+        ask(fails_at_seven, queries(20), "Test", RunOptions(store=store))
+    assert len(store.answers) == 7
+    ask(fails_at_seven, queries(20), "Test", RunOptions(store=store, on_error="collect"))
+    assert len(store.answers) == 19
+
+
+def test_answers_are_committed_on_the_way() -> None:
+    store = Memory()
+    ask(Counting(), queries(200), "Test", RunOptions(store=store))
+    assert len(store.commits) >= 3
+    assert max(store.commits) <= 64
+
+
+# -- workers
+
+
+EXECUTORS = [
+    pytest.param(lambda workers: ThreadPoolExecutor(workers), id="threads"),
+    pytest.param(lambda workers: ProcessPoolExecutor(workers), id="processes"),
+]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("make", EXECUTORS)
+def test_any_number_of_workers_gives_the_same(make: Callable[[int], Any], workers: int) -> None:
+    asked = [*queries(100), *queries(50)]
+    with make(workers) as executor:
+        for size in (None, 7):
+            answers = ask(model, asked, "Test", RunOptions(executor=executor, chunk_size=size))
+            assert answers == ask(model, asked, "Test")
+
+
+@pytest.mark.parametrize("make", EXECUTORS)
+def test_a_failure_in_a_worker_is_named(make: Callable[[int], Any]) -> None:
+    with make(2) as executor:
+        with pytest.raises(OutputError, match=r"^Test, query 7: the inference function raised KeyError: 'seven' \(at "):
+            ask(fails_at_seven, queries(40), "Test", RunOptions(executor=executor, chunk_size=5))
+        options = RunOptions(executor=executor, chunk_size=5, on_error="collect")
+        answers = ask(fails_at_seven, queries(40), "Test", options)
+    assert [number for number, answer in enumerate(answers) if isinstance(answer, Failure)] == [7]
+
+
+def test_an_executor_may_be_made_by_a_function() -> None:
+    made = []
+
+    def make() -> ThreadPoolExecutor:
+        made.append(ThreadPoolExecutor(2))
+        return made[-1]
+
+    assert ask(model, queries(10), "Test", RunOptions(executor=make)) == ask(model, queries(10), "Test")
+    assert len(made) == 1
+    with pytest.raises(RuntimeError, match="cannot schedule new futures after shutdown"):
+        made[0].submit(model)
+
+
+def test_what_cannot_be_sent_to_another_process_is_said() -> None:
+    with (
+        ProcessPoolExecutor(1) as executor,
+        pytest.raises(ArgumentError, match=r"the executor could not run a chunk .* must be picklable"),
+    ):
+        ask(lambda prompt, label_space: 0, queries(3), "Test", RunOptions(executor=executor))
+
+
+def dies_at_seven(prompt: str, label_space: list[str]) -> list[float]:
+    if prompt == "prompt 7":
+        os._exit(3)
+    return row_of(prompt, label_space)
+
+
+def test_a_worker_that_dies_costs_its_query_only() -> None:
+    with ProcessPoolExecutor(2) as executor:
+        options = RunOptions(executor=executor, chunk_size=4, on_error="collect")
+        answers = ask(dies_at_seven, queries(20), "Test", options)
+    assert [number for number, answer in enumerate(answers) if isinstance(answer, Failure)] == [7]
+    assert answers[:7] == [row_of(f"prompt {number}", LABELS) for number in range(7)]
+
+
+def test_the_function_runs_in_the_workers() -> None:
+    seen = set()
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        seen.add(threading.current_thread().name)
+        return 0
+
+    with ThreadPoolExecutor(2, thread_name_prefix="worker") as executor:
+        ask(function, queries(100), "Test", RunOptions(executor=executor, chunk_size=1))
+    assert all(name.startswith("worker") for name in seen)
+
+
+# -- progress
+
+
+def reports(asked: Sequence[Query], function: Any, **options: Any) -> list[Progress]:
+    told: list[Progress] = []
+    ask(function, asked, Part("Normal, TREC", 4, 10), RunOptions(progress=told.append, **options))
+    return told
+
+
+def test_progress_counts_distinct_queries() -> None:
+    told = reports([*queries(3), *queries(3)], model)
+    assert told == [Progress(done, 3, "Normal, TREC", 4, 10) for done in range(4)]
+
+
+def test_progress_starts_with_what_the_store_has() -> None:
+    store = Memory({(f"prompt {number}", LABELS): 0 for number in range(4)})
+    told = reports(queries(6), model, store=store)
+    assert [one.done for one in told] == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"chunk_size": 3}, {"batched": True}, {"on_error": "collect"}, {"group_prefixes": True}]
+)
+def test_progress_never_goes_back_and_ends_at_the_total(options: dict[str, Any]) -> None:
+    function = (lambda prompts, label_space: [0] * len(prompts)) if "batched" in options else Batching()
+    told = reports(queries(10), function, **options)
+    done = [one.done for one in told]
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, 10)
+    assert all(one.total == 10 for one in told)
+
+
+def test_progress_with_workers() -> None:
+    with ThreadPoolExecutor(3) as executor:
+        told = reports(queries(50), model, executor=executor, chunk_size=4)
+    assert [one.done for one in told][-1] == 50
+
+
+# -- bad arguments
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"on_error": "ignore"}, "on_error must be 'raise' or 'collect', not 'ignore'"),
+    ({"on_error": None}, "on_error must be 'raise' or 'collect', not None"),
+    ({"chunk_size": 0}, "chunk_size must be a whole number of at least 1, not 0"),
+    ({"chunk_size": 2.0}, "chunk_size must be a whole number of at least 1, not 2.0"),
+    ({"chunk_size": True}, "chunk_size must be a whole number of at least 1, not True"),
+    ({"executor": 4}, "executor must be a concurrent.futures.Executor, or a function that makes one, not 4"),
+    ({"progress": "bar"}, "progress must be a function of one Progress, not 'bar'"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
+        RunOptions(**options)
+
+
+@pytest.mark.parametrize("function", [None, "model", 5, [model]])
+def test_what_cannot_be_called_is_refused(function: Any) -> None:
+    kind = type(function).__name__
+    with pytest.raises(ArgumentError, match=f"^the inference function must be callable, not {kind}$"):
+        ask(function, queries(1), "Test")
+
+
+def iterate() -> Iterator[int]:
+    yield 0
+
+
+def test_a_generator_function_is_not_taken_for_an_answer() -> None:
+    with pytest.raises(OutputError, match=r"query 0: .* got a generator \(return a list\)"):
+        ask(lambda prompt, label_space: iterate(), queries(1), "Test")

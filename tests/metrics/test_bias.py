@@ -1,0 +1,201 @@
+"""Entropies and divergences against SciPy, at zeros, and between the two definitions of bias."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
+from StaICC.metrics.bias import (
+    empirical_bias,
+    entropy,
+    entropy_of_mean,
+    kl_divergence,
+    label_frequencies,
+    mean_distribution,
+    negated_mean_entropy,
+)
+
+OF_ROWS = [entropy_of_mean, negated_mean_entropy, mean_distribution]
+
+
+@st.composite
+def distributions(draw, width=None, lowest=0.0, rows=None):
+    columns = width or draw(st.integers(1, 6))
+    value = st.one_of(st.just(max(lowest, 1.0)), st.floats(lowest, 1))
+    row = st.lists(value, min_size=columns, max_size=columns).filter(lambda v: math.fsum(v) > 1e-3)
+    count = rows or draw(st.integers(1, 12))
+    return [[v / math.fsum(r) for v in r] for r in draw(st.lists(row, min_size=count, max_size=count))]
+
+
+# --- independent oracles ---------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(distributions())
+def test_entropies_equal_scipy(rows):
+    stats = pytest.importorskip("scipy.stats")
+    np = pytest.importorskip("numpy")
+    array = np.array(rows)
+    assert mean_distribution(rows) == pytest.approx(array.mean(axis=0).tolist(), abs=1e-15)
+    assert entropy(rows[0]) == pytest.approx(float(stats.entropy(array[0])), abs=1e-13)
+    assert entropy_of_mean(rows) == pytest.approx(float(stats.entropy(array.mean(axis=0))), abs=1e-13)
+    assert negated_mean_entropy(rows) == pytest.approx(-float(stats.entropy(array, axis=1).mean()), abs=1e-13)
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(1, 6))
+def test_divergence_equals_scipy(data, width):
+    stats = pytest.importorskip("scipy.stats")
+    p = data.draw(distributions(width, rows=1))[0]
+    q = data.draw(distributions(width, lowest=0.01, rows=1))[0]
+    assert kl_divergence(p, q) == pytest.approx(float(stats.entropy(p, q)), abs=1e-12)
+
+
+# --- properties ------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(distributions())
+def test_bounds(rows):
+    highest = math.log(len(rows[0])) + 1e-12
+    assert 0 <= entropy_of_mean(rows) <= highest
+    assert -highest <= negated_mean_entropy(rows) <= 0
+    # Entropy is concave: averaging first never loses any.
+    assert entropy_of_mean(rows) >= -negated_mean_entropy(rows) - 1e-12
+
+
+@settings(deadline=None)
+@given(distributions(), st.randoms())
+def test_neither_the_order_of_queries_nor_of_labels_matters(rows, rng):
+    before = copy.deepcopy(rows)
+    order = list(range(len(rows[0])))
+    rng.shuffle(order)
+    other = [[row[label] for label in order] for row in rows]
+    rng.shuffle(other)
+    assert entropy_of_mean(other) == entropy_of_mean(rows)
+    assert negated_mean_entropy(other) == pytest.approx(negated_mean_entropy(rows), abs=1e-15)
+    assert mean_distribution(other) == [mean_distribution(rows)[label] for label in order]
+    assert rows == before
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(2, 5))
+def test_divergence_is_zero_only_between_equals(data, width):
+    p = data.draw(distributions(width, lowest=0.01, rows=1))[0]
+    q = data.draw(distributions(width, lowest=0.01, rows=1))[0]
+    assert kl_divergence(p, p) == 0
+    distance = sum(abs(a - b) for a, b in zip(p, q, strict=True))
+    assert kl_divergence(p, q) >= distance**2 / 2 - 1e-12  # Pinsker's inequality
+
+
+def test_the_two_definitions_differ_as_their_names_say():
+    certain_of_either = [[1.0, 0.0], [0.0, 1.0]]
+    assert entropy_of_mean(certain_of_either) == math.log(2)  # no bias, by the release's definition
+    assert negated_mean_entropy(certain_of_either) == 0  # the strongest bias, by the paper's
+    always_the_same = [[1.0, 0.0]] * 3
+    assert entropy_of_mean(always_the_same) == negated_mean_entropy(always_the_same) == 0
+    uniform = [[0.25] * 4] * 3
+    assert entropy_of_mean(uniform) == -negated_mean_entropy(uniform) == pytest.approx(math.log(4))
+
+
+def test_zero_is_never_negative_zero():
+    for value in (entropy([1.0, 0.0]), negated_mean_entropy([[1.0]]), kl_divergence([1.0], [1.0])):
+        assert math.copysign(1, value) == 1
+
+
+# --- zeros -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "expected"),
+    [
+        ([1.0, 0.0], [0.5, 0.5], math.log(2)),  # 0 log 0 = 0, where the release stops
+        ([0.0, 1.0], [0.0, 1.0], 0.0),
+        ([1e-320, 1.0], [0.5, 0.5], math.log(2)),
+        ([1.0, 0.0], [1e-320, 1.0], -math.log(1e-320)),
+    ],
+)
+def test_divergence_with_zeros(p, q, expected, caplog):
+    assert kl_divergence(p, q) == pytest.approx(expected)
+    assert not caplog.records
+
+
+def test_infinite_divergence_is_returned_and_logged(caplog):
+    with caplog.at_level(logging.WARNING, logger="StaICC"):
+        assert kl_divergence([0.5, 0.25, 0.25], [0.5, 0.5, 0.0]) == math.inf
+    (record,) = caplog.records
+    assert record.name == "StaICC.metrics.bias"
+    assert "infinite: label 2 has probability 0.25 in the first distribution and 0 in the second" in record.getMessage()
+
+
+# --- empirical bias --------------------------------------------------------------------------------------------------
+
+
+def test_empirical_bias_by_hand():
+    rows, truth = [[0.75, 0.25], [0.25, 0.75], [1.0, 0.0], [0.0, 1.0]], [0, 0, 0, 1]
+    expected = 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)
+    assert empirical_bias(rows, truth) == pytest.approx(expected)
+    assert empirical_bias(rows, truth, labels=2) == empirical_bias(rows, truth)
+
+
+def test_empirical_bias_for_a_label_that_is_never_true(caplog):
+    assert empirical_bias([[0.5, 0.25, 0.25]] * 2, [0, 1]) == math.inf
+    assert len(caplog.records) == 1
+    assert empirical_bias([[0.5, 0.5, 0.0]] * 2, [0, 1]) == 0
+
+
+def test_label_frequencies():
+    assert label_frequencies([2, 0, 2, 2], 4) == [0.25, 0.0, 0.75, 0.0]
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", OF_ROWS)
+def test_bias_of_nothing_is_undefined(metric):
+    with pytest.raises(UndefinedMetricError, match="no predictions"):
+        metric([])
+
+
+def test_more_of_nothing():
+    with pytest.raises(UndefinedMetricError, match="no predictions"):
+        empirical_bias([], [])
+    with pytest.raises(UndefinedMetricError, match="no true labels"):
+        label_frequencies([], 2)
+
+
+@pytest.mark.parametrize("metric", OF_ROWS)
+@pytest.mark.parametrize("row", [[2.0, -1.0], [0.3, 0.3], [math.nan, 1.0], [0.5, 0.25, 0.25], ["a", "b"], 3])
+def test_logits_and_nonsense_are_refused(metric, row):
+    with pytest.raises(OutputError, match="row 1"):
+        metric([[0.5, 0.5], row])
+
+
+def test_divergence_refuses():
+    with pytest.raises(ArgumentError, match="2 and 3 labels; expected the same label space"):
+        kl_divergence([0.5, 0.5], [0.5, 0.25, 0.25])
+    with pytest.raises(OutputError, match="no probability distribution"):
+        kl_divergence([0.5, 0.5], [2.0, 3.0])
+    with pytest.raises(OutputError, match="no probability distribution"):
+        kl_divergence([-0.5, 1.5], [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("truth", "labels", "message"),
+    [
+        ([0], None, "there are 1 true labels for 2 rows"),
+        ([0, 2], None, "true label 1 is 2"),
+        ([0, -1], None, "true label 1 is -1"),
+        ([0, "b"], None, "true label 1 is 'b'"),
+        ([0, 1], 3, "the label space has 3 labels, but the rows have 2 columns"),
+    ],
+)
+def test_empirical_bias_refuses(truth, labels, message):
+    with pytest.raises(ArgumentError, match=message):
+        empirical_bias([[0.5, 0.5]] * 2, truth, labels)

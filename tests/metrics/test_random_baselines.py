@@ -1,0 +1,372 @@
+"""Random baselines against mpmath (400 digits), exhaustive enumeration and the figures of the paper."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from StaICC.errors import ArgumentError
+from StaICC.metrics.poisson_binomial import binomial_probabilities, log_upper_tail, poisson_binomial_probabilities
+from StaICC.metrics.random_baselines import (
+    RandomBaseline,
+    max_random_baseline,
+    max_random_F,
+    max_random_p_value,
+    max_random_pmf,
+)
+
+GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "random_baselines.json").read_text())
+CHANCES = [1 / 174, 1 / 77, 0.1, 1 / 6, 0.25, 1 / 3, 0.5]
+TRIES = [1, 2, 10, 200, 10_000]
+DIGITS = mpmath.MPContext()
+DIGITS.dps = 400  # enough for F(k)^t - F(k - 1)^t to keep digits where it is 1e-300
+
+
+def exact_binomial(n: int, p: float) -> list[mpmath.mpf]:
+    """P(X = k) for all k; the float p is taken at its exact value."""
+    chance = DIGITS.mpf(p)
+    odds = chance / (1 - chance)
+    value = (1 - chance) ** n
+    values = [value]
+    for k in range(n):
+        value = value * (n - k) / (k + 1) * odds
+        values.append(value)
+    return values
+
+
+def exact_poisson_binomial(chances: list[float]) -> list[mpmath.mpf]:
+    """P(X = k) for all k by adding one trial after another."""
+    values = [DIGITS.mpf(1)]
+    for chance in map(DIGITS.mpf, chances):
+        values = [
+            (values[k] * (1 - chance) if k < len(values) else 0) + (values[k - 1] * chance if k else 0)
+            for k in range(len(values) + 1)
+        ]
+    return values
+
+
+def exact_upper(values: list[mpmath.mpf]) -> list[mpmath.mpf]:
+    """P(X >= k) for k = 0 to n + 1, summed from the thin end."""
+    return [*[*itertools.accumulate(reversed(values))][::-1], DIGITS.mpf(0)]
+
+
+def exact_baseline(upper: list[mpmath.mpf], t: int) -> mpmath.mpf:
+    return DIGITS.fsum(1 - (1 - tail) ** t for tail in upper[1:-1]) / (len(upper) - 2)
+
+
+def exact_p_value(upper: list[mpmath.mpf], k: int, t: int) -> mpmath.mpf:
+    return -DIGITS.expm1(t * DIGITS.log1p(-upper[k])) if upper[k] < 1 else DIGITS.mpf(1)
+
+
+def relative(ours: float, truth: mpmath.mpf) -> float:
+    return float(abs(ours - truth) / truth)
+
+
+def check_against_exact(baseline: RandomBaseline, values: list[mpmath.mpf], counts: list[int]) -> None:
+    upper = exact_upper(values)
+    for t in TRIES:
+        assert relative(baseline.max_random_baseline(t), exact_baseline(upper, t)) < 1e-12
+        for k in counts:
+            truth = exact_p_value(upper, k, t)
+            if truth > 1e-307:
+                assert relative(baseline.p_value_of_count(k, t), truth) < 1e-11, (k, t)
+            log_truth = float(DIGITS.log(truth))
+            assert baseline.log_p_value(Fraction(k, baseline.n), t) == pytest.approx(log_truth, rel=1e-12, abs=1e-12)
+            F = (1 - upper[k + 1]) ** t
+            assert baseline.F(k, t) == pytest.approx(float(F), rel=1e-10, abs=1e-300)
+            mass = F - (1 - upper[k]) ** t
+            assert baseline.pmf(k, t) == pytest.approx(float(mass), rel=1e-10, abs=1e-250)
+
+
+@pytest.mark.parametrize("p", CHANCES)
+@pytest.mark.parametrize("n", [1, 2, 7, 100, 512, 1024])
+def test_plain_p_equals_mpmath(n: int, p: float) -> None:
+    counts = sorted({0, 1, n // 7, n // 3, n // 2, int(0.6 * n), int(0.9 * n), n - 1, n})
+    check_against_exact(RandomBaseline(n, p), exact_binomial(n, p), counts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p", CHANCES)
+def test_ten_thousand_examples_equal_mpmath(p: float) -> None:
+    n = 10_000
+    mean, spread = n * p, math.sqrt(n * p * (1 - p))
+    counts = sorted({min(n, max(0, int(mean + z * spread))) for z in (-30, -5, -1, 0, 1, 3, 10, 30, 37, 45)} | {n})
+    check_against_exact(RandomBaseline(n, p), exact_binomial(n, p), counts)
+
+
+@pytest.mark.parametrize(
+    "chances",
+    [
+        [0.5, 0.25, 0.5, 1 / 3],
+        [1 / (2 + i % 6) for i in range(100)],
+        [1 / (2 + i % 173) for i in range(300)],
+        [0.0, 1.0, 1.0, 0.5, 0.9],
+    ],
+    ids=["four", "six kinds", "many kinds", "certain ones"],
+)
+def test_mixed_p_equals_mpmath(chances: list[float]) -> None:
+    n = len(chances)
+    values = exact_poisson_binomial(chances)
+    possible = [k for k, value in enumerate(exact_upper(values)[:-1]) if value > 0]
+    counts = [k for k in possible if k in {n // 4, n // 3, n // 2, int(0.8 * n), possible[-1]}]
+    check_against_exact(RandomBaseline(n, chances), values, counts)
+
+
+@pytest.mark.slow
+def test_a_thousand_different_chances_equal_mpmath() -> None:
+    chances = [1 / 174 + (1 / 2 - 1 / 174) * i / 999 for i in range(1000)]
+    check_against_exact(RandomBaseline(1000, chances), exact_poisson_binomial(chances), [100, 250, 300, 500, 800, 1000])
+
+
+def test_a_tail_of_1e_300_keeps_its_digits() -> None:
+    n, p = 1024, 0.25
+    baseline, upper = RandomBaseline(n, p), exact_upper(exact_binomial(n, p))
+    k = next(k for k in range(n) if upper[k] < mpmath.mpf("1e-299"))
+    assert mpmath.mpf("1e-303") < upper[k]
+    for t in (1, 10, 10_000):
+        assert relative(baseline.p_value(k / n, t), exact_p_value(upper, k, t)) < 1e-12
+
+
+def test_beyond_floating_point_the_logarithm_goes_on() -> None:
+    baseline = RandomBaseline(1024, 1 / 6)
+    assert baseline.p_value(1.0, 10) == 0.0
+    assert baseline.log_p_value(1.0, 10) == pytest.approx(math.log(10) - 1024 * math.log(6), rel=1e-14)
+
+
+def test_what_no_guesser_can_reach_has_p_value_zero() -> None:
+    baseline = RandomBaseline(3, [0.0, 0.5, 0.5])
+    assert baseline.p_value(1.0) == 0.0
+    assert baseline.log_p_value(1.0) == -math.inf
+    assert RandomBaseline(3, 0.5).critical_count() is None  # three right of three happen by chance
+
+
+@pytest.mark.parametrize("t", [1, 2, 3])
+def test_small_cases_by_enumeration(t: int) -> None:
+    chances = [Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)]
+    one: dict[int, Fraction] = dict.fromkeys(range(4), Fraction(0))
+    for right in itertools.product((0, 1), repeat=3):
+        one[sum(right)] += math.prod(c if hit else 1 - c for c, hit in zip(chances, right, strict=True))
+    best: dict[int, Fraction] = dict.fromkeys(range(4), Fraction(0))
+    for scores in itertools.product(one, repeat=t):
+        best[max(scores)] += math.prod(one[score] for score in scores)
+    p = [float(chance) for chance in chances]
+    assert max_random_baseline(3, p, t) == pytest.approx(float(sum(k * m for k, m in best.items()) / 3), abs=1e-15)
+    for k in range(4):
+        assert max_random_pmf(k, 3, p, t) == pytest.approx(float(best[k]), abs=1e-15)
+        assert max_random_F(k, 3, p, t) == pytest.approx(float(sum(best[j] for j in range(k + 1))), abs=1e-15)
+        p_value = max_random_p_value(k / 3, 3, p, t)
+        assert p_value == pytest.approx(float(sum(best[j] for j in range(k, 4))), abs=1e-15)
+
+
+def test_counts_are_recovered_without_slips() -> None:
+    for n in (1, 3, 7, 100, 512, 1000, 1024, 10_000):
+        baseline = RandomBaseline(n, 0.5)
+        for k in range(0, n + 1, max(1, n // 499)):
+            assert baseline.count(k / n) == k
+            assert baseline.count(Fraction(k, n)) == k
+            if k < n:
+                assert baseline.count(math.nextafter(k / n, 1.0)) == k
+    assert RandomBaseline(100, 0.2).count(0.29) == 29
+    assert max_random_p_value(0.29, 100, 0.2, 1) == max_random_p_value(Fraction(29, 100), 100, 0.2, 1)
+
+
+@pytest.mark.parametrize(("acc", "nearest"), [(0.333, "1/3"), (0.34, "1/3"), (0.99, "3/3")])
+def test_an_accuracy_between_two_counts_is_refused(acc: float, nearest: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"{acc} is no multiple of 1/3.*nearest is {nearest}"):
+        max_random_p_value(acc, 3, 0.5, 1)
+
+
+@pytest.mark.parametrize("acc", [-0.1, 1.2, math.nan, math.inf, True, "0.5", None])
+def test_what_is_no_accuracy_is_refused(acc: object) -> None:
+    with pytest.raises(ArgumentError, match="an accuracy must"):
+        max_random_p_value(acc, 10, 0.5, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "message"),
+    [
+        (0, 0.5, "n must be at least 1, not 0"),
+        (2.5, 0.5, "n must be a whole number, not 2.5"),
+        (True, 0.5, "n must be a whole number, not True"),
+        (10, 1.5, "p must lie between 0 and 1, not 1.5"),
+        (10, -0.5, "p must lie between 0 and 1"),
+        (10, math.nan, "p must lie between 0 and 1, not nan"),
+        (10, "0.5", "p must be a number, a list of n numbers or a mapping"),
+        (10, None, "p must be a number between 0 and 1, not None"),
+        (3, [0.5, 0.5], "the probabilities in the list p number 2, but n is 3"),
+        (2, [0.5, 1.5], r"p\[1\] must lie between 0 and 1, not 1.5"),
+        (2, [0.5, "x"], r"p\[1\] must be a number between 0 and 1, not 'x'"),
+        (3, {2: 2}, "the examples of the mapping p number 2, but n is 3"),
+        (3, {0: 3}, "a number of labels in p must be at least 1, not 0"),
+        (3, {2.5: 3}, "a number of labels in p must be a whole number, not 2.5"),
+        (3, {2: -1, 3: 4}, "the number of examples with 2 labels in p must be at least 0"),
+    ],
+)
+def test_bad_sets_of_examples_are_refused(n: object, p: object, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        RandomBaseline(n, p)  # type: ignore[arg-type]
+
+
+def test_bad_counts_and_tries_are_refused() -> None:
+    baseline = RandomBaseline(10, 0.5)
+    for t in (0, -1, 1.5, None, True):
+        with pytest.raises(ArgumentError, match="t must be"):
+            baseline.max_random_baseline(t)  # type: ignore[arg-type]
+        with pytest.raises(ArgumentError, match="t must be"):
+            baseline.p_value(0.5, t)  # type: ignore[arg-type]
+    for count in (-1, 2.5, "3"):
+        with pytest.raises(ArgumentError, match="the number of correct answers must be"):
+            baseline.pmf(count, 1)  # type: ignore[arg-type]
+    for count in (-2, 0.6):
+        with pytest.raises(ArgumentError, match="the number of correct answers must be"):
+            baseline.F(count, 1)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="11 correct answers are more than the n = 10 examples"):
+        baseline.F(11, 1)
+    with pytest.raises(ArgumentError, match="alpha must lie"):
+        baseline.critical_count(alpha=-0.1)
+    assert baseline.F(-1, 3) == 0.0
+
+
+def test_numpy_input_is_accepted() -> None:
+    np = pytest.importorskip("numpy")
+    assert RandomBaseline(np.int64(3), np.array([0.5, 0.25, 0.5])) == RandomBaseline(3, {2: 2, 4: 1})
+    assert RandomBaseline(10, np.float64(0.5)).p_value(np.float64(0.3)) == RandomBaseline(10, 0.5).p_value(0.3)
+
+
+small_n = st.integers(1, 60)
+chance = st.floats(0.001, 0.999)
+tries = st.integers(1, 10_000)
+
+
+@given(small_n, chance, tries)
+def test_more_tries_never_lower_the_baseline(n: int, p: float, t: int) -> None:
+    baseline = RandomBaseline(n, p)
+    here, more = baseline.max_random_baseline(t), baseline.max_random_baseline(t + 1)
+    assert p - 1e-12 <= here <= more + 1e-12
+    assert more <= 1 + 1e-12
+    for k in (0, n // 2, n):
+        assert 0.0 <= baseline.p_value_of_count(k, t) <= baseline.p_value_of_count(k, t + 1) <= 1.0
+
+
+@given(small_n, chance, chance, tries)
+def test_a_better_chance_never_lowers_the_baseline(n: int, p: float, q: float, t: int) -> None:
+    low, high = sorted((p, q))
+    assert max_random_baseline(n, low, t) <= max_random_baseline(n, high, t) + 1e-12
+    assert max_random_p_value(1.0, n, low, t) <= max_random_p_value(1.0, n, high, t) * (1 + 1e-11)
+
+
+@given(small_n, chance, tries)
+def test_p_values_fall_with_the_count_and_masses_add_to_one(n: int, p: float, t: int) -> None:
+    baseline = RandomBaseline(n, p)
+    tails = [baseline.p_value_of_count(k, t) for k in range(n + 1)]
+    assert tails[0] == 1.0
+    assert all(a >= b for a, b in itertools.pairwise(tails))
+    assert math.fsum(baseline.pmf(k, t) for k in range(n + 1)) == pytest.approx(1.0, abs=1e-12)
+    mean = math.fsum(k * baseline.pmf(k, t) for k in range(n + 1)) / n  # equation 8 itself
+    assert baseline.max_random_baseline(t) == pytest.approx(mean, rel=1e-11)
+    for k in range(n + 1):
+        assert baseline.F(k, t) + (tails[k + 1] if k < n else 0.0) == pytest.approx(1.0, abs=1e-12)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 0.9, 1.0]), min_size=1, max_size=30), st.randoms(), tries)
+def test_the_order_of_examples_does_not_matter(chances: list[float], random, t: int) -> None:
+    mixed = list(chances)
+    random.shuffle(mixed)
+    assert RandomBaseline(len(chances), chances) == RandomBaseline(len(mixed), mixed)
+    assert max_random_baseline(len(chances), chances, t) == max_random_baseline(len(mixed), mixed, t)
+
+
+@given(small_n, chance, tries)
+def test_equal_chances_in_a_list_are_one_chance(n: int, p: float, t: int) -> None:
+    assert RandomBaseline(n, [p] * n) == RandomBaseline(n, p)
+    assert max_random_baseline(n, [p] * n, t) == max_random_baseline(n, p, t)
+
+
+@given(st.dictionaries(st.integers(1, 9), st.integers(0, 12), min_size=1), tries)
+def test_a_mapping_is_its_list(p: dict[int, int], t: int) -> None:
+    chances = [1 / labels for labels, examples in p.items() for _ in range(examples)]
+    if chances:
+        assert max_random_baseline(len(chances), p, t) == max_random_baseline(len(chances), chances, t)
+
+
+@given(small_n, chance, st.integers(1, 500), st.floats(0.001, 0.5))
+def test_the_critical_count_is_the_first_below_alpha(n: int, p: float, t: int, alpha: float) -> None:
+    baseline = RandomBaseline(n, p)
+    k = baseline.critical_count(t, alpha)
+    if k is None:
+        assert baseline.p_value_of_count(n, t) > alpha
+    else:
+        assert baseline.p_value_of_count(k, t) <= alpha
+        assert k == 0 or baseline.p_value_of_count(k - 1, t) > alpha
+
+
+@settings(max_examples=30)
+@given(st.integers(5, 60), chance)
+def test_the_tilted_tail_equals_the_table(n: int, p: float) -> None:
+    """Two routes to the same tail: the tilted one is only used far out, but must be right everywhere above the mean."""
+    first, values = binomial_probabilities(n, p)
+    for k in range(int(n * p) + 1, n + 1):
+        tail = math.fsum(values[max(0, k - first) :])
+        assert log_upper_tail([(p, n)], k) == pytest.approx(math.log(tail), abs=1e-11)
+
+
+def test_distributions_at_their_ends() -> None:
+    assert binomial_probabilities(5, 0.0) == (0, [1.0])
+    assert binomial_probabilities(5, 1.0) == (5, [1.0])
+    assert binomial_probabilities(0, 0.3) == (0, [1.0])
+    assert poisson_binomial_probabilities([(1.0, 3), (0.0, 2)]) == (3, [1.0])
+    assert log_upper_tail([(0.5, 3), (0.0, 9)], 4) == -math.inf
+
+
+def test_a_million_examples_stay_within_the_normal_approximation() -> None:
+    baseline = RandomBaseline(1_000_000, 0.5)
+    assert baseline.p_value(0.501) == pytest.approx(0.02275, rel=0.01)
+    assert baseline.max_random_baseline(10) == pytest.approx(0.5 + 1.53875 * 0.0005, abs=1e-6)
+
+
+def test_one_try_is_the_standard_baseline() -> None:
+    for labels in range(2, 7):
+        assert max_random_baseline(1024, 1 / labels, 1) == 1 / labels
+    assert max_random_baseline(100, {2: 50, 5: 50}, 1) == pytest.approx(0.35, abs=1e-15)
+
+
+def test_figures_of_the_paper() -> None:
+    example = GOLDEN["section_4_example"]
+    ours = max_random_baseline(example["n"], 1 / example["labels"], example["t"])
+    assert abs(ours - example["expected_maximum_accuracy"]) < example["good_to"]
+    assert round(ours, 5) == 0.57678  # equation 9, evaluated exactly
+    assert ours > 0.57  # "by more than 7 points of accuracy"
+    large = GOLDEN["section_4_large_set"]
+    assert max_random_baseline(large["n"], 1 / large["labels"], large["t"]) < large["stays_below"]
+    for n in GOLDEN["table_1"]["examples"].values():
+        upper = exact_upper(exact_binomial(n, 0.5))
+        for t in (n, GOLDEN["table_1"]["t"]):  # one-shot runs have only n prompts
+            assert relative(max_random_baseline(n, 0.5, t), exact_baseline(upper, t)) < 1e-13
+
+
+def test_totals_of_the_paper_close() -> None:
+    text, table = GOLDEN["section_5_1"], GOLDEN["table_1"]
+    assert sum(table["disagreements_per_dataset"]) == text["disagreements"]
+    assert sum(table["disagreements_per_shot_setting"]) == text["disagreements"]
+    assert text["above_standard_baseline"] - text["above_maximum_baseline"] == text["disagreements"]
+    assert round(100 * text["disagreements"] / text["above_standard_baseline"], 1) == text["percent_flipped"]
+
+
+def test_a_mean_accuracy_over_the_suite_has_its_p_value() -> None:
+    """The ten label spaces of the suite, 1,024 queries each, as one mixed set of 10,240 examples."""
+    labels = {2: 5, 3: 1, 4: 3, 5: 1, 6: 1}
+    queries = {count: 1024 * sets for count, sets in labels.items()}
+    n = sum(queries.values())
+    baseline = RandomBaseline(n, queries)
+    spread = math.sqrt(sum(c * (1 / m) * (1 - 1 / m) for m, c in queries.items())) / n
+    assert baseline.max_random_baseline(10) == pytest.approx(
+        baseline.max_random_baseline(1) + 1.53875 * spread, abs=2e-5
+    )

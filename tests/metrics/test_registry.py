@@ -1,0 +1,236 @@
+"""Named sets of metrics: values with reasons, bare labels, metrics of the user."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, UnknownNameError
+from StaICC.metrics import classification
+from StaICC.metrics.normalise import softmax
+from StaICC.metrics.registry import Metric, MetricSet, Score, metric_set
+
+NAMES = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
+TRUTH = [0, 1, 1]
+PROBABILITIES = [[0.75, 0.25], [0.25, 0.75], [0.625, 0.375]]
+LOGITS = [[3.0, -1.0], [0.0, 2.0], [1.5, 1.0]]
+
+
+@pytest.mark.parametrize("name", ["standard", "0.1.1"])
+def test_the_sets_have_the_documented_metrics(name):
+    found = metric_set(name)
+    assert found.name == name
+    assert [metric.name for metric in found.metrics] == NAMES
+    assert [metric.requires_probabilities for metric in found.metrics] == [False, True, False, True]
+    assert [metric.higher_is_better for metric in found.metrics] == [True, True, True, False]
+    assert {metric.range for metric in found.metrics} == {(0.0, 1.0)}
+    assert metric_set(found) is found
+
+
+def test_the_default_is_the_right_one():
+    assert metric_set().name == "standard"
+
+
+def test_probabilities_are_scored_as_they_are():
+    scores = metric_set().score(TRUTH, PROBABILITIES)
+    assert list(scores) == NAMES
+    assert scores["averaged_truelabel_likelihood"] == Score(0.625)
+    assert scores["accuracy"].value == 2 / 3
+    assert scores["expected_calibration_error_1"].value == pytest.approx(0.375)
+
+
+def test_logits_are_scored_as_their_softmax():
+    scores = metric_set().score(TRUTH, LOGITS)
+    assert scores == metric_set().score(TRUTH, [softmax(row) for row in LOGITS])
+
+
+def test_ambiguous_predictions_have_accuracy_but_no_likelihood():
+    scores = metric_set().score(TRUTH, [[0.3, 0.1], [0.1, 0.2], [0.75, 0.25]])
+    assert scores["accuracy"].value == 2 / 3
+    assert scores["macro_F1"].value is not None
+    for name in ("averaged_truelabel_likelihood", "expected_calibration_error_1"):
+        assert scores[name].value is None
+        assert "row 0 sums to 0.4" in scores[name].reason
+
+
+def test_the_kind_can_be_forced():
+    rows = [[0.3, 0.1], [0.1, 0.3], [0.2, 0.2]]
+    assert metric_set().score(TRUTH, rows, kind="probabilities")[
+        "averaged_truelabel_likelihood"
+    ].value == pytest.approx(2 / 3)
+    forced = metric_set().score(TRUTH, rows, kind="logits")["averaged_truelabel_likelihood"].value
+    assert forced == pytest.approx((2 * softmax([0.3, 0.1])[0] + 0.5) / 3)
+
+
+def test_bare_labels_have_no_likelihood():
+    scores = metric_set().score(TRUTH, [[1, 0], [0, 1], [0, 1]], hard=True)
+    assert scores["accuracy"] == Score(1.0)
+    assert scores["macro_F1"] == Score(1.0)
+    assert scores["averaged_truelabel_likelihood"].value is None
+    assert (
+        scores["expected_calibration_error_1"].reason == "the predictions are bare labels, which have no probabilities"
+    )
+
+
+def test_accuracy_sees_what_softmax_would_round_away():
+    assert metric_set().score([1], [[-1.0, -1.0 + 2e-16]])["accuracy"].value == 1.0
+
+
+@pytest.mark.parametrize("name", ["standard", "0.1.1"])
+@pytest.mark.parametrize("hard", [False, True])
+def test_nothing_to_score_gives_reasons(name, hard):
+    scores = metric_set(name).score([], [], hard=hard)
+    assert list(scores) == NAMES
+    assert {score.value for score in scores.values()} == {None}
+    assert "a metric of nothing is undefined" in scores["accuracy"].reason
+
+
+@pytest.mark.parametrize("name", ["standard", "0.1.1"])
+@pytest.mark.parametrize(
+    ("truth", "rows", "options", "error", "message"),
+    [
+        ([0, 1], [[0.5, 0.5]], {}, ArgumentError, "there are 2 true labels for 1 rows"),
+        ([2], [[0.5, 0.5]], {}, ArgumentError, "true label 0 is 2"),
+        ([0], [[math.nan, 0.5]], {}, OutputError, "row 0, column 0 of the predictions is nan"),
+        ([0, 0], [[0.5, 0.5], [1.0]], {}, OutputError, "row 1 of the predictions has 1 columns"),
+        (
+            [0],
+            [[0.5, 0.5]],
+            {"hard": True},
+            ArgumentError,
+            "row 0 of the predictions is .0.5, 0.5.; expected bare labels",
+        ),
+        ([0], [[1.0, 1.0]], {"hard": True}, ArgumentError, "a single 1"),
+    ],
+)
+def test_bad_input(name, truth, rows, options, error, message):
+    with pytest.raises(error, match=message):
+        metric_set(name).score(truth, rows, **options)
+
+
+def test_bad_kinds():
+    with pytest.raises(UnknownNameError, match="no kind of predictions 'logit'"):
+        metric_set().score([0], [[0.5, 0.5]], kind="logit")
+    with pytest.raises(OutputError, match="row 0, column 1"):
+        metric_set().score([0], [[0.5, -0.5]], kind="probabilities")
+    with pytest.raises(ArgumentError, match="use the set 'standard'"):
+        metric_set("0.1.1").score([0], [[0.5, 0.5]], kind="logits")
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"), [("standart", "'standard'"), ("0.1.0", "'0.1.1'"), (None, "None"), (["standard"], "standard")]
+)
+def test_unknown_sets_name_the_nearest(given, nearest):
+    with pytest.raises(UnknownNameError, match=nearest):
+        metric_set(given)
+
+
+# --- metrics of the user ---------------------------------------------------------------------------------------------
+
+
+def test_a_metric_of_the_user_gets_the_rows_as_returned():
+    seen = []
+
+    def first(ground_truth, prediction):
+        seen.append((ground_truth, prediction))
+        return 0.25
+
+    extended = metric_set().adding(Metric("first", first))
+    scores = extended.score(TRUTH, LOGITS)
+    assert extended.name == "standard+first"
+    assert list(scores)[-1] == "first"
+    assert list(scores)[:-1] == NAMES
+    assert scores["first"] == Score(0.25)
+    assert seen == [(TRUTH, LOGITS)]
+    assert type(seen[0][1][0]) is list
+
+
+def test_a_metric_of_the_user_gets_probabilities_if_it_says_so():
+    largest = Metric("largest", lambda truth, rows: max(map(max, rows)), requires_probabilities=True)
+    extended = metric_set().adding(largest)
+    assert extended.score(TRUTH, LOGITS)["largest"].value == softmax([3.0, -1.0])[0]
+    assert extended.score(TRUTH, [[1, 0]] * 3, hard=True)["largest"].value is None
+
+
+@pytest.mark.parametrize("name", ["standard", "0.1.1"])
+def test_a_metric_that_spoils_its_arguments_harms_nobody(name):
+    def vandal(truth, rows):
+        truth.clear()
+        for row in rows:
+            row.clear()
+        return 0
+
+    before = copy.deepcopy(PROBABILITIES)
+    rows = PROBABILITIES * 4
+    members = metric_set(name).metrics
+    spoiled = MetricSet(name, (Metric("vandal", vandal), *members), as_released=name == "0.1.1").score(TRUTH * 4, rows)
+    assert before == PROBABILITIES
+    del spoiled["vandal"]
+    assert metric_set(name).score(TRUTH * 4, rows) == spoiled
+
+
+def test_a_metric_replaces_one_of_its_name():
+    extended = metric_set().adding(Metric("accuracy", lambda truth, rows: 0.125))
+    assert extended.score(TRUTH, LOGITS)["accuracy"] == Score(0.125)
+    assert len(extended.metrics) == 4
+
+
+@pytest.mark.parametrize("returned", [math.nan, math.inf, -math.inf])
+def test_no_infinity_leaves_a_metric(returned):
+    extended = metric_set().adding(Metric("bad", lambda truth, rows: returned))
+    assert extended.score(TRUTH, LOGITS)["bad"] == Score(None, f"the metric returned {returned}")
+
+
+@pytest.mark.parametrize("returned", [None, "0.5", [0.5], {"a": 1}])
+def test_a_metric_that_returns_no_number(returned):
+    extended = metric_set().adding(Metric("bad", lambda truth, rows: returned))
+    with pytest.raises(ArgumentError, match="the metric 'bad' returned"):
+        extended.score(TRUTH, LOGITS)
+
+
+def test_a_metric_may_be_undefined():
+    def undefined(truth, rows):
+        raise UndefinedMetricError("too few rows")
+
+    assert metric_set().adding(Metric("mine", undefined)).score(TRUTH, LOGITS)["mine"] == Score(None, "too few rows")
+
+
+def test_numbers_of_numpy_are_numbers():
+    np = pytest.importorskip("numpy")
+    extended = metric_set().adding(Metric("mean", lambda truth, rows: np.float32(0.5)))
+    score = extended.score(TRUTH, LOGITS)["mean"]
+    assert score == Score(0.5)
+    assert type(score.value) is float
+
+
+def test_functions_by_name_make_a_set():
+    made = metric_set(
+        {"acc": classification.accuracy, "ece": classification.expected_calibration_error_1, "mine": lambda y, x: 1}
+    )
+    assert made.name == "custom(acc,ece,mine)"
+    assert [metric.requires_probabilities for metric in made.metrics] == [False, True, False]
+    assert [metric.higher_is_better for metric in made.metrics] == [True, False, None]
+    scores = made.score(TRUTH, [[1, 0]] * 3, hard=True)
+    assert (scores["acc"].value, scores["ece"].value, scores["mine"].value) == (1 / 3, None, 1.0)
+
+
+def test_bad_sets():
+    with pytest.raises(ArgumentError, match="empty dictionary"):
+        metric_set({})
+    with pytest.raises(ArgumentError, match="the metric 'accuracy' is 'accuracy'; expected a function"):
+        metric_set({"accuracy": "accuracy"})
+    with pytest.raises(ArgumentError, match="the metric 'a' is \\[\\]; expected a function"):
+        metric_set({"a": []})
+    with pytest.raises(ArgumentError, match="the name of a metric is ''"):
+        Metric("", len)
+    twice = Metric("a", classification.accuracy)
+    with pytest.raises(ArgumentError, match="two metrics of one name"):
+        MetricSet("mine", (twice, twice))
+
+
+@pytest.mark.parametrize("arguments", [(None,), (0.5, "reason"), (math.nan,), (math.inf,)])
+def test_a_score_is_a_finite_value_or_a_reason(arguments):
+    with pytest.raises(ArgumentError):
+        Score(*arguments)

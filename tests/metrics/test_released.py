@@ -1,0 +1,225 @@
+"""The metrics of StaICC 0.1.1, bug for bug, against figures that the release computed (golden/released_metrics.json).
+
+The figures of whole benchmarks (golden/staicc_0_1_1.json) need the frozen prompts: see the tests of the benchmarks.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
+from StaICC.metrics import classification, metric_set, released
+from StaICC.metrics.robustness import shares_of_correct_labels
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "released_metrics.json").read_text("utf-8"))
+METRICS = {metric.name: metric.function for metric in metric_set("0.1.1").metrics}
+BIAS = {
+    "distribution": lambda truth, rows: released.mean_distribution(rows),
+    "entropy": lambda truth, rows: released.entropy_of_mean(rows),
+    "posterior_distribution": released.excess_distribution,
+    "DL div.": released.divergence,
+}
+
+
+def hashed(labels, queries):
+    """The matrix of the golden file's note."""
+
+    def logit(query, label):
+        digest = hashlib.sha256(f"query {query}\0label {label}".encode()).digest()
+        return 4 * int.from_bytes(digest[:8], "big") / 2**64
+
+    rows = [[logit(query, label) for label in range(labels)] for query in range(queries)]
+    return [(query * query + query // 7) % labels for query in range(queries)], rows
+
+
+def check(function, arguments, expected):
+    """Compare with what the release returned, or ended with."""
+    before = copy.deepcopy(arguments)
+    if isinstance(expected, dict):
+        # Too short distributions were a ValueError of the release; here they are a wrong argument.
+        with pytest.raises((UndefinedMetricError, ArgumentError)) as caught:
+            function(*arguments)
+        if isinstance(caught.value, UndefinedMetricError):
+            assert (
+                f"StaICC 0.1.1 ends with a{'n' if expected['raises'][0] in 'IA' else ''} {expected['raises']}"
+                in str(caught.value)
+            )
+    else:
+        assert function(*arguments) == pytest.approx(expected, rel=1e-14, abs=1e-14)
+    assert arguments == before
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("case", GOLDEN["cases"])
+def test_metrics_of_small_matrices(case, metric):
+    case = GOLDEN["cases"][case]
+    check(METRICS[metric], (case["ground_truth"], case["rows"]), case["metrics"][metric])
+
+
+@pytest.mark.parametrize("figure", BIAS)
+@pytest.mark.parametrize("case", GOLDEN["cases"])
+def test_bias_of_small_matrices(case, figure):
+    case = GOLDEN["cases"][case]
+    check(BIAS[figure], (case["ground_truth"], case["rows"]), case["bias"][figure])
+
+
+@pytest.mark.parametrize("labels", GOLDEN["hashed"])
+def test_hashed_matrices(labels):
+    case = GOLDEN["hashed"][labels]
+    truth, rows = hashed(int(labels), case["queries"])
+    for metric, function in METRICS.items():
+        check(function, (truth, rows), case["metrics"][metric])
+    for figure, function in BIAS.items():
+        check(function, (truth, rows), case["bias"][figure])
+    for queries, expected in case["consistency"].items():
+        check(released.consistency, (rows, int(queries)), expected)
+
+
+@pytest.mark.parametrize(("values", "expected"), GOLDEN["entropy"])
+def test_entropy(values, expected):
+    check(released.entropy, (values,), expected)
+
+
+@pytest.mark.parametrize(("p", "q", "expected"), GOLDEN["kl"])
+def test_divergence(p, q, expected):
+    check(released.kl_divergence, (p, q), expected)
+
+
+@pytest.mark.parametrize(("indexes", "expected"), GOLDEN["expansion"])
+def test_expansion(indexes, expected):
+    if isinstance(expected, dict):
+        check(released.expand_label_indexes, (indexes,), expected)
+    else:
+        assert released.expand_label_indexes(indexes) == expected
+
+
+@pytest.mark.parametrize(("values", "expected"), GOLDEN["gler"])
+def test_gler(values, expected):
+    check(released.gler, (values,), expected)
+
+
+def test_gler_falls_short_of_the_true_slope():
+    # published/notes: for a linear fall of s per unit of noise the release returns 0.3788 s.
+    values = [float(share) for share in shares_of_correct_labels()]
+    assert released.gler(values).slope == pytest.approx(25 / 66)
+    assert released.gler_abscissas(5) == [1, 0.75, 0.25, -0.5, -1.5]
+
+
+# --- the defects themselves, so that nobody mends them here ----------------------------------------------------------
+
+
+def test_one_ulp_in_one_row_softmaxes_all_rows():
+    rows = [[0.9, 0.05, 0.05]] * 11
+    assert all(map(released.probability_like, rows))
+    assert released.averaged_truelabel_likelihood([0] * 11, rows) == pytest.approx(0.9)
+    assert not released.probability_like([0.7, 0.2, 0.1])
+    spoiled = released.averaged_truelabel_likelihood([0] * 12, [*rows, [0.7, 0.2, 0.1]])
+    assert spoiled < 0.54
+    assert classification.averaged_truelabel_likelihood([0] * 12, [*rows, [0.7, 0.2, 0.1]]) > 0.88
+
+
+def test_the_sum_is_plain_addition_on_every_python():
+    # From Python 3.12 on, sum() compensates and gives exactly 1.0 here.
+    assert released.probability_like([0.1] * 10) is False
+
+
+def test_certain_and_always_wrong_costs_nothing():
+    rows = [[1.0, 0.0]] * 10
+    assert released.expected_calibration_error_1([1] * 10, rows) == 0
+    assert classification.expected_calibration_error_1([1] * 10, rows) == 1
+
+
+# --- the set ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"])
+def test_the_set_gives_the_released_figures_or_reasons(case):
+    case = GOLDEN["cases"][case]
+    scores = metric_set("0.1.1").score(case["ground_truth"], case["rows"])
+    for name, expected in case["metrics"].items():
+        if isinstance(expected, dict):
+            assert scores[name].value is None
+            assert "StaICC 0.1.1 ends with a ValueError here" in scores[name].reason
+        else:
+            assert scores[name].value == pytest.approx(expected, abs=1e-14)
+
+
+def test_bare_labels_in_the_set():
+    truth = [0, 1, 2, 0] * 3
+    rows = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]] * 3
+    scores = metric_set("0.1.1").score(truth, rows, hard=True)
+    assert {name: score.value for name, score in scores.items()} == {
+        "accuracy": 0.75,
+        "averaged_truelabel_likelihood": 0.75,
+        "macro_F1": pytest.approx((2 / 3 + 2 / 3 + 1) / 3),
+        "expected_calibration_error_1": 0.0,
+    }
+
+
+def test_the_set_makes_rows_no_wider_than_the_largest_prediction():
+    # A third label that is neither predicted nor true does not count in macro F1, only with bare labels.
+    truth, rows = [0, 1] * 5, [[1, 0, 0], [0, 1, 0]] * 5
+    assert metric_set("0.1.1").score(truth, rows, hard=True)["macro_F1"].value == 1
+    assert metric_set("0.1.1").score(truth, rows)["macro_F1"].value == pytest.approx(2 / 3)
+
+
+def test_the_set_has_no_figures_where_the_release_had_none():
+    scores = metric_set("0.1.1").score([0, 2] * 5, [[1, 0, 0], [0, 1, 0]] * 5, hard=True)
+    for score in scores.values():
+        assert score.value is None
+        assert "ends with an IndexError" in score.reason
+        assert "label 2 is true somewhere, but no label above 1 is predicted" in score.reason
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", METRICS.values())
+def test_metrics_refuse(metric):
+    with pytest.raises(UndefinedMetricError, match="there are no predictions"):
+        metric([], [])
+    with pytest.raises(ArgumentError, match="there are 1 true labels for 2 rows"):
+        metric([0], [[0.5, 0.5]] * 2)
+    with pytest.raises(ArgumentError, match="true label 1 is -1"):
+        metric([0, -1], [[0.5, 0.5]] * 2)
+    with pytest.raises(
+        OutputError, match="row 1, column 0 of the predictions is nan"
+    ):  # passed silently in the release
+        metric([0, 1], [[0.5, 0.5], [math.nan, 0.5]])
+    with pytest.raises(OutputError, match="row 1 of the predictions has 3 columns"):
+        metric([0, 1], [[0.5, 0.5], [0.2, 0.3, 0.5]])
+
+
+@pytest.mark.parametrize("figure", BIAS.values())
+def test_bias_of_nothing(figure):
+    with pytest.raises(UndefinedMetricError, match="there are no predictions"):
+        figure([], [])
+
+
+@pytest.mark.parametrize("indexes", [[0, -1], [0, 0.5], ["0"], [True], [None]])
+def test_expansion_refuses(indexes):
+    with pytest.raises(ArgumentError, match="expected a label index"):
+        released.expand_label_indexes(indexes)
+
+
+@pytest.mark.parametrize("queries", [3, 0, -1])
+def test_consistency_refuses(queries):
+    with pytest.raises(ArgumentError, match="there are 4 rows for runs of"):
+        released.consistency([[1, 0]] * 4, queries)
+
+
+@pytest.mark.parametrize("interpolations", [1, 0, 2.0, True, None])
+def test_abscissas_refuse(interpolations):
+    with pytest.raises(ArgumentError, match="expected an integer of at least 2"):
+        released.gler_abscissas(interpolations)
+
+
+def test_gler_of_one_value():
+    with pytest.raises(ArgumentError, match="at least 2"):
+        released.gler([0.5])

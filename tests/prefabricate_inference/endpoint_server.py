@@ -1,0 +1,259 @@
+"""A server that speaks OpenAI's protocol with a small model of its own, and answers wrongly when told to.
+
+The model is a table of words: a text is split into words with the space before them, and the log-probability of a word
+after a text is drawn from a digest of both. So a test can compute every right answer by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import re
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+WORDS = [
+    " negative",
+    " positive",
+    "negative",
+    "positive",
+    " pos",
+    "pos",
+    "itive",
+    " very",
+    " a",
+    " the",
+    ".",
+    ",",
+    " good",
+    "\n",
+]
+MODEL = "words"
+
+
+def split(text: str) -> list[str]:
+    return re.findall(r" ?[^\s.,]+|[.,]|\s", text)
+
+
+def distribution(before: str) -> dict[str, float]:
+    """Log-probabilities of the next word; together they are 0.9, the rest is for words that are not in the table."""
+    weights = {word: math.exp(hashlib.sha256(f"{before}|{word}".encode()).digest()[0] / 40) for word in WORDS}
+    total = sum(weights.values()) / 0.9
+    return {word: math.log(weight / total) for word, weight in weights.items()}
+
+
+def log_probability(before: str, word: str) -> float:
+    digest = hashlib.sha256(f"{before}|{word}|rare".encode()).digest()
+    return distribution(before).get(word, -10 - digest[0] / 50)
+
+
+def best(before: str, n: int) -> dict[str, float]:
+    return dict(sorted(distribution(before).items(), key=lambda item: -item[1])[:n])
+
+
+def joint(prompt: str, labels: list[str]) -> list[float]:
+    """The oracle: for each label, the log-probability of its words after those that all labels have as prompt."""
+    rows = [split(prompt + label) for label in labels]
+    common = 0
+    while len({row[common] for row in rows}) == 1 and len("".join(rows[0][: common + 1])) <= len(prompt):
+        common += 1
+    return [math.fsum(log_probability("".join(row[:i]), row[i]) for i in range(common, len(row))) for row in rows]
+
+
+class Server:
+    """The server; ``wrong`` is a list of things to do wrong, one a request, then all is right (or ``always``)."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict] = []
+        self.times: list[float] = []
+        self.headers: list[dict[str, str]] = []
+        self.wrong: list = []
+        self.always = None
+        self.now = self.most = 0
+        self.delay = 0.0
+        self.lock = threading.Lock()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = -1  # headers and body in one piece
+            disable_nagle_algorithm = True
+
+            def log_message(self, *arguments):
+                pass
+
+            def do_POST(self):
+                with server.lock:
+                    server.now += 1
+                    server.most = max(server.most, server.now)
+                    server.times.append(time.monotonic())
+                try:
+                    body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                    with server.lock:
+                        server.requests.append({**body, "path": self.path})
+                        server.headers.append({name.lower(): value for name, value in self.headers.items()})
+                        wrong = server.wrong.pop(0) if server.wrong else server.always
+                    if server.delay:
+                        time.sleep(server.delay)
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                        answer = chat(body) if "chat" in self.path else completion(body)
+                        if wrong is None:
+                            send(self, answer)
+                        else:
+                            wrong(self, answer)
+                finally:
+                    with server.lock:
+                        server.now -= 1
+
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+            def handle_error(self, request, client_address):
+                pass
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def send(handler, answer, status=200, headers=(), kind="application/json"):
+    data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    handler.send_response(status)
+    handler.send_header("content-type", kind)
+    handler.send_header("content-length", str(len(data)))
+    for name, value in headers:
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(data)
+
+
+def completion(body: dict) -> dict:
+    prompt, n = body["prompt"], body.get("logprobs")
+    text = next(iter(best(prompt, 1)))
+    words = [*split(prompt), text] if body.get("echo") else [text]
+    offset = 0 if body.get("echo") else len(prompt)
+    logprobs = None
+    if n is not None:
+        befores = ["".join(words[:i]) if body.get("echo") else prompt for i in range(len(words))]
+        values = [log_probability(before, word) for before, word in zip(befores, words, strict=True)]
+        logprobs = {
+            "tokens": words,
+            "token_logprobs": [None, *values[1:]] if body.get("echo") else values,
+            "text_offset": [offset + len("".join(words[:i])) for i in range(len(words))],
+            "top_logprobs": [best(before, n) for before in befores],
+        }
+    return {
+        "id": "c",
+        "object": "text_completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [
+            {
+                "index": 0,
+                "text": "".join(words),
+                "finish_reason": "length" if body["max_tokens"] == 1 else "stop",
+                "logprobs": logprobs,
+            }
+        ],
+        "usage": {"prompt_tokens": len(split(prompt)), "completion_tokens": 1, "total_tokens": len(split(prompt)) + 1},
+    }
+
+
+def chat(body: dict) -> dict:
+    prompt = "\n".join(message["content"] for message in body["messages"])
+    listed = [{"token": word, "logprob": value, "bytes": None} for word, value in best(prompt, 20).items()]
+    first = listed[0]
+    content = [{**first, "top_logprobs": listed[: body.get("top_logprobs", 0)]}]
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": first["token"]},
+                "finish_reason": "stop",
+                "logprobs": {"content": content, "refusal": None} if body.get("logprobs") else None,
+            }
+        ],
+        "usage": {"prompt_tokens": len(split(prompt)), "completion_tokens": 1},
+    }
+
+
+# -- things to do wrong ---------------------------------------------------------------------------------------------
+
+
+def status(code, headers=(), body=None, kind="application/json"):
+    body = {"error": {"message": "told to fail", "code": None}} if body is None else body
+    return lambda handler, answer: send(handler, body, code, headers, kind)
+
+
+def changed(change):
+    """Answer as always, but with a change to the body."""
+
+    def wrong(handler, answer):
+        replacement = change(answer)
+        send(handler, answer if replacement is None else replacement)
+
+    return wrong
+
+
+def drop(handler, answer):
+    handler.close_connection = True
+    handler.connection.shutdown(2)
+
+
+def drop_in_body(handler, answer):
+    data = json.dumps(answer).encode()
+    handler.send_response(200)
+    handler.send_header("content-type", "application/json")
+    handler.send_header("content-length", str(len(data)))
+    handler.end_headers()
+    handler.wfile.write(data[: len(data) // 2])
+    handler.wfile.flush()
+    handler.close_connection = True
+    handler.connection.shutdown(2)
+
+
+def slow(seconds):
+    def wrong(handler, answer):
+        time.sleep(seconds)
+        send(handler, answer)
+
+    return wrong
+
+
+def drip(code=200, seconds=20.0, part=b" ", pause=0.05):
+    """A body that never ends, byte by byte: each read succeeds soon, the whole never does."""
+
+    def wrong(handler, answer):
+        handler.send_response(code)
+        handler.send_header("content-type", "application/json")
+        handler.send_header("transfer-encoding", "chunked")
+        handler.end_headers()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            handler.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+            handler.wfile.flush()
+            time.sleep(pause)
+
+    return wrong
+
+
+def drip_headers(handler, answer):
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        handler.wfile.write(b"x-a: b\r\n")
+        handler.wfile.flush()
+        time.sleep(0.05)

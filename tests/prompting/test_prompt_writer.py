@@ -1,0 +1,593 @@
+"""The prompt writer: every control that the README of 0.1.1 documents, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.datasets import Dataset
+from StaICC.errors import ArgumentError, StaICCError, UnknownNameError
+from StaICC.prompting import PromptWriter, TemplateWarning, split_dataset
+
+pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "prompt_controls.json").read_text("utf-8"))["controls"]
+KEYS = [
+    "instruction",
+    "input_text_prefixes",
+    "input_text_affixes",
+    "label_prefix",
+    "label_affix",
+    "query_prefix",
+    "label_space",
+    "label_wrong_rate",
+    "use_noisy_channel",
+]
+CHANGES: list[tuple[str, str, Any]] = [
+    ("change_instruction", "instruction", "Decide. "),
+    ("change_input_text_prefixes", "input_text_prefixes", ["x: "]),
+    ("change_input_text_affixes", "input_text_affixes", [" ||"]),
+    ("change_label_prefix", "label_prefix", "y: "),
+    ("change_label_affix", "label_affix", ";"),
+    ("change_query_prefix", "query_prefix", "now "),
+    ("change_label_space", "label_space", ["a", "b", "c"]),
+    ("change_label_wrong_rate", "label_wrong_rate", 0.5),
+    ("set_label_wrong_rate", "label_wrong_rate", 0.25),
+]
+
+
+@pytest.fixture
+def writer(small: Callable[..., Dataset]) -> PromptWriter:
+    dataset = small()
+    return PromptWriter(dataset.card, split_dataset(dataset))
+
+
+@pytest.fixture
+def noisy(small: Callable[..., Dataset]) -> PromptWriter:
+    dataset = small()
+    return PromptWriter(dataset.card, split_dataset(dataset), noisy_channel=True)
+
+
+# -- against the release
+
+
+def use(experimentor: Any, control: str) -> Any:
+    """Do what a key of the golden file says."""
+    writer = experimentor.prompt_former
+    size = len(experimentor.demonstration_set())
+    if control == "example()":
+        return writer.example()
+    if control == "example(2)":
+        return writer.example(2)
+    if control.startswith("use_noisy_channel("):
+        writer.use_noisy_channel(*(("; ", " || ") if "||" in control else ()))
+        return writer.example()
+    if control.startswith("replace_space_to_label"):
+        writer.replace_space_to_label()
+        return writer.example()
+    if control.startswith("label wrong rate"):
+        writer.change_label_wrong_rate(float(control.split()[3].rstrip(";")))
+        if control.endswith("prompt_set()"):
+            return experimentor.prompt_set()
+        written = [writer.write_prompt([3, 1, 4, 15], 9) for _ in range(2)]
+        return written if control.endswith("twice") else written[0]
+    if control.startswith("write_prompt_from_dataline"):
+        lines = [experimentor.demonstration_set()[row] for row in range(3)]
+        return writer.write_prompt_from_dataline(lines, experimentor.test_set()[5][0], cut_by_length=7)
+    if control.startswith("every change_*"):
+        writer.change_instruction("I: ")
+        writer.change_input_text_prefixes(["P: "])
+        writer.change_label_prefix("L: ")
+        writer.change_label_affix(" #\n")
+        writer.change_query_prefix("Q> ")
+        writer.change_label_space([str(label) for label in range(len(writer.get_label_space()))])
+        return writer.write_prompt([3, 1, 4], 2)
+    if control.startswith("set_k(2)"):
+        experimentor.set_k(2)
+        return experimentor.prompt_set()
+    assert control.startswith("set_demonstration_sampler")
+    rows = len(experimentor.test_set())
+    experimentor.set_demonstration_sampler([[row % size, 7 * row % size, 5, 5] for row in range(rows)])
+    return experimentor.prompt_set()
+
+
+@pytest.mark.pack
+@pytest.mark.parametrize("name", GOLDEN)
+def test_every_control_writes_what_the_release_writes(name: str) -> None:
+    import hashlib
+
+    from StaICC import Normal
+
+    benchmark = Normal(datasets=[name])
+    for control, expected in GOLDEN[name].items():
+        benchmark.re_initialize()
+        text = json.dumps(use(benchmark[0], control), ensure_ascii=False, separators=(",", ":"))
+        assert hashlib.sha256(text.encode()).hexdigest() == expected, control
+
+
+# -- settings: reading, changing, resetting
+
+
+def test_the_settings_under_the_documented_keys(writer: PromptWriter) -> None:
+    config = writer.get_config_dict()
+    assert list(config) == KEYS
+    assert config == {
+        "instruction": "",
+        "input_text_prefixes": ["t0: "],
+        "input_text_affixes": [" "],
+        "label_prefix": "label: ",
+        "label_affix": "\n",
+        "query_prefix": "",
+        "label_space": ["no", "yes", "maybe"],
+        "label_wrong_rate": 0.0,
+        "use_noisy_channel": False,
+    }
+    for key, value in config.items():
+        assert getattr(writer, f"_{key}") == value
+
+
+@pytest.mark.parametrize(("method", "key", "value"), CHANGES)
+def test_each_control_changes_its_setting_and_nothing_else(
+    writer: PromptWriter, method: str, key: str, value: Any
+) -> None:
+    before = writer.get_config_dict()
+    example = writer.example()
+    getattr(writer, method)(value)
+    assert writer.get_config_dict() == {**before, key: value}
+    assert getattr(writer, f"_{key}") == value
+    assert writer.changed
+    assert writer.example() != example
+    writer.reset()
+    assert writer.get_config_dict() == before
+    assert not writer.changed
+    assert writer.example() == example
+
+
+@pytest.mark.parametrize("name", ["change_label_wrong_rate", "set_label_wrong_rate"])
+def test_both_spellings_of_the_wrong_rate_work(writer: PromptWriter, name: str) -> None:
+    """The README has the one, the release's code the other (defect 17)."""
+    getattr(writer, name)(1)
+    assert writer.get_config_dict()["label_wrong_rate"] == 1.0
+    assert type(writer.settings.label_wrong_rate) is float
+
+
+@pytest.mark.parametrize("name", ["disable_noisy_channel", "cancel_noisy_channel"])
+def test_both_spellings_of_leaving_the_noisy_channel_work(writer: PromptWriter, name: str) -> None:
+    """As above (defect 17); affixes come back as they stood before."""
+    writer.change_label_affix(" #")
+    writer.change_input_text_affixes([" ~"])
+    before = writer.get_config_dict()
+    writer.use_noisy_channel()
+    assert writer.get_config_dict() == {
+        **before,
+        "label_affix": " ",
+        "input_text_affixes": ["\n"],
+        "use_noisy_channel": True,
+    }
+    assert isinstance(writer.example(), list)
+    getattr(writer, name)()
+    assert writer.get_config_dict() == before
+
+
+def test_entering_the_noisy_channel_twice_still_leaves_it(writer: PromptWriter) -> None:
+    before = writer.get_config_dict()
+    writer.use_noisy_channel()
+    writer.use_noisy_channel("; ", " || ")
+    assert writer.get_config_dict()["label_affix"] == "; "
+    writer.disable_noisy_channel()
+    writer.disable_noisy_channel()
+    assert writer.get_config_dict() == before
+
+
+def test_a_writer_that_starts_noisy(noisy: PromptWriter, writer: PromptWriter) -> None:
+    assert noisy.get_config_dict()["use_noisy_channel"]
+    assert not noisy.changed
+    noisy.disable_noisy_channel()
+    assert noisy.get_config_dict() == writer.get_config_dict()
+    assert noisy.changed
+    noisy.reset()
+    assert noisy.get_config_dict()["use_noisy_channel"]
+
+
+def test_a_space_moves_from_the_label_prefix_to_the_labels(writer: PromptWriter) -> None:
+    writer.change_instruction("gone after the reset")
+    writer.replace_space_to_label()
+    config = writer.get_config_dict()
+    assert (config["label_prefix"], config["label_space"]) == ("label:", [" no", " yes", " maybe"])
+    assert config["instruction"] == ""
+    assert writer.get_label_space() == [" no", " yes", " maybe"]
+
+
+def test_without_a_space_there_is_nothing_to_move(small: Callable[..., Dataset]) -> None:
+    import dataclasses
+
+    dataset = small()
+    card = dataclasses.replace(dataset.card, template=dataclasses.replace(dataset.card.template, label_prefix="label:"))
+    writer = PromptWriter(card, split_dataset(dataset))
+    writer.replace_space_to_label()
+    assert not writer.changed
+
+
+# -- a round trip changes nothing (defect 8)
+
+
+CONFIGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "instruction": st.text(max_size=4),
+        "input_text_prefixes": st.lists(st.text(max_size=3), min_size=1, max_size=1),
+        "input_text_affixes": st.lists(st.text(max_size=3), min_size=1, max_size=1),
+        "label_prefix": st.text(max_size=3),
+        "label_affix": st.text(max_size=3),
+        "query_prefix": st.text(max_size=3),
+        "label_space": st.permutations(["no", "yes", "other"]),
+        "label_wrong_rate": st.floats(0, 1),
+        "use_noisy_channel": st.booleans(),
+    },
+)
+
+
+def make_writer(starts_noisy: bool = False) -> PromptWriter:
+    rows = [(f"text {row}", row % 3) for row in range(30)]
+    dataset = Dataset.from_rows(rows, name="thirty", label_space=["no", "yes", "maybe"])
+    return PromptWriter(dataset.card, split_dataset(dataset), starts_noisy)
+
+
+@given(CONFIGS, st.booleans())
+def test_getting_and_setting_the_settings_changes_nothing(config: dict[str, Any], starts_noisy: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TemplateWarning)
+        writer, other = make_writer(starts_noisy), make_writer(not starts_noisy)
+        writer.set_config_dict(config)
+        found = writer.get_config_dict()
+        assert {key: found[key] for key in config} == config
+        writer.set_config_dict(found)
+        assert writer.get_config_dict() == found
+        other.set_config_dict(found)
+        assert other.get_config_dict() == found
+        assert other.example() == writer.example()
+
+
+@given(CONFIGS)
+def test_only_the_named_keys_change(config: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TemplateWarning)
+        writer = make_writer()
+        before = writer.get_config_dict()
+        writer.set_config_dict(config)
+    affected = set(config)
+    if config.get("use_noisy_channel"):
+        affected |= {"label_affix", "input_text_affixes"}
+    after = writer.get_config_dict()
+    assert {key for key in KEYS if after[key] != before[key]} <= affected
+
+
+def test_setting_false_for_the_noisy_channel_resets_nothing(writer: PromptWriter) -> None:
+    """The release resets everything there (defect 8)."""
+    writer.change_instruction("Decide. ")
+    writer.set_config_dict({"use_noisy_channel": False})
+    assert writer.get_config_dict()["instruction"] == "Decide. "
+
+
+def test_affixes_can_be_set_by_dictionary_and_by_method(writer: PromptWriter) -> None:
+    """Both raise AttributeError in the release (defect 8)."""
+    writer.set_config_dict({"input_text_affixes": [" ~ "]})
+    assert writer.get_config_dict()["input_text_affixes"] == [" ~ "]
+    writer.change_input_text_affixes((" ! ",))
+    assert writer.get_config_dict()["input_text_affixes"] == [" ! "]
+
+
+def test_changing_a_returned_dictionary_changes_nothing(writer: PromptWriter) -> None:
+    config = writer.get_config_dict()
+    config["label_space"].append("more")
+    config["instruction"] = "other"
+    writer.get_label_space().append("more")
+    writer._label_space.append("more")
+    assert writer.get_config_dict() != config
+    assert not writer.changed
+
+
+# -- a changed template is said once
+
+
+def test_a_change_warns_once(small: Callable[..., Dataset]) -> None:
+    dataset = small()
+    writer = PromptWriter(dataset.card, split_dataset(dataset))
+    with pytest.warns(TemplateWarning, match=r"the prompts of small are no longer the benchmark's; .* must not be set"):
+        writer.change_instruction("Decide. ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        writer.change_label_prefix("y: ")
+        writer.use_noisy_channel()
+
+
+def test_what_changes_nothing_does_not_warn(writer: PromptWriter) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        writer.set_config_dict(writer.get_config_dict())
+        writer.change_instruction("")
+        writer.change_label_wrong_rate(0)
+        writer.disable_noisy_channel()
+        writer.reset()
+        writer.example()
+        writer.write_prompt([0], 0)
+    assert not writer.changed
+
+
+# -- writing prompts
+
+
+def test_a_prompt_of_positions(writer: PromptWriter, small: Callable[..., Dataset]) -> None:
+    split = split_dataset(small())
+    (text,), label = split.demonstration[2]
+    (query,), _ = split.test[5]
+    assert writer.write_prompt([2], 5) == f"t0: {text} label: {label}\nt0: {query} label: "
+    assert writer.write_prompt((), 5) == f"t0: {query} label: "
+
+
+def test_positions_may_be_an_array(writer: PromptWriter) -> None:
+    np = pytest.importorskip("numpy")
+    assert writer.write_prompt(np.array([2, 3]), np.int64(5)) == writer.write_prompt([2, 3], 5)
+
+
+def test_lines_as_the_sets_give_them(writer: PromptWriter, small: Callable[..., Dataset]) -> None:
+    split = split_dataset(small())
+    by_position = writer.write_prompt([2, 4], 5)
+    lines = [split.demonstration[2], split.demonstration[4]]
+    assert writer.write_prompt_from_dataline(lines, split.test[5][0]) == by_position
+    by_text = [(line[0], str(line[1])) for line in lines]
+    assert writer.write_prompt_from_dataline(by_text, split.test[5][0][0]) == by_position
+    by_index = [(line[0][0], int(line[1])) for line in lines]
+    assert writer.write_prompt_from_dataline(by_index, split.test[5][0]) == by_position
+    assert writer.write_prompt_from_dataline(lines, split.test[5][0], cut_by_length=3) == by_position[:-3]
+    assert writer.write_prompt_from_dataline(lines, split.test[5][0], 3) == by_position[:-3]
+
+
+def test_renamed_labels_are_shown_under_their_new_name(writer: PromptWriter) -> None:
+    writer.change_label_space(["A", "B", "C"])
+    lines = [(["x"], "maybe"), (["y"], "B"), (["z"], 0)]
+    prompt = writer.write_prompt_from_dataline(lines, ["q"])
+    assert prompt == "t0: x label: C\nt0: y label: B\nt0: z label: A\nt0: q label: "
+
+
+def test_the_noisy_channel_gives_one_prompt_for_each_label(writer: PromptWriter) -> None:
+    writer.use_noisy_channel()
+    assert writer.write_prompt_from_dataline([(["x"], "yes")], ["q"]) == [
+        f"label: yes t0: x\nlabel: {label} t0: q\n" for label in ("no", "yes", "maybe")
+    ]
+
+
+def test_the_cut_is_a_setting_too(writer: PromptWriter) -> None:
+    whole = writer.write_prompt([2], 5)
+    assert writer.cut_by_length == 0
+    writer.cut_by_length = 4
+    assert writer.changed
+    assert writer.write_prompt([2], 5) == whole[:-4]
+    assert writer.example() == make_same(writer).example()[:-4]
+
+
+def make_same(writer: PromptWriter) -> PromptWriter:
+    other = PromptWriter(writer._card, writer._split)
+    return other
+
+
+def test_the_example_is_the_same_every_time(writer: PromptWriter) -> None:
+    """The release's second example differs from its first."""
+    first = writer.example()
+    writer.write_prompt([1, 2], 3)
+    assert [writer.example(), writer.example(8)] == [first, first]
+    assert writer.example(2) != first
+    writer.change_label_wrong_rate(0.5)
+    assert writer.example() == writer.example()
+
+
+def test_noise_goes_on_until_the_reset(writer: PromptWriter) -> None:
+    writer.change_label_wrong_rate(0.5)
+    first = [writer.write_prompt([0, 1, 2, 3], 0) for _ in range(6)]
+    assert len(set(map(str, first))) > 1
+    writer.reset()
+    writer.change_label_wrong_rate(0.5)
+    assert [writer.write_prompt([0, 1, 2, 3], 0) for _ in range(6)] == first
+
+
+def test_pseudo_queries(writer: PromptWriter) -> None:
+    def queries() -> Iterator[list[str]]:
+        yield ["one"]
+        yield ["two"]
+
+    writer.pseudo_prompt = queries()
+    assert str(writer.write_prompt([], None)).startswith("t0: one ")
+    assert str(writer.write_prompt([])).startswith("t0: two ")
+    with pytest.raises(ArgumentError, match=r"^pseudo_prompt has no further query; set it to an iterator that has$"):
+        writer.write_prompt([])
+
+
+def test_repr_shows_the_settings(writer: PromptWriter) -> None:
+    assert repr(writer).startswith("<prompt writer of small, default settings: {'instruction': ''")
+    writer.change_instruction("Decide. ")
+    assert "changed settings" in repr(writer)
+    assert "Decide. " in str(writer)
+
+
+# -- bad arguments, each with its message
+
+BAD: list[tuple[str, Callable[[PromptWriter], Any], str]] = [
+    ("instruction", lambda w: w.change_instruction(5), "template: 'instruction' must be a string, not 5"),
+    ("instruction None", lambda w: w.change_instruction(None), "template: 'instruction' must be a string, not None"),
+    ("label prefix", lambda w: w.change_label_prefix(["a"]), "template: 'label_prefix' must be a string, not ['a']"),
+    ("label affix", lambda w: w.change_label_affix(b"a"), "template: 'label_affix' must be a string, not b'a'"),
+    ("query prefix", lambda w: w.change_query_prefix(1.5), "template: 'query_prefix' must be a string, not 1.5"),
+    (
+        "prefixes as text",
+        lambda w: w.change_input_text_prefixes("a"),
+        "expected a list with one prefix for each of 1 input texts, not 'a'",
+    ),
+    (
+        "prefixes as number",
+        lambda w: w.change_input_text_prefixes(3),
+        "expected a list with one prefix for each of 1 input texts, not 3",
+    ),
+    (
+        "too many prefixes",
+        lambda w: w.change_input_text_prefixes(["a", "b"]),
+        "2 given, expected one prefix for each of the 1 input texts",
+    ),
+    (
+        "no affix",
+        lambda w: w.change_input_text_affixes([]),
+        "0 given, expected one affix for each of the 1 input texts",
+    ),
+    (
+        "prefix of another type",
+        lambda w: w.change_input_text_prefixes([7]),
+        "template: 'input_text_prefixes[0]' must be a string, not 7",
+    ),
+    (
+        "surrogate",
+        lambda w: w.change_instruction("\ud800"),
+        "template: 'instruction' is not valid Unicode text (it holds a lone surrogate): '\\ud800'",
+    ),
+    (
+        "label space as text",
+        lambda w: w.change_label_space("abc"),
+        "the label space must be a list of 3 names, not 'abc'",
+    ),
+    ("too few labels", lambda w: w.change_label_space(["a", "b"]), "2 labels given, but small has 3"),
+    ("too many labels", lambda w: w.change_label_space(list("abcd")), "4 labels given, but small has 3"),
+    (
+        "equal labels",
+        lambda w: w.change_label_space(["a", "b", "a"]),
+        "the labels must be distinct, not ['a', 'b', 'a']",
+    ),
+    ("empty label", lambda w: w.change_label_space(["a", "", "b"]), "a label must be a non-empty text, not ''"),
+    ("label index", lambda w: w.change_label_space(["a", 1, "b"]), "a label must be a non-empty text, not 1"),
+    (
+        "rate above 1",
+        lambda w: w.change_label_wrong_rate(1.5),
+        "the label wrong rate must be a number in [0, 1], not 1.5",
+    ),
+    (
+        "rate below 0",
+        lambda w: w.change_label_wrong_rate(-0.1),
+        "the label wrong rate must be a number in [0, 1], not -0.1",
+    ),
+    (
+        "rate NaN",
+        lambda w: w.set_label_wrong_rate(float("nan")),
+        "the label wrong rate must be a number in [0, 1], not nan",
+    ),
+    (
+        "rate as text",
+        lambda w: w.change_label_wrong_rate("0.5"),
+        "the label wrong rate must be a number in [0, 1], not '0.5'",
+    ),
+    (
+        "rate as truth value",
+        lambda w: w.change_label_wrong_rate(True),
+        "the label wrong rate must be a number in [0, 1], not True",
+    ),
+    ("noisy affix", lambda w: w.use_noisy_channel(3), "template: 'label_affix' must be a string, not 3"),
+    (
+        "noisy input affix",
+        lambda w: w.use_noisy_channel(" ", 3),
+        "template: 'input_text_affixes[0]' must be a string, not 3",
+    ),
+    (
+        "config no dictionary",
+        lambda w: w.set_config_dict(["instruction"]),
+        "expected a dictionary of prompt settings, not list",
+    ),
+    (
+        "config noisy",
+        lambda w: w.set_config_dict({"use_noisy_channel": "False"}),
+        "use_noisy_channel must be True or False, not 'False'",
+    ),
+    (
+        "cut",
+        lambda w: setattr(w, "cut_by_length", -1),
+        "cut_by_length must be a number of characters, 0 or more, not -1",
+    ),
+    (
+        "cut of a line",
+        lambda w: w.write_prompt_from_dataline([], "q", cut_by_length=1.0),
+        "cut_by_length must be a number of characters, 0 or more, not 1.0",
+    ),
+    ("no such query", lambda w: w.write_prompt([0], 8), "8 is no position of small-test, expected 0 to 7"),
+    ("negative query", lambda w: w.write_prompt([0], -1), "-1 is no position of small-test, expected 0 to 7"),
+    (
+        "no such demonstration",
+        lambda w: w.write_prompt([0, 20], 1),
+        "20 is no position of small-demonstration, expected 0 to 19",
+    ),
+    (
+        "demonstration as text",
+        lambda w: w.write_prompt(["0"], 1),
+        "'0' is no position of small-demonstration, expected 0 to 19",
+    ),
+    (
+        "no query",
+        lambda w: w.write_prompt([0]),
+        "give query_index, or set pseudo_prompt to an iterator over lists of input texts",
+    ),
+    (
+        "unknown label",
+        lambda w: w.write_prompt_from_dataline([("a", "perhaps")], "q"),
+        "'perhaps' is no label; labels: no, yes, maybe",
+    ),
+    (
+        "label index",
+        lambda w: w.write_prompt_from_dataline([("a", 3)], "q"),
+        "3 is no label; labels: no, yes, maybe",
+    ),
+    (
+        "two texts",
+        lambda w: w.write_prompt_from_dataline([], ["a", "b"]),
+        "2 input texts given, but a row of small has 1",
+    ),
+    (
+        "text of another type",
+        lambda w: w.write_prompt_from_dataline([], [3]),
+        "input texts must be a list of texts, not [3]",
+    ),
+    ("no text", lambda w: w.write_prompt_from_dataline([], None), "input texts must be a list of texts, not None"),
+    (
+        "line without a label",
+        lambda w: w.write_prompt_from_dataline([("a", 1), ["b"]], "q"),
+        "demonstration 1 must be a pair (input texts, label), not ['b']",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_bad_arguments_are_refused_and_change_nothing(
+    writer: PromptWriter, call: Callable[[PromptWriter], Any], message: str
+) -> None:
+    before = writer.get_config_dict()
+    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
+        call(writer)
+    assert writer.get_config_dict() == before
+    assert not writer.changed
+
+
+def test_an_unknown_setting_suggests_the_nearest(writer: PromptWriter) -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"there is no prompt setting 'instructions'; did you mean 'instruction'\?"
+    ):
+        writer.set_config_dict({"label_prefix": "y", "instructions": "a"})
+    assert not writer.changed
+
+
+def test_a_dictionary_with_one_bad_value_changes_nothing(writer: PromptWriter) -> None:
+    writer.change_query_prefix("now ")
+    before = writer.get_config_dict()
+    with pytest.raises(StaICCError, match="the label wrong rate must be a number"):
+        writer.set_config_dict({"use_noisy_channel": True, "instruction": "Decide. ", "label_wrong_rate": 2})
+    assert writer.get_config_dict() == before

@@ -1,0 +1,151 @@
+"""Which demonstrations stand before which query."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.errors import ArgumentError
+from StaICC.prompting import StableRandom, check_demonstration_lists, restrict_to_domain, sample_demonstrations
+
+LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
+
+
+@given(st.integers(1, 40), st.integers(0, 60), st.integers(0, 20))
+def test_lists_come_one_after_the_other_from_one_generator(pool: int, k: int, prompts: int) -> None:
+    generator = StableRandom()
+    expected = tuple(tuple(generator.sample_indexes(pool, k)) for _ in range(prompts))
+    assert sample_demonstrations(pool, k, prompts) == expected
+
+
+def test_a_shorter_run_has_the_first_lists_of_a_longer_one() -> None:
+    assert sample_demonstrations(100, 4, 50) == sample_demonstrations(100, 4, 200)[:50]
+
+
+def test_more_demonstrations_than_there_are_repeat_instead_of_vanishing() -> None:
+    """The release returns zeros as if measured there (defect 13)."""
+    (positions,) = sample_demonstrations(3, 8, 1)
+    assert len(positions) == 8
+    assert set(positions) <= {0, 1, 2}
+
+
+def test_there_must_be_something_to_draw_from() -> None:
+    assert sample_demonstrations(0, 0, 2) == ((), ())
+    with pytest.raises(ArgumentError, match=r"^there are no demonstrations to draw k = 4 from; choose k = 0, or"):
+        sample_demonstrations(0, 4, 2)
+
+
+def naive_restricted(
+    k: int, queries: Sequence[int], labels: Sequence[int], inside: bool
+) -> tuple[tuple[int, ...], ...]:
+    """The rule as the reference words it: mark what does not fit, then redraw each, in order, until it fits."""
+    generator = StableRandom()
+    drawn = [generator.sample_indexes(len(labels), k) for _ in queries]
+    for number, own in enumerate(queries):
+        while (own in [labels[position] for position in drawn[number]]) != inside:
+            drawn[number] = generator.sample_indexes(len(labels), k)
+    return tuple(map(tuple, drawn))
+
+
+def feasible(k: int, queries: Sequence[int], labels: Sequence[int], inside: bool) -> bool:
+    for own in set(queries):
+        others = [label for label in labels if label != own]
+        if inside and (own not in labels or k == 0):
+            return False
+        if not inside and (not others if k > len(labels) else len(others) < k):
+            return False
+    return True
+
+
+@given(st.integers(0, 4), LABELS, LABELS, st.booleans())
+def test_domain_modes_are_the_rule_of_the_reference(
+    k: int, labels: list[int], queries: list[int], inside: bool
+) -> None:
+    def draw() -> Any:
+        return restrict_to_domain(len(labels), k, queries, labels.__getitem__, inside, "own")
+
+    if feasible(k, queries, labels, inside):
+        lists = draw()
+        assert lists == naive_restricted(k, queries, labels, inside)
+        for own, positions in zip(queries, lists, strict=True):
+            assert (own in [labels[position] for position in positions]) == inside
+    else:
+        mode = "in" if inside else "out-of"
+        with pytest.raises(ArgumentError, match=f"{mode}-domain mode cannot succeed on own"):
+            draw()
+
+
+def test_where_no_list_can_fit_it_is_said_instead_of_looping() -> None:
+    """The release loops for ever there (defect 14)."""
+    labels = [0] * 6 + [1] * 3
+    with pytest.raises(
+        ArgumentError,
+        match=re.escape(
+            "out-of-domain mode cannot succeed on TREC: k = 4 demonstrations without label index 0 are needed, but "
+            "only 3 of 9 demonstrations lack it"
+        ),
+    ):
+        restrict_to_domain(9, 4, [1, 0], labels.__getitem__, False, "TREC")
+    with pytest.raises(
+        ArgumentError,
+        match=re.escape(
+            "in-domain mode cannot succeed on TREC: with k = 4, no demonstration of label index 2 can be drawn (0 of "
+            "9 demonstrations have it)"
+        ),
+    ):
+        restrict_to_domain(9, 4, [1, 2], labels.__getitem__, True, "TREC")
+
+
+def test_what_is_possible_but_hopeless_ends_too() -> None:
+    labels = [0] * 4000 + [1] * 12
+    started = time.monotonic()
+    with pytest.raises(ArgumentError, match=r"out-of-domain mode on own: 1000000 draws of k = 12 demonstrations gave"):
+        restrict_to_domain(len(labels), 12, [0], labels.__getitem__, False, "own")
+    assert time.monotonic() - started < 30
+
+
+# -- demonstrations chosen by hand
+
+
+def test_lists_by_hand_are_taken_as_they_are() -> None:
+    assert check_demonstration_lists([[0, 1], (2, 2)], 2, 2, 3) == ((0, 1), (2, 2))
+    assert check_demonstration_lists([[]], 1, 0, 3) == ((),)
+
+
+def test_lists_by_hand_may_be_an_array() -> None:
+    np = pytest.importorskip("numpy")
+    checked = check_demonstration_lists(np.array([[0, 1], [2, 0]]), 2, 2, 3)
+    assert checked == ((0, 1), (2, 0))
+    assert all(type(position) is int for row in checked for position in row)
+
+
+BAD = [
+    (None, "the sampler must be a list of lists of positions, not NoneType"),
+    ("ab", "the sampler must be a list of lists of positions, not str"),
+    (iter([[0, 1]]), "the sampler must be a list of lists of positions, not list_iterator"),
+    ([[0, 1]], "the sampler has 1 rows, expected one for each of the 2 test rows"),
+    ([[0, 1]] * 3, "the sampler has 3 rows, expected one for each of the 2 test rows"),
+    ([[0, 1], [0]], "row 1 of the sampler has 1 positions, expected k = 2 (set_k changes k)"),
+    ([[0, 1, 2], [0, 1]], "row 0 of the sampler has 3 positions, expected k = 2 (set_k changes k)"),
+    ([[0, 1], 7], "row 1 of the sampler must be a list of positions, not int"),
+    (["ab", [0, 1]], "row 0 of the sampler must be a list of positions, not str"),
+    ([[0, 1], [0, 3]], "row 1 of the sampler holds 3, expected positions 0 to 2 of the demonstration set"),
+    ([[-1, 1], [0, 1]], "row 0 of the sampler holds -1, expected positions 0 to 2 of the demonstration set"),
+    ([[0.0, 1], [0, 1]], "row 0 of the sampler holds 0.0, expected positions 0 to 2 of the demonstration set"),
+    ([[0, 1], [True, 1]], "row 1 of the sampler holds True, expected positions 0 to 2 of the demonstration set"),
+    ([["0", 1], [0, 1]], "row 0 of the sampler holds '0', expected positions 0 to 2 of the demonstration set"),
+    ([[None, 1], [0, 1]], "row 0 of the sampler holds None, expected positions 0 to 2 of the demonstration set"),
+]
+
+
+@pytest.mark.parametrize(("sampler", "message"), BAD)
+def test_bad_lists_are_refused_naming_the_first_bad_row(sampler: Any, message: str) -> None:
+    """The release accepts ragged lists (defect 11)."""
+    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
+        check_demonstration_lists(sampler, 2, 2, 3)

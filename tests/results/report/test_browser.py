@@ -1,0 +1,200 @@
+"""The page in a real browser: no errors, no requests, every figure, both themes, print, sorting, folding.
+
+Needs Chromium and its driver (Debian: ``apt-get install chromium chromium-driver``) and ``pip install selenium``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC.results import Result, ResultGroup
+from StaICC.results.report import write_report
+
+pytest.importorskip("matplotlib")
+selenium = pytest.importorskip("selenium", reason="the browser test needs selenium")
+
+pytestmark = pytest.mark.slow
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if BROWSER is None or DRIVER is None:
+        pytest.skip("THE REPORT WAS NOT OPENED IN A BROWSER: chromium and chromedriver are not installed")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    found.set_window_size(1200, 900)
+    yield found
+    found.quit()
+
+
+Open = Callable[[Any], Any]
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Open:
+    """Open a report; forget what the browser logged and was told before."""
+
+    def open_(results: Any) -> Any:
+        path = tmp_path / "report.html"
+        write_report(results, path)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+        browser.get("about:blank")
+        browser.get_log("browser")
+        browser.get_log("performance")
+        browser.get(path.as_uri())
+        return browser
+
+    return open_
+
+
+def requests(browser: Any) -> set[str]:
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return {
+        message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"
+    }
+
+
+def theme(browser: Any, name: str, media: str = "screen") -> str:
+    features = [{"name": "prefers-color-scheme", "value": name}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+    return browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+
+def test_no_errors_and_no_requests(show: Open, suite: ResultGroup) -> None:
+    browser = show(suite)
+    browser.execute_script("document.querySelectorAll('button').forEach(one => one.click())")
+    assert browser.get_log("browser") == []
+    assert {url.split(":")[0] for url in requests(browser)} == {"file"}
+
+
+def test_every_figure_is_seen(show: Open, suite: ResultGroup) -> None:
+    browser = show(suite)
+    sizes = browser.execute_script(
+        "return [...document.querySelectorAll('figure svg')].map(s => [s.getBoundingClientRect().width, "
+        "s.getBoundingClientRect().height, s.querySelectorAll('path, use').length])"
+    )
+    assert len(sizes) == 8
+    assert all(width > 300 and height > 150 and marks > 20 for width, height, marks in sizes)
+
+
+def test_every_text_of_a_figure_lies_within_it(show: Open, suite: ResultGroup) -> None:
+    browser = show({"one": suite, "two": suite})
+    outside = browser.execute_script(
+        """
+        return [...document.querySelectorAll('figure svg')].flatMap(svg => {
+          const frame = svg.getBoundingClientRect();
+          return [...svg.querySelectorAll('text')].filter(text => {
+            const box = text.getBoundingClientRect();
+            return box.left < frame.left - 3 || box.right > frame.right + 3 || box.top < frame.top - 3
+              || box.bottom > frame.bottom + 3;
+          }).map(text => text.textContent);
+        })
+        """
+    )
+    assert outside == []
+
+
+def test_light_dark_and_print(show: Open, suite: ResultGroup) -> None:
+    browser = show(suite)
+    light, dark = theme(browser, "light"), theme(browser, "dark")
+    assert light == "rgb(255, 255, 255)"
+    assert dark == "rgb(22, 24, 29)"
+    colours = "return getComputedStyle(document.querySelector('figure svg text')).fill"
+    on_dark = browser.execute_script(colours)
+    assert theme(browser, "dark", "print") == light  # ink on paper, whatever the screen is
+    assert browser.execute_script(colours) != on_dark
+
+
+def test_it_prints_with_every_section(show: Open, suite: ResultGroup, tmp_path: Path) -> None:
+    browser = show(suite)
+    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = false)")
+    made = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert made.startswith(b"%PDF")
+    reader = shutil.which("pdftotext")
+    if reader is not None:
+        import subprocess
+
+        (tmp_path / "p.pdf").write_bytes(made)
+        text = subprocess.run([reader, tmp_path / "p.pdf", "-"], capture_output=True, text=True, check=True).stdout
+        for words in ("At a glance", "Prediction bias", "Consistency", "What was asked", "Reliability", "0.5000"):
+            assert words in text
+    still_closed = browser.execute_script("return [...document.querySelectorAll('details')].every(one => !one.open)")
+    assert still_closed  # as the reader left it
+
+
+def test_tables_sort_by_number_and_back(show: Open, normal: Result) -> None:
+    browser = show(normal)
+    script = """
+        const table = [...document.querySelectorAll('table')].find(t => t.caption.textContent.startsWith('Scores'));
+        const head = table.tHead.rows[0].cells[1];
+        if (arguments[0]) head.querySelector('button').click();
+        return [head.getAttribute('aria-sort'), [...table.tBodies[0].rows].map(r => parseFloat(r.cells[1].textContent)),
+                table.tFoot.rows[0].cells[0].textContent];
+    """
+    state, before, foot = browser.execute_script(script, False)
+    assert (state, foot) == ("none", "mean")
+    assert browser.execute_script(script, True) == ["ascending", sorted(before), "mean"]
+    assert browser.execute_script(script, True) == ["descending", sorted(before, reverse=True), "mean"]
+
+
+def test_folding(show: Open, normal: Result) -> None:
+    browser = show(normal)
+    count = "return [...document.querySelectorAll('details')].filter(one => one.open).length"
+    total = browser.execute_script("return document.querySelectorAll('details').length")
+    for button, expected in ((0, total), (1, 0)):
+        browser.execute_script("document.querySelectorAll('.tools button')[arguments[0]].click()", button)
+        assert browser.execute_script(count) == expected
+
+
+def test_it_is_whole_without_scripts(show: Open, normal: Result) -> None:
+    browser = show(normal)
+    try:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        browser.refresh()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert browser.execute_script("return document.querySelectorAll('figure svg').length") == 4
+    assert browser.execute_script("return document.querySelectorAll('button').length") == 0
+
+
+def test_markup_in_the_data_stays_text(show: Open, nasty: Result) -> None:
+    browser = show({"<img src=x onerror=alert(1)>": nasty})
+    assert browser.title == "StaICC report"
+    assert browser.execute_script("return document.querySelectorAll('main script, main img, main b').length") == 0
+    assert '<script>document.title = "owned"</script>' in browser.execute_script("return document.body.innerText")
+    assert browser.get_log("browser") == []
+
+
+def test_a_narrow_screen_does_not_scroll_sideways(show: Open, suite: ResultGroup) -> None:
+    browser = show(suite)
+    browser.set_window_size(500, 900)
+    try:
+        assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    finally:
+        browser.set_window_size(1200, 900)

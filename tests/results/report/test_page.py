@@ -1,0 +1,343 @@
+"""The page: complete, self-contained, escaped, accessible; read with a parser of its own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import StaICC
+from StaICC.errors import ArgumentError, MissingDependencyError
+from StaICC.results import Result, ResultGroup
+from StaICC.results.report import report_html, write_report
+from StaICC.results.report.drawing import ROLES
+from StaICC.results.report.html import Markup, element, escape, table
+from StaICC.results.report.page import _resource
+
+pytest.importorskip("matplotlib")
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """A page as nested elements: what stands where, and whether every element closes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.parents: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs), (tag, attrs)
+        self.elements.append((tag, dict(attrs)))
+        self.parents.append((tag, self.open[-1] if self.open else ""))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.elements)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def text(suite: ResultGroup) -> str:
+    return report_html({"run": suite})
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Page:
+    return Page(text)
+
+
+@pytest.fixture(scope="module")
+def wild(nasty: Result, long_icl: Result) -> str:
+    return report_html({"<i>a</i>": nasty, "_b & $x$": nasty, "c": long_icl}, title="</title><script>1</script>")
+
+
+# -- what it holds
+
+
+def test_every_figure_is_there(text: str, page: Page) -> None:
+    titles = [data for tag, data in page.texts if tag == "title"]
+    assert titles[1:] == [
+        "Accuracy by data set",
+        "Among the published models",
+        "Reliability",
+        "Confusion matrices",
+        "Preferred labels",
+        "Accuracy against label noise",
+        "Over nine templates",
+        "Over eight lists of demonstrations",
+    ]
+    assert ": not drawn;" not in text
+
+
+def test_under_three_megabytes_for_ten_data_sets(text: str) -> None:
+    assert len(text.encode()) < 3_000_000
+
+
+def test_every_score_is_there(text: str, suite: ResultGroup) -> None:
+    for result in suite.results():
+        for name, value in result.averaged.items():
+            if value is not None and not (result.benchmark == "Post_bias" and name == "distribution"):
+                assert f"{value:.4f}" in text, (result.benchmark, name)
+        assert escape(str(result.signature)) in text
+
+
+def test_the_same_results_give_the_same_bytes(text: str, suite: ResultGroup) -> None:
+    assert report_html({"run": suite}) == text
+
+
+def test_long_icl(long_icl: Result) -> None:
+    found = report_html({"run": long_icl})
+    assert "Score by rounds of demonstrations" in found
+    assert "0.5000" in found
+
+
+def test_several_runs_are_compared(normal: Result) -> None:
+    other = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.2, 0.3, 0.5])
+    same = report_html({"a": normal, "b": normal})
+    assert "Normal: a (first) and b (second)" in same
+    assert "Not comparable with the published figures" in same
+    assert "the results were not asked the same" in report_html({"a": normal, "b": other})
+
+
+def test_what_cannot_be_drawn_says_why() -> None:
+    labels = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 1)
+    found = report_html({"run": labels})
+    assert "Reliability: not drawn; the result keeps no confidences: its answers are labels" in found
+
+
+def test_a_partial_run_says_so() -> None:
+    def failing(prompt: str, label_space: list[str]) -> list[float] | None:
+        return None if len(prompt) % 2 else [0.5, 0.3, 0.2]
+
+    found = report_html({"run": StaICC.Normal(datasets=["mini"], limit=6)(failing, on_error="collect")})
+    assert "PARTIAL, queries without an answer: run, Normal." in found
+    assert "queries without an answer</summary>" in found
+
+
+def test_many_labels_stand_in_the_table_only() -> None:
+    from StaICC.datasets import Dataset
+
+    own = Dataset.from_rows(
+        [(f"text {row}", row % 20) for row in range(100)], name="many", label_space=[f"l{n}" for n in range(20)]
+    )
+    found = report_html({"run": StaICC.Normal(datasets=[own], limit=30)(lambda prompt, label_space: len(prompt) % 20)})
+    assert "Confusion matrices: not drawn; no data set of the result has predictions of at most 12 labels" in found
+
+
+# -- self-contained
+
+
+def test_nothing_is_fetched(text: str, page: Page) -> None:
+    assert not {"link", "img", "iframe", "object", "embed", "base", "audio", "video", "source"} & {
+        tag for tag, _ in page.elements
+    }
+    assert page.count("script") == page.count("style") == 1
+    for tag, attributes in page.elements:
+        assert "src" not in attributes, tag
+        for name in ("href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#"), tag
+        assert not any(name.startswith("on") for name in attributes), tag
+    assert re.findall(r"url\((?!#)", text) == []
+    assert "@import" not in text
+    assert re.findall(r"https?://", text) == []
+
+
+def test_the_policy_forbids_the_rest(page: Page) -> None:
+    import base64
+    import hashlib
+
+    (policy,) = (one["content"] for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    digest = base64.b64encode(hashlib.sha256(_resource("page.js").encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "unsafe-eval" not in policy
+
+
+# -- escaped
+
+
+def test_markup_in_names_is_text(wild: str) -> None:
+    page = Page(wild)
+    assert page.count("script") == 1
+    assert page.count("i") == 0
+    assert page.count("b") == 0
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    texts = "".join(data for _, data in page.texts)
+    assert '<script>document.title = "owned"</script>' in texts
+    assert '"><b onclick="x()">yes</b>' in texts
+    assert "</title><script>1</script>" in texts
+    assert "<i>a</i>" in texts
+
+
+def test_mathematics_in_names_is_text(wild: str) -> None:
+    texts = "".join(data for _, data in Page(wild).texts)
+    assert "$\\frac{1}{2}$ _no_" in texts
+    assert "_b & $x$" in texts
+    assert [data for tag, data in Page(wild).texts if tag == "text" and data.startswith("$\\frac")]
+
+
+def test_no_control_characters_anywhere(wild: str) -> None:
+    assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", wild) == []
+    assert "maybe & \ufffd\ufffd" in "".join(data for _, data in Page(wild).texts)
+
+
+def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:
+    page = Page(nasty._repr_html_())
+    assert page.count("script") == 0
+    assert Page(suite._repr_html_()).count("table") == 7
+
+
+# -- accessible
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def blend(colour: str, ground: str, share: float) -> str:
+    mixed = (round(int(colour[p : p + 2], 16) * share + int(ground[p : p + 2], 16) * (1 - share)) for p in (1, 3, 5))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def themes() -> list[dict[str, str]]:
+    blocks = re.findall(r":root \{(.*?)\}", _resource("style.css"), re.DOTALL)
+    return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in blocks]
+
+
+def test_contrast_in_both_themes() -> None:
+    """WCAG 2: 4.5 : 1 for text, 3 : 1 for what must be told apart in a figure."""
+    assert len(themes()) == 2
+    for theme in themes():
+        for ground in ("surface", "panel"):
+            for text in ("ink", "soft"):
+                assert contrast(theme[text], theme[ground]) >= 4.5, (text, ground)
+        assert contrast(theme["warn"], theme["warn-panel"]) >= 4.5
+        assert contrast(theme["series-1"], theme["surface"]) >= 4.5  # links
+        for mark in ("mark", *(f"series-{number}" for number in range(1, 7))):
+            assert contrast(theme[mark], theme["surface"]) >= 3, mark
+        for cell in ("series-1", "series-2"):  # the deepest cell of a confusion matrix, with its number on it
+            assert contrast(theme["ink"], blend(theme[cell], theme["surface"], 0.55)) >= 4.5, cell
+
+
+def test_figures_are_drawn_in_the_light_theme_s_colours() -> None:
+    light = themes()[0]
+    assert {role: light[role] for role in ROLES} == ROLES
+    assert len(set(ROLES.values())) == len(ROLES)
+
+
+def test_every_colour_of_a_figure_is_the_theme_s(text: str) -> None:
+    figures = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
+    assert re.findall(r"#[0-9a-fA-F]{6}\b", figures) == []
+    assert figures.count("var(--") > 100
+
+
+def test_headings_go_down_one_by_one(page: Page) -> None:
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+def test_language_title_and_landmarks(page: Page) -> None:
+    assert page.all("html")[0]["lang"] == "en"
+    assert next(data for tag, data in page.texts if tag == "title") == "StaICC report"
+    for landmark in ("header", "main", "nav"):
+        assert page.count(landmark) == 1
+
+
+def test_every_figure_has_a_name_and_a_description(text: str, page: Page) -> None:
+    drawings = page.all("svg")
+    identifiers = {attributes.get("id") for _, attributes in page.elements}
+    for one in drawings:
+        assert one["role"] == "img"
+        assert set(str(one["aria-labelledby"]).split()) <= identifiers
+    assert page.count("figcaption") == len(drawings)
+    assert page.count("desc") == len(drawings)
+
+
+def test_every_table_has_caption_and_scopes(page: Page) -> None:
+    assert page.count("caption") == page.count("table") == page.count("thead")
+    assert all(one.get("scope") in ("col", "row") for one in page.all("th"))
+
+
+def test_every_scrolling_part_is_reached_and_named(page: Page) -> None:
+    regions = [one for one in page.all("div") if one.get("class") == "scroll"]
+    assert regions
+    assert all(one["tabindex"] == "0" and one["aria-label"] for one in regions)
+    assert len({one["aria-label"] for one in regions}) == len(regions)
+
+
+def test_identifiers_are_unique_and_pointers_lead_somewhere(text: str, page: Page) -> None:
+    identifiers = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
+    assert [one for one, count in identifiers.items() if count > 1] == []
+    pointers = {str(attributes["href"])[1:] for _, attributes in page.elements if "href" in attributes}
+    pointers |= set(re.findall(r"url\(#([^)]+)\)", text))
+    assert pointers <= set(identifiers)
+
+
+# -- files, arguments
+
+
+def test_a_file_whole_or_not_at_all(tmp_path: Path, normal: Result) -> None:
+    path = tmp_path / "report.html"
+    size = write_report(normal, path)
+    assert path.stat().st_size == size
+    with pytest.raises(ArgumentError):
+        write_report({}, path)
+    assert path.stat().st_size == size
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_nothing_to_report() -> None:
+    with pytest.raises(ArgumentError, match="a report needs one result at least"):
+        report_html({})
+
+
+def test_without_matplotlib(normal: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    import StaICC.results.report.page as module
+
+    def absent(name: str, extra: str, feature: str) -> None:
+        raise MissingDependencyError(f"{feature} needs {name}: pip install 'staicc[{extra}]'")
+
+    monkeypatch.setattr(module, "require", absent)
+    with pytest.raises(MissingDependencyError, match=r"staicc\[report\]"):
+        report_html({"run": normal})
+
+
+def test_building_blocks() -> None:
+    assert element("a", "<", Markup("<b></b>"), href='"x"', hidden=True, id=None, class_="c") == (
+        '<a href="&quot;x&quot;" hidden class="c">&lt;<b></b></a>'
+    )
+    made = Page(table("what", ["name", "n"], [["<a>", "1"]], [["all", "2"]]))
+    assert [data for tag, data in made.texts if tag == "bdi"] == ["<a>", "all"]

@@ -1,0 +1,316 @@
+"""The published figures: what the papers print, what is doubtful in it, and what may stand beside a result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.errors import UnknownNameError
+from StaICC.results import Result, Signature, short_digest
+from StaICC.results.published import METHODS, beside, figures, find_method, find_models, format_placements, models
+from StaICC.results.published.facts import BENCHMARKS
+
+# -- the facts
+
+
+def test_how_many_there_are() -> None:
+    """Table 8 has 862, Table 2 alone 24 more; Table 7 has 174; LongICLBench 297, and 4 for whole rows."""
+    known = {name: [one for one in figures(name) if one.value is not None] for name in BENCHMARKS}
+    assert {name: len(found) for name, found in known.items()} == {"Normal": 886, "Diagnosis": 174, "LongICL": 301}
+    assert sum("Table 2" in one.source for one in known["Normal"]) == 24
+    assert sum(one.metric == "all rounds" for one in known["LongICL"]) == 4
+
+
+def test_figures_that_are_missing_say_why() -> None:
+    absent = [one for one in figures() if one.value is None]
+    assert all(one.absent for one in absent)
+    assert not any(one.absent for one in figures() if one.value is not None)
+    assert sum(one.absent == "the paper did not run it" for one in absent) == 40  # ten models, four metrics
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "metric", "value"),
+    [
+        ("GPT2 0.137", "vanilla", "accuracy", 0.4024),
+        ("GPT2 0.137", "vanilla", "averaged_truelabel_likelihood", 0.3836),
+        ("Llama2 6.74", "Vanilla ICL", "expected_calibration_error_1", 0.1509),
+        ("Qwen2 72B instruct", "ppl-icl", "accuracy", 0.7581),
+        ("GPT2 1.61", "k-NN", "accuracy", 0.5917),
+        ("Qwen2 7.6B instruct", "hidden_calibration", "accuracy", 0.8053),  # Table 2 only
+    ],
+)
+def test_single_figures(model: str, method: str, metric: str, value: float) -> None:
+    (found,) = figures("Normal", model=model, method=method, metric=metric)
+    assert found.value == value
+
+
+def test_single_figures_of_the_other_tables() -> None:
+    (one,) = figures("Diagnosis", model="Llama2 6.74", metric="gler")
+    assert one.value == 0.0653
+    (one,) = figures("LongICL", model="Mistral-7B-v0.2-base", dataset="BANKING77", metric="4R")
+    assert one.value == 0.678
+
+
+def test_ranges() -> None:
+    """What the notes on the tables checked, once more on the file."""
+    ranges = {
+        "accuracy": (0.3586, 0.8070),  # 0.7581 in Table 8; Table 2 has more
+        "averaged_truelabel_likelihood": (0.3399, 0.7102),
+        "macro_F1": (0.2704, 0.6730),
+        "expected_calibration_error_1": (0.0279, 0.4390),
+        "contextual_bias": (-0.9743, -0.7059),
+        "domain_bias": (-0.9468, -0.6303),
+        "empirical_bias": (0.0513, 0.4302),
+        "template_robustness": (0.8046, 0.9134),
+        "sample_robustness": (0.6973, 0.9302),
+        "gler": (0.0127, 0.0986),
+    }
+    for metric, (low, high) in ranges.items():
+        values = [one.value for one in figures(metric=metric) if one.value is not None]
+        assert (min(values), max(values)) == (low, high), metric
+
+
+def test_the_29_models() -> None:
+    assert len({model.name for model in models()}) == len(models()) == 29
+    assert sum(model.instruction_tuned for model in models()) == 3
+    assert {model.column for model in models() if model.note} == {23, 24, 25, 27}
+    assert [model.name for model in models() if model.quantised] == ["Llama2 13B", "Llama2 34B", "Qwen2 72B instruct"]
+
+
+def test_copied_cells_are_doubtful() -> None:
+    doubtful = {(one.model, one.method) for one in figures() if one.doubtful}
+    assert doubtful == {
+        ("NEO 2.7B", "Noisy Channel"),
+        ("NEO 2.7B", "Contextual Calibration"),
+        ("NEO 1.3B", "Noisy Channel"),
+    }
+    for model, twin, method in (("NEO 2.7", "OPT 2.7", "noisy channel"), ("NEO 1.3", "OPT 1.3", "noisy channel")):
+        assert [one.value for one in figures(model=model, method=method)] == [
+            one.value for one in figures(model=twin, method=method)
+        ]
+        assert all(one.warnings and not one.doubtful for one in figures(model=twin, method=method))
+
+
+def test_no_other_rows_of_a_method_repeat() -> None:
+    for method in METHODS:
+        rows: dict[tuple[float | None, ...], list[str]] = {}
+        for model in models():
+            row = tuple(one.value for one in figures("Normal", model=model.name, method=method))
+            if None not in row:
+                rows.setdefault(row, []).append(model.name)
+        for names in (names for names in rows.values() if len(names) > 1):
+            assert any(one.doubtful for one in figures(model=names[1], method=method)), (method, names)
+
+
+def test_figures_that_contradict_table_2_are_marked() -> None:
+    marked = {
+        (one.model, one.method)
+        for one in figures("Normal", metric="accuracy")
+        if any(warning.startswith("Table 2 prints") for warning in one.warnings)
+    }
+    assert marked == {
+        ("OPT 2.7B", "Batch Calibration"),
+        ("OPT 2.7B", "k-NN"),
+        ("GPT2 1.61B", "k-NN"),
+        ("Llama2 6.74B", "k-NN"),
+    }
+
+
+# -- names
+
+
+def test_families_and_spellings() -> None:
+    assert len(find_models("Pythia")) == 8
+    assert find_models("gpt2 1.61") == find_models("GPT2-1.61B") == ("GPT2 1.61B",)
+    assert find_models("qwen2 7.6") == ("Qwen2 7.6B",)
+    assert find_method("knn_prompt_centroid") == find_method("K-NN") == "k-NN"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "Pytia"}, "there is no published model 'Pytia'; did you mean 'Pythia'?"),
+        ({"method": "domain calibratoin"}, "did you mean 'Domain Calibration'?"),
+        ({"benchmark": "Normel"}, "did you mean 'Normal'?"),
+        ({"metric": "macro-f2"}, "did you mean 'macro_F1'?"),
+        ({"dataset": "banking"}, "did you mean 'banking77'?"),
+    ],
+)
+def test_unknown_names_get_the_nearest(given: dict[str, str], message: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        figures(**given)
+    assert message in str(caught.value)
+
+
+# -- beside a result
+
+
+@pytest.fixture
+def normal(result: Result) -> Result:
+    """A result of Normal on mini, told to be one on the ten."""
+    return changed(result)
+
+
+def changed(result: Result, **fields: str | None) -> Result:
+    from StaICC.datasets import get_card, names
+
+    data = short_digest([card.digests.table for card in map(get_card, names()) if card.digests])
+    published = {"datasets": None, "data": data, "limit": None}
+    signature = Signature({**result.signature.fields, **published, **fields})
+    return Result(
+        result.benchmark, result.divided, result.averaged, signature, result.environment, result.details, result.timing
+    )
+
+
+def reasons(result: Result) -> dict[str, str | None]:
+    return {one.metric: one.reason for one in beside(result)}
+
+
+def test_a_run_of_the_published_prompts_stands_beside_vanilla(normal: Result) -> None:
+    placed = beside(normal)
+    assert [one.metric for one in placed] == [
+        "accuracy",
+        "averaged_truelabel_likelihood",
+        "macro_F1",
+        "expected_calibration_error_1",
+    ]
+    for one in placed:
+        assert one.reason is None
+        assert {figure.method for figure in one.figures} == {"Vanilla ICL"}
+        assert len(one.figures) == 29
+        assert one.value is not None
+        assert one.below == sum(figure.value < one.value for figure in one.figures if figure.value is not None)
+        assert len(one.nearest()) == 3
+
+
+def test_doubtful_cells_are_left_out(normal: Result) -> None:
+    placed = beside(normal, "contextual calibration")[0]
+    assert len(placed.figures) == 28
+    assert "NEO 2.7B" not in {figure.model for figure in placed.figures}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"datasets": "mini"}, "the published figures are means over the ten data sets, this result has mini"),
+        ({"data": "0" * 12}, "the rows are not the published ones"),
+        ({"k": "8"}, "the published figures are for k = 4, this result has k = 8"),
+        ({"limit": "100"}, "this result was limited to 100 test rows"),
+        ({"template": "changed-abc"}, "this result has other templates (changed-abc)"),
+        ({"demonstrations": "in-domain"}, "this result has other demonstrations (in-domain)"),
+        ({"repeats": "1"}, "the published repeats are 2, this result has 1"),
+        ({"failed": "3"}, "3 queries of this result have no answer"),
+        ({"method": "my_method paper"}, "the paper does not have the method my_method"),
+        ({"method": "hidden_calibration paper n=64"}, "128 calibration samples, this result has 64"),
+    ],
+)
+def test_why_nothing_stands_beside(result: Result, fields: dict[str, str], reason: str) -> None:
+    for one in beside(changed(result, **fields)):
+        assert one.reason is not None
+        assert reason in one.reason
+        assert one.figures == ()
+
+
+def test_the_release_s_double_softmax(make_model: Callable[..., Any]) -> None:
+    """Its likelihood and calibration error of probabilities are not comparable; those of logits are."""
+    from StaICC.metrics import softmax
+
+    def probabilities(prompt: str, label_space: list[str]) -> list[float]:
+        return softmax(make_model(prompt, label_space))
+
+    released = {"metrics": "0.1.1", "datasets": ["mini"], "limit": 6}
+    soft = reasons(changed(StaICC.Normal(**released)(probabilities)))
+    assert soft["accuracy"] is soft["macro_F1"] is None
+    for metric in ("averaged_truelabel_likelihood", "expected_calibration_error_1"):
+        assert "take the softmax of probabilities a second time" in str(soft[metric])
+    assert set(reasons(changed(StaICC.Normal(**released)(make_model))).values()) == {None}
+
+
+def test_the_release_s_bias_figures_never_stand_beside(make_model: Callable[..., Any]) -> None:
+    group = StaICC.TripletBias(datasets=["mini"], limit=4, metrics="0.1.1")(make_model)
+    for result in group.results():
+        options = "domain_query_length=128" if result.benchmark == "Domain_bias" else None
+        (reason,) = reasons(changed(result, options=options)).values()
+        assert "average logits as they stand" in str(reason)
+
+
+def test_methods_stand_beside_their_own(normal: Result) -> None:
+    placed = beside(changed(normal, method="hidden_calibration paper n=128"))[0]
+    assert {figure.method for figure in placed.figures} == {"Hidden Calibration"}
+    assert any("its own paper defines it" in caution for caution in placed.cautions)
+    assert reasons(changed(normal, method="topk paper", demonstrations="manual-1", repeats="1"))["accuracy"] is None
+    assert reasons(changed(normal, method="topk paper", template="changed-1"))["accuracy"] is not None
+
+
+def test_the_noisy_channel(normal: Result) -> None:
+    found = reasons(changed(normal, channel="noisy"))
+    assert found["accuracy"] is found["macro_F1"] is None
+    assert "mean loss over the whole prompt" in str(found["averaged_truelabel_likelihood"])
+
+
+def test_an_undefined_figure_says_so() -> None:
+    result = changed(StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0))
+    assert reasons(result)["averaged_truelabel_likelihood"] == (
+        "averaged_truelabel_likelihood is undefined in this result"
+    )
+
+
+def test_every_part_of_a_suite_has_its_figures(make_model: Callable[..., Any]) -> None:
+    group = StaICC.Suite(datasets=["mini"], limit=4)(make_model)
+    options = {"Domain_bias": "domain_query_length=128", "GLER": "interpolations=5"}
+    for result in group.results():
+        for one in beside(changed(result, options=options.get(result.benchmark))):
+            assert one.reason is None or "undefined" in one.reason, (result.benchmark, one.metric, one.reason)
+
+
+def test_a_benchmark_that_no_paper_has(normal: Result) -> None:
+    own = Result("Mine", normal.divided, normal.averaged, normal.signature, {}, normal.details)
+    assert beside(own) == ()
+    assert format_placements(beside(own)) == "the papers have no figures of this benchmark"
+
+
+def long_icl(**settings: Any) -> Result:
+    own = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
+    own |= {"made_up": False, "files": {"train": {"verified": True}}, **settings}
+    divided = {"banking77": {"1R": 0.5, "2R": None, "settings": own}, "goemotions": {"1R": 0.1, "settings": own}}
+    details = {name: dataclasses.replace(_details(), missing={"2R": "too long"}) for name in divided}
+    return Result("LongICL", divided, {}, Signature({"benchmark": "LongICL"}), {}, details)
+
+
+def _details() -> Any:
+    return StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0).details["mini"]
+
+
+def test_long_icl_by_rounds() -> None:
+    first, second, other = beside(long_icl())
+    assert (first.dataset, first.metric, first.reason) == ("banking77", "1R", None)
+    assert first.below == 12  # of 15; GPT4-turbo, GPT4o and Claude3-Opus are better
+    assert second.reason == "too long"
+    assert other.reason == "the paper's tables do not have this data set"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"variant": "strict"}, "for variant = published, this result has strict"),
+        ({"test_number": 20}, "for test_number = 500, this result has 20"),
+        ({"arrangement": "grouped"}, "for arrangement = interleaved, this result has grouped"),
+        ({"made_up": True}, "the rows are made up"),
+        ({"files": {"train": {"verified": False}}}, "the files are not known to be the published ones"),
+    ],
+)
+def test_why_a_round_is_not_comparable(settings: dict[str, Any], reason: str) -> None:
+    assert reason in str(beside(long_icl(**settings))[0].reason)
+
+
+def test_the_text_gives_reasons_and_cautions(normal: Result) -> None:
+    text = format_placements(beside(normal))
+    assert "of 29" in text
+    assert "the release's last confidence bin is open" in text
+    assert "not comparable: this result was limited to 9 test rows" in format_placements(
+        beside(changed(normal, limit="9"))
+    )

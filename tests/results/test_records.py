@@ -1,0 +1,115 @@
+"""Flat records of results, runs taken apart, and citations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.datasets import cite, names
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.results import Result, ResultGroup
+from StaICC.results.citations import entries, find_work, works
+from StaICC.results.published import METHODS
+from StaICC.results.records import query_records, score_records
+from StaICC.results.runs import split_runs
+
+
+def test_scores_with_their_intervals(result: Result) -> None:
+    records = {(one["dataset"], one["metric"]): one for one in score_records(result)}
+    found = records["mini", "accuracy"]
+    assert found["value"] == result.divided["mini"]["accuracy"]
+    interval = result.details["mini"].intervals["accuracy"]
+    assert (found["low"], found["high"], found["level"]) == (interval.low, interval.high, 0.95)
+    assert records[None, "accuracy"]["value"] == result.averaged["accuracy"]
+    assert found["signature"] == str(result.signature)
+
+
+def test_every_record_has_the_same_keys(group: ResultGroup) -> None:
+    assert len({tuple(one) for one in score_records(group)}) == 1
+    assert len({tuple(one) for one in query_records(group)}) == 1
+
+
+def test_nested_figures_have_dotted_names(group: ResultGroup) -> None:
+    gler = {one["metric"] for one in score_records(group["GLER"]) if one["dataset"] == "mini"}
+    assert {"0.accuracy", "4.macro_F1", "sensitivity.accuracy", "sensitivity.accuracy (intercept)"} <= gler
+    bias = {one["metric"] for one in score_records(group["Contextual_bias"]) if one["dataset"] == "mini"}
+    assert {"entropy", "distribution.0", "distribution.2"} <= bias
+
+
+def test_undefined_figures_say_why() -> None:
+    result = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
+    (found,) = (
+        one
+        for one in score_records(result)
+        if one["dataset"] == "mini" and one["metric"] == "averaged_truelabel_likelihood"
+    )
+    assert found["value"] is None
+    assert "bare labels" in found["missing"]
+
+
+def test_one_record_for_each_query(partial: Result) -> None:
+    records = list(query_records(partial))
+    details = partial.details["mini"]
+    assert len(records) == details.asked
+    assert sum(one["prediction"] is None for one in records) == details.failed > 0
+    assert all(one["correct"] is None for one in records if one["prediction"] is None)
+    assert {one["ground_truth_label"] for one in records} <= {"food", "travel", "weather"}
+    answered = [one for one in records if one["condition"] == "0" and one["correct"] is not None]
+    assert sum(one["correct"] for one in answered) / len(answered) == partial.divided["mini"]["0"]["accuracy"]
+
+
+def test_records_make_a_data_frame(result: Result) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(query_records(result))
+    assert frame["correct"].astype(bool).mean() == result.divided["mini"]["accuracy"]
+
+
+# -- runs
+
+
+def test_a_suite_is_one_run(group: ResultGroup) -> None:
+    assert {name: list(own) for name, own in split_runs({"a": group}).items()} == {"a": list(group)}
+
+
+def test_methods_are_a_run_each(result: Result, group: ResultGroup) -> None:
+    methods = ResultGroup("methods", {"vanilla": group, "topk": group})
+    assert list(split_runs({"gpt2": methods, "other": result})) == ["gpt2: vanilla", "gpt2: topk", "other"]
+
+
+def test_one_name_cannot_hold_a_benchmark_twice(result: Result, make_model: Callable[..., Any]) -> None:
+    methods = ResultGroup("methods", {"b": result, "c": result})
+    with pytest.raises(ArgumentError, match="a: b holds two results of Normal"):
+        split_runs({"a: b": result, "a": methods})
+
+
+# -- citations
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_cited(method: str) -> None:
+    assert find_work(method).kind == "method"
+    assert find_work(method.upper().replace(" ", "_")) == find_work(method)
+
+
+def test_every_entry_is_bibtex() -> None:
+    for work in works():
+        assert work.bibtex.count("{") == work.bibtex.count("}")
+        assert re.fullmatch(r"@(article|inproceedings)\{\w+,\n(  \w+ += \{.*\},\n)+  \w+ += \{.*\}\n\}", work.bibtex)
+        assert {"title", "author", "year"} <= set(re.findall(r"^  (\w+) +=", work.bibtex, re.MULTILINE))
+
+
+def test_no_key_stands_twice() -> None:
+    text = "\n\n".join(entries([*works(), *map(find_work, names())]))
+    keys = re.findall(r"^@\w+\{([^,]+),", text, re.MULTILINE)
+    assert len(keys) == len(set(keys))
+    for name in names():
+        assert set(re.findall(r"^@\w+\{([^,]+),", cite(name), re.MULTILINE)) <= set(keys)
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'Batch Calibration'"):
+        find_work("bach calibration")

@@ -1,0 +1,107 @@
+"""Tables of results: what a reader sees, rounded here only, and safe to show."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import StaICC
+from StaICC.datasets import Dataset
+from StaICC.results import Result
+from StaICC.results.table import format_columns, result_rows
+
+CELL = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=6)
+
+
+@given(st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(CELL, min_size=width, max_size=width), min_size=1)))
+def test_columns_line_up(rows: list[list[str]]) -> None:
+    head, *body = rows
+    lines = format_columns(head, body).split("\n")
+    assert len(lines) == len(rows) + 1
+    widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
+    assert lines[1] == "  ".join("-" * width for width in widths).rstrip()
+    for row, line in zip(rows, [lines[0], *lines[2:]], strict=True):
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        assert line == "  ".join(cells).rstrip()
+
+
+def test_the_table_of_normal(result: Result) -> None:
+    head, rows = result_rows(result)
+    assert head == ["data set", "accuracy", "95 % interval", "random", "majority", "likelihood", "macro F1", "ECE-1"]
+    (row,) = rows
+    scores = result["Divided results"]["mini"]
+    assert row[0] == "mini"
+    assert row[1] == f"{scores['accuracy']:.4f}"
+    assert re.fullmatch(r"\d\.\d{3} \.\. \d\.\d{3}", row[2])
+    assert row[3] == f"{result.details['mini'].baselines['normal'].max_random:.4f}"
+    assert row[5:] == [
+        f"{scores[key]:.4f}" for key in ("averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1")
+    ]
+
+
+def test_several_data_sets_have_a_mean(make_model: Any) -> None:
+    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["a", "b"])
+    result = StaICC.Normal(datasets=["mini", own])(make_model)
+    head, rows = result_rows(result)
+    assert [row[0] for row in rows] == ["mini", "own", "mean"]
+    assert rows[2][head.index("accuracy")] == f"{result['Averaged results']['accuracy']:.4f}"
+    assert rows[2][head.index("95 % interval")] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("ContextualBias", "entropy"),
+        ("DomainBias", "entropy"),
+        ("PosteriorBias", "DL div."),
+        ("GLER", "slope of accuracy"),
+        ("TemplateSensitivity", "consistency"),
+        ("DemonstrationSensitivity", "consistency"),
+    ],
+)
+def test_the_other_tables(name: str, first: str, make_model: Any) -> None:
+    result = getattr(StaICC, name)(datasets=["mini"])(make_model)
+    head, rows = result_rows(result)
+    assert head[:3] == ["data set", first, "95 % interval"]
+    assert all(len(row) == len(head) for row in rows)
+    lines = str(result).split("\n")
+    assert lines[0] == result.benchmark
+    assert lines[-1] == str(result.signature)
+
+
+def test_what_is_undefined_is_a_dash_with_its_reason() -> None:
+    result = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
+    _, ((*_, likelihood, f1, ece),) = result_rows(result)
+    assert (likelihood, ece) == ("-", "-")
+    assert re.fullmatch(r"0\.\d{4}", f1)
+    assert "mini: averaged_truelabel_likelihood is undefined: the predictions are bare labels" in str(result)
+
+
+def test_a_partial_result_says_so_first(partial: Result) -> None:
+    details = partial.details["mini"]
+    lines = str(partial).split("\n")
+    remark = f"PARTIAL: {details.failed} of {details.asked} queries have no answer; no figure counts them."
+    assert lines[4] == remark
+    assert remark in partial._repr_html_()
+
+
+def test_html_escapes_everything(make_model: Any) -> None:
+    name = "<script>alert('x')</script> & \"co\""
+    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(30)], name=name, label_space=["<b>", "&"])
+    result = StaICC.Normal(datasets=[own], metrics={"<i>mine</i>": lambda truth, rows: 0.5})(make_model)
+    page = result._repr_html_()
+    assert "<script>" not in page
+    assert "<i>mine" not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("<td>") == len(result_rows(result)[0])
+
+
+def test_tables_do_not_change_the_result(result: Result) -> None:
+    before = result.to_dict()
+    str(result)
+    result._repr_html_()
+    assert result.to_dict() == before
