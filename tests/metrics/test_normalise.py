@@ -149,7 +149,7 @@ def test_probabilities_cut_from_a_vocabulary_are_ambiguous():
     assert "row 1 sums to 0.3" in result.reason
     assert "2 of 3 rows sum to 1 (the first is row 0)" in result.reason
     assert "outputs='probabilities'" in result.reason
-    assert "kind='logits'" in result.reason
+    assert "outputs='logits'" in result.reason
 
 
 def test_small_scores_without_any_distribution_are_ambiguous():
