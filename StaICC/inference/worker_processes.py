@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
 
 from StaICC.errors import ArgumentError
@@ -24,6 +24,7 @@ __all__ = ["worker_processes"]
 
 DEVICES = "CUDA_VISIBLE_DEVICES"
 _THREADS = "OMP_NUM_THREADS"
+_HAS_MASK = hasattr(signal, "pthread_sigmask")
 
 
 def _end_with_parent() -> None:
@@ -36,6 +37,8 @@ def _end_with_parent() -> None:
 def _begin(begun: Any, devices: tuple[str, ...], threads: int | None) -> None:
     """Prepare a worker process, before it is given anything."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and decides
+    if _HAS_MASK:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see _Pool.submit
     with begun.get_lock():
         number, begun.value = begun.value, begun.value + 1
     if devices:
@@ -43,6 +46,23 @@ def _begin(begun: Any, devices: tuple[str, ...], threads: int | None) -> None:
     elif threads is not None:
         os.environ.setdefault(_THREADS, str(threads))
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+class _Pool(ProcessPoolExecutor):
+    """A pool whose processes cannot be interrupted before :func:`_begin` has run in them.
+
+    A process starts while work is submitted, and inherits the signals that are blocked then. Without this, Ctrl-C in
+    the tenths of a second in which it imports its modules makes it print a traceback.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if not _HAS_MASK:
+            return super().submit(fn, *args, **kwargs)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -> Callable[[], ProcessPoolExecutor]:
@@ -78,6 +98,6 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
 
     def make() -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(workers, context, _begin, (context.Value("i", 0), names, threads))
+        return _Pool(workers, context, _begin, (context.Value("i", 0), names, threads))
 
     return make

@@ -95,7 +95,7 @@ def test_without_a_store_it_says_what_would_have_kept_the_answers(tmp_path):
 def test_an_interrupt_while_it_starts_leaves_no_trace_back(tmp_path):
     """As soon as the program has begun, whatever it is at."""
     for delay in (0.25, 0.35, 0.5):
-        calls = tmp_path / "calls"
+        calls = tmp_path / f"calls-{delay}"  # its own: those of the run before would say that this one is under way
         process = start(
             tmp_path, ["run", "suite", "--datasets", "mini", "--model", f"Deterministic:0.01:{calls}", "--workers", "2"]
         )
