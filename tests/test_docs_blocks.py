@@ -1,0 +1,382 @@
+"""README.md and docs/ promise only what runs: every fenced code block of every page is run or checked here.
+
+The rules for who writes a page. A block says its language behind the fence.
+
+``python``
+    A block is a whole program. It runs in a fresh process, in an empty folder, without the network, and must end well.
+    An invisible comment ``<!-- test: continues -->`` with a blank line behind it, before the fence, joins a block to
+    the blocks of the page above it, up to the last one without the comment. ``<!-- test: excerpt of PATH -->`` is for
+    a piece of a program of this repository: each of its lines must stand there, but for comments and arguments' types.
+
+    A first line ``# needs: PACKAGE`` names optional packages that the block needs without importing them. Where one is
+    missing the block is skipped, with a warning. A need that is no package (``# needs: a Slurm cluster``) cannot be had
+    here: such a block is compiled, and what it takes from StaICC must be there. A block that names the folder
+    ``my_model`` finds a tiny random model in it, one that names ``my_data`` made-up files of LongICL.
+``console``
+    Each line is a command. Commands of StaICC are parsed by the real parser. Those that can do without a network, a
+    model and the ten data sets are run too, in the order of the page, in one folder, so that later ones find the files
+    of earlier ones. Other commands must match :data:`OTHER_COMMANDS`.
+``json``, ``toml``, ``yaml``, ``bash``
+    Must parse. Commands of StaICC in ``bash`` are parsed as in ``console``.
+``text``
+    Is not checked. Other languages are refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import importlib
+import importlib.util
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import StaICC.cli
+from StaICC.benchmarks.running import RunSettings
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(
+    r"(?:^<!-- test: (?P<rule>.+?) -->\n\n)?^(?P<indent> *)```(?P<language>[\w-]*)[^\n`]*\n(?P<code>.*?)"
+    r"^(?P=indent)```$",
+    flags=re.MULTILINE | re.DOTALL,
+)
+OTHER_COMMANDS = (
+    r"pip install (\.|'(\.|staicc)\[[a-z,]+\]'|staicc)( dask-jobqueue)?",
+    r"git clone \S+",
+    r"cd [\w./-]+",
+    r"python -m pytest( [\w./-]+)*",
+    r"python examples/[\w/]+\.py",
+    r"mkdocs (serve|build --strict)",
+    r"lm_eval --include_path \. --tasks staicc_\w+( --[a-z_]+( [\w=.]+)?)*",
+    r'eval "\$\(register-python-argcomplete staicc\)"',
+)
+"""What a page may tell the reader to type beside StaICC's own commands."""
+
+INPUTS = {
+    "run": [], "prompts": [], "data": [], "baseline": [], "cite": [],
+    "report": ["results"], "compare": ["results"], "export": ["results"], "verify": ["result"],
+    "score": ["answers"], "published": ["beside"], "store": ["path", "others"],
+}  # fmt: skip
+"""Arguments of each command that name files which must be there."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced code block."""
+
+    page: Path
+    line: int
+    language: str
+    rule: str
+    code: str
+
+    @property
+    def needs(self) -> list[str]:
+        found = re.match(r"# needs: (.*)", self.code)
+        return found[1].split(", ") if found else []
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT).as_posix()}:{self.line}"
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        line = text.count("\n", 0, found.start("language")) + 1
+        yield Block(page, line, found["language"], found["rule"] or "", textwrap.dedent(found["code"]))
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+
+
+def possible(block: Block) -> bool:
+    """Whether its needs are packages, and not a cluster."""
+    return all(need.isidentifier() for need in block.needs)
+
+
+def commands_of(block: Block) -> list[str]:
+    code = re.sub(r" *\\\n *", " ", block.code)
+    lines = [line.split("  #")[0].strip() for line in code.splitlines()]
+    return [one.strip() for line in lines if line and not line.startswith("#") for one in line.split(" && ")]
+
+
+def words_of(command: str) -> list[str] | None:
+    """The arguments of a command of StaICC; None for another command."""
+    words = shlex.split(command)
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        del words[0]
+    if words[:3] == ["python", "-m", "StaICC"]:
+        return words[3:]
+    return words[1:] if words[:1] == ["staicc"] else None
+
+
+def program_of(block: Block) -> str:
+    """The code of a block, with what it continues."""
+    program = [block.code]
+    above = [one for one in PYTHON if one.page == block.page and one.line < block.line]
+    while block.rule == "continues":
+        block = above.pop()
+        program.insert(0, block.code)
+    return "\n".join(program)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("STAICC_", "OPENAI_"))}
+    more = {"STAICC_OFFLINE": "1", "STAICC_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
+    return {**kept, **more, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+
+
+def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment(folder), capture_output=True, text=True, check=False
+    )
+
+
+def imported(code: str) -> set[str]:
+    """The packages that a program imports by itself."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(str(node.module).split(".")[0])
+    return found - {"StaICC"} - sys.stdlib_module_names
+
+
+def skip_without(packages: set[str], block: Block) -> None:
+    missing = sorted(name for name in packages if importlib.util.find_spec(name) is None)
+    if missing:
+        warnings.warn(f"{block} did not run: it needs {', '.join(missing)}", stacklevel=2)
+        pytest.skip(f"needs {', '.join(missing)}")
+
+
+@pytest.fixture(scope="session")
+def my_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny random model and its tokenizer, as ``save_pretrained`` writes them."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    folder = tmp_path_factory.mktemp("my_model")
+    letters = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE({c: n for n, c in enumerate([*sorted(letters), "<end>"])}, []))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = tokenizers.decoders.ByteLevel()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<end>").save_pretrained(folder)
+    config = transformers.LlamaConfig(
+        vocab_size=257, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+        max_position_embeddings=16384, bos_token_id=None, eos_token_id=256,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return folder
+
+
+def furnish(code: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    """Put what a program names into its folder."""
+    if re.search(r"\bmy_model\"", code):
+        shutil.copytree(request.getfixturevalue("my_model"), folder / "my_model")
+    if '"my_data"' in code:
+        path = ROOT / "tests" / "benchmarks" / "long_icl" / "conftest.py"
+        spec = importlib.util.spec_from_file_location("made_up_long_icl", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        (folder / "my_data").mkdir()
+        module.write_small(folder / "my_data")
+
+
+RUN = [block for block in PYTHON if possible(block) and not block.rule.startswith("excerpt")]
+
+
+@pytest.mark.parametrize("block", RUN, ids=str)
+def test_a_program_runs(block: Block, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    code = program_of(block)
+    skip_without({*block.needs, *imported(code)}, block)
+    furnish(code, tmp_path, request)
+    (tmp_path / "program.py").write_text(code, encoding="utf-8")
+    done = run(["-W", "ignore", "program.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("block", [block for block in PYTHON if not possible(block)], ids=str)
+def test_a_program_that_cannot_run_names_what_is_there(block: Block) -> None:
+    tree = ast.parse(program_of(block))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("StaICC"):
+            module = importlib.import_module(node.module)
+            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Call):  # Benchmark(...)(kernel, setting=...)
+            assert {keyword.arg for keyword in node.keywords} <= set(RunSettings.__annotations__)
+
+
+@pytest.mark.parametrize("block", [block for block in PYTHON if block.rule.startswith("excerpt")], ids=str)
+def test_an_excerpt_stands_in_its_program(block: Block) -> None:
+    def lines(code: str) -> list[str]:
+        plain = (re.sub(r" *#.*", "", line).strip() for line in code.splitlines())
+        plain = (re.sub(r"^(def \w+)\(.*", r"\1(", line) for line in plain)  # a page may leave types out
+        return [line for line in plain if line and line not in ("...", ")")]
+
+    program = lines((ROOT / block.rule.removeprefix("excerpt of ")).read_text(encoding="utf-8"))
+    left_out = [line for line in lines(block.code) if line not in program and not line.endswith("= ...")]
+    assert left_out == []
+
+
+def parse(words: list[str]) -> argparse.Namespace | None:
+    """The arguments as the real parser reads them; None for a call for help or the version."""
+    told, status = io.StringIO(), None
+    with contextlib.redirect_stderr(told), contextlib.redirect_stdout(told):
+        try:
+            return StaICC.cli._parser(words[0]).parse_args(words)
+        except SystemExit as end:
+            status = end.code
+    assert status == 0, told.getvalue()
+    return None
+
+
+def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
+    """Why a command cannot be run here, if so."""
+    if args.command == "data" and args.action in ("install", "verify"):
+        return "its data is fetched, or not there"
+    if getattr(args, "model", None) not in (None, "ppm") and args.command == "run":
+        return "needs a model"
+    if getattr(args, "benchmark", None) == "long-icl":
+        return "needs the reader's files"
+    of_tables = args.command in ("run", "prompts", "score") or getattr(args, "action", "") == "lm-eval"
+    if of_tables and args.datasets != ["mini"]:
+        return "needs the ten data sets"
+    if args.command == "report" and importlib.util.find_spec("matplotlib") is None:
+        return "needs matplotlib"
+    merged = args.command == "store" and args.action == "merge"
+    names = ["others"] if merged else INPUTS[args.command]
+    given = [getattr(args, name, None) for name in names]
+    files = [str(file) for one in given for file in (one if isinstance(one, list) else [one]) if file is not None]
+    missing = [file for file in files if file != "-" and not (folder / file).exists()]
+    return f"needs the reader's {', '.join(missing)}" if missing else None
+
+
+def console_of(page: Path, *languages: str) -> list[str]:
+    return [one for block in BLOCKS if block.page == page and block.language in languages for one in commands_of(block)]
+
+
+WITH_COMMANDS = [page for page in PAGES if console_of(page, "console")]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
+    for command in console_of(page, "console"):
+        words = words_of(command)
+        if words is None:
+            assert any(re.fullmatch(one, command) for one in OTHER_COMMANDS), f"unknown command: {command}"
+            continue
+        args = parse(words)
+        if args is None or only_parsed(args, tmp_path) is None:
+            done = run(["-m", "StaICC", *words], tmp_path)
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("block", [one for one in BLOCKS if one.language not in ("python", "console")], ids=str)
+def test_other_languages_parse(block: Block) -> None:
+    if block.language == "json":
+        json.loads(block.code)
+    elif block.language == "toml":
+        pytest.importorskip("tomllib", reason="Python 3.11 brings it").loads(block.code)
+    elif block.language == "yaml":
+        pytest.importorskip("yaml").safe_load(block.code)
+    elif block.language == "bash":
+        if shutil.which("bash"):
+            done = subprocess.run(["bash", "-n"], input=block.code, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+        for command in commands_of(block):
+            words = words_of(command) if "StaICC" in command or command.startswith("staicc") else None
+            if words is not None:
+                parse(words)
+    else:
+        assert block.language == "text", f"{block}: say what language it is in; this test knows no {block.language!r}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_fence_is_seen(page: Path) -> None:
+    """A fence that the pattern does not find would be a block that nobody runs."""
+    fences = re.findall(r"^ *```", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert len(fences) == 2 * sum(block.page == page for block in BLOCKS)
+    rules = [block.rule for block in BLOCKS if block.page == page and block.rule]
+    assert [rule for rule in rules if rule != "continues" and not rule.startswith("excerpt of ")] == []
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Anchors of a page's heads, as GitHub and MkDocs make them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    heads = re.findall(r"^#+ (.+?)(?: \{#([\w-]+)\})?$", text, flags=re.MULTILINE)
+    return {own or re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head, own in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), target
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors_of(file), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_extras_exist(page: Path) -> None:
+    declared = (ROOT / "pyproject.toml").read_text("utf-8")
+    for extras in re.findall(r"(?:staicc|'\.|\s\.)\[([\w,]+)\]", page.read_text(encoding="utf-8")):
+        for extra in extras.split(","):
+            assert re.search(rf"^{extra} = \[", declared, re.MULTILINE), extra
+
+
+LEAST_PROGRAMS = {"README.md": 5, "durable_runs.md": 5, "reports.md": 2, "methods.md": 2, "long_icl.md": 3}
+LEAST_COMMANDS = {"durable_runs.md": 5}
+
+
+@pytest.mark.parametrize(("name", "least"), LEAST_PROGRAMS.items())
+def test_enough_programs_run(name: str, least: int) -> None:
+    """That blocks are moved to the rules that run nothing should be noticed."""
+    assert sum(block.page.name == name for block in RUN) >= least
+    assert len(RUN) >= 0.7 * len(PYTHON)
+
+
+@pytest.mark.parametrize(("name", "least"), LEAST_COMMANDS.items())
+def test_enough_commands_run(name: str, least: int, tmp_path: Path) -> None:
+    (page,) = (page for page in PAGES if page.name == name)
+    for file in ("result.json", "run.sqlite", "all.sqlite", "a.json", "b.json"):
+        (tmp_path / file).touch()  # what earlier commands of the page write
+    parsed = [parse(words) for words in map(words_of, console_of(page, "console")) if words is not None]
+    assert sum(args is not None and only_parsed(args, tmp_path) is None for args in parsed) >= least
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_text_parse(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for command in re.findall(r"`((?:python -m StaICC|staicc) [^`]+)`", text):
+        words = words_of(" ".join(command.split()).removesuffix(" ..."))
+        assert words is not None
+        if words and not command.endswith("..."):
+            parse(words)
+
+
+def test_the_parser_is_the_real_one() -> None:
+    with pytest.raises(AssertionError, match="unrecognized arguments"):
+        parse(["run", "normal", "--no-such-option"])
+    assert parse(["run", "--help"]) is None
