@@ -155,6 +155,7 @@ class WorkerPool:
         if executor is None:
             return
         processes = dict(getattr(executor, "_processes", None) or {}) if hurry else {}
+        manager = getattr(executor, "_executor_manager_thread", None) if hurry else None
         try:
             executor.shutdown(wait=not hurry, cancel_futures=True)
         except TypeError:  # Dask's knows no cancel_futures
@@ -162,6 +163,10 @@ class WorkerPool:
         for process in processes.values():
             with contextlib.suppress(ValueError, OSError):  # it has ended and was closed
                 process.kill()
+        if (
+            manager is not None
+        ):  # it closes the pool's pipes, which before Python 3.12 must not meet the interpreter's end
+            manager.join(_GRACE_SECONDS)
 
 
 class _Flight(Generic[Item, Answer]):
