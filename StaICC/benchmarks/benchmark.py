@@ -16,7 +16,7 @@ from StaICC.datasets import Dataset, names
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference import Inference, Part
 from StaICC.metrics import Kind, MetricSet
-from StaICC.results import Result, Signature, describe_environment, short_digest
+from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
 from StaICC.version import SAMPLER_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -271,8 +271,8 @@ class Benchmark:
             {
                 **fields,
                 "benchmark": self.task.name,
-                "datasets": None if chosen == names() else "+".join(chosen),
-                "data": short_digest([one.dataset.table.digest for one in self.experimentor]),
+                "datasets": None if chosen == names() else "+".join(map(escaped, chosen)),
+                "data": short_digest([[one.dataset.table.digest, one.get_label_space()] for one in self.experimentor]),
                 "sampler": SAMPLER_VERSION,
                 "options": options or None,
                 "prompts": short_digest(prompts),

@@ -34,7 +34,7 @@ from StaICC.prompting import (
     sample_demonstrations,
     split_dataset,
 )
-from StaICC.results import DatasetDetails, digest
+from StaICC.results import DatasetDetails, digest, escaped
 
 __all__ = ["DatasetRun", "Experimentor", "Metric"]
 
@@ -459,7 +459,7 @@ class Experimentor:
             else None,
             "channel": "noisy" if writer.settings.noisy_channel else "direct",
             "limit": None if self._limit is None else str(self._limit),
-            "metrics": "+".join([self.metric_set.name, *self._own_metrics]),
+            "metrics": "+".join(map(escaped, [self.metric_set.name, *self._own_metrics])),
             "outputs": None if self.outputs == "auto" else self.outputs,
             "statistics": self.statistics.for_signature(),
         }

@@ -6,7 +6,7 @@ from StaICC.results.comparison import Comparison, DatasetComparison, compare
 from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, FailedQuery
 from StaICC.results.environment import describe_environment
 from StaICC.results.result import AVERAGED, DIVIDED, Result, ResultGroup, load, save_records
-from StaICC.results.signature import Signature, digest, short_digest
+from StaICC.results.signature import Signature, digest, escaped, short_digest
 
 __all__ = [
     "AVERAGED",
@@ -23,6 +23,7 @@ __all__ = [
     "compare",
     "describe_environment",
     "digest",
+    "escaped",
     "load",
     "save_records",
     "short_digest",

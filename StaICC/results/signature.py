@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from StaICC.errors import SchemaError
 
-__all__ = ["Signature", "digest", "short_digest"]
+__all__ = ["Signature", "digest", "escaped", "short_digest"]
 
 _SHORT = {
     "benchmark": "b",
@@ -49,6 +49,22 @@ def digest(value: object) -> str:
 def short_digest(value: object) -> str:
     """Return the first 12 hexadecimal digits of :func:`digest`, enough to tell settings apart in a line."""
     return digest(value)[:12]
+
+
+def escaped(name: str) -> str:
+    """Write a user's name so that it cannot be taken for several, or for the next field.
+
+    Args:
+        name: The name, such as that of a data set.
+
+    Returns:
+        The name with ``|``, ``+``, ``%`` and unprintable characters as ``%`` and their number.
+
+    Example:
+        >>> escaped("a|b"), escaped("plain name"), escaped("c++")
+        ('a%7Cb', 'plain name', 'c%2B%2B')
+    """
+    return "".join(f"%{ord(c):02X}" if c in "|+%" or not c.isprintable() else c for c in name)
 
 
 @dataclass(frozen=True)

@@ -431,3 +431,26 @@ def test_a_task_of_ones_own(stand_in: Any) -> None:
         Mine(NormalTask(), datasets=["mini"])(stand_in)["Averaged results"]
         == (StaICC.Normal(datasets=["mini"])(stand_in)["Averaged results"])
     )
+
+
+def own(name: str, label_space: list[str]) -> Dataset:
+    return Dataset.from_rows([(("One text.",), 0), (("Another.",), 1)] * 30, name=name, label_space=label_space)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(["a+b"], ["a", "b"]), (["a%2Bb"], ["a+b"]), (["a|k:9"], ["a"]), (["a\nb"], ["a%0Ab"])]
+)
+def test_names_of_own_data_cannot_pass_for_other_settings(one, other):
+    lines = [
+        str(StaICC.Normal(datasets=[own(name, ["x", "y"]) for name in names], limit=2).signature())
+        for names in (one, other)
+    ]
+    assert lines[0].split("|data:")[0] != lines[1].split("|data:")[0]
+    assert all(line.count("|") == lines[0].count("|") and line.isprintable() for line in lines)
+
+
+def test_without_demonstrations_the_signature_still_knows_the_labels():
+    signatures = [
+        StaICC.Normal(k=0, datasets=[own("same", labels)], limit=2).signature() for labels in (["x", "y"], ["y", "x"])
+    ]
+    assert list(signatures[0].differences(signatures[1])) == ["data"]
