@@ -1,0 +1,110 @@
+"""The figures in docs/comparing.md are computed again: the embedded model on the ten data sets, by both metric sets."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Suite, load_kernel
+from StaICC.benchmarks.statistics import Statistics
+
+pytestmark = [pytest.mark.pack, pytest.mark.slow]
+
+PAGE = (Path(__file__).parents[1] / "docs" / "comparing.md").read_text(encoding="utf-8")
+LIKELIHOOD, ERROR = "averaged_truelabel_likelihood", "expected_calibration_error_1"
+
+
+def table(head: str) -> Iterator[list[str]]:
+    """The rows of the table that begins with a head, as cells without backticks."""
+    lines = PAGE[PAGE.index(head) :].split("\n\n")[0].splitlines()
+    for line in lines[2:]:
+        yield [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+
+
+class Answers:
+    """The embedded model's answers, in three forms; each distinct prompt is asked once."""
+
+    def __init__(self) -> None:
+        self.kernel, self.known = load_kernel("ppm"), dict[tuple[str, tuple[str, ...]], list[float]]()
+
+    def probabilities(self, prompt: str, label_space: list[str]) -> list[float]:
+        key = (prompt, tuple(label_space))
+        if key not in self.known:
+            self.known[key] = self.kernel(prompt=prompt, label_space=label_space)
+        return self.known[key]
+
+    def logits(self, prompt: str, label_space: list[str]) -> list[float]:
+        return [math.log(max(value, 1e-300)) for value in self.probabilities(prompt, label_space)]
+
+    def labels(self, prompt: str, label_space: list[str]) -> int:
+        row = self.probabilities(prompt, label_space)
+        return row.index(max(row))
+
+
+@pytest.fixture(scope="module")
+def answers() -> Answers:
+    return Answers()
+
+
+@pytest.fixture(scope="module")
+def results(pack: None, answers: Answers) -> dict[str, Any]:
+    """Results of the suite, by the head of their column."""
+    runs = {
+        "default": ("standard", answers.probabilities),
+        "0.1.1, probabilities": ("0.1.1", answers.probabilities),
+        "0.1.1, logits": ("0.1.1", answers.logits),
+        "0.1.1, labels": ("0.1.1", answers.labels),
+        "default, logits": ("standard", answers.logits),
+    }
+    return {
+        name: Suite(metrics=metrics, statistics=Statistics(resamples=0))(function)
+        for name, (metrics, function) in runs.items()
+    }
+
+
+def shown(value: float | None) -> str:
+    return "None" if value is None else f"{value:.4f}"
+
+
+def test_the_sets_side_by_side(results: dict[str, Any]) -> None:
+    head = re.search(r"\| part \| key \| (.*) \|\n", PAGE)
+    assert head is not None
+    columns = head[1].split(" | ")
+    rows = list(table("| part | key |"))
+    assert len(rows) == 13
+    for part, key, *cells in rows:
+        assert cells == [shown(results[column][part]["Averaged results"][key]) for column in columns], (part, key)
+        assert cells[0] == shown(results["default, logits"][part]["Averaged results"][key])
+
+
+def test_each_data_set(results: dict[str, Any]) -> None:
+    ours, released = results["default"]["Normal"], results["0.1.1, probabilities"]["Normal"]
+    rows = list(table("| data set | accuracy, both |"))
+    assert len(rows) == 11
+    for name, *cells in rows:
+        one, other = (
+            result["Averaged results"] if name == "mean" else result["Divided results"][name]
+            for result in (ours, released)
+        )
+        assert one["accuracy"] == other["accuracy"]
+        expected = [one["accuracy"], one[LIKELIHOOD], other[LIKELIHOOD], one[ERROR], other[ERROR]]
+        assert cells == [shown(value) for value in expected], name
+
+
+def test_what_the_text_says(results: dict[str, Any], answers: Answers) -> None:
+    rows = list(answers.known.values())
+    assert f"{len(rows):,} different prompts" in (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text(
+        "utf-8"
+    )
+    assert round(100 * sum(sum(row) != 1.0 for row in rows) / len(rows)) == 20  # sums from left to right, as released
+    assert max(abs(math.fsum(row) - 1) for row in rows) < 2.3e-16
+    slopes = [results[name]["GLER"]["Averaged results"]["accuracy"] for name in ("0.1.1, probabilities", "default")]
+    assert round(slopes[0] / slopes[1], 2) == 0.36
+    for missing, part in (("0.1.1, logits", "Post_bias"), ("0.1.1, labels", "Post_bias"), ("0.1.1, labels", "GLER")):
+        reasons = [text for one in results[missing][part].details.values() for text in one.missing.values()]
+        assert any("StaICC 0.1.1 ends with" in text for text in reasons)
