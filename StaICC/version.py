@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["RESULT_SCHEMA", "SAMPLER_VERSION", "__version__"]
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"
 
 SAMPLER_VERSION = "lcg42"
 """The published generator: linear congruential, seed 42 (see :mod:`StaICC.prompting.stable_random`)."""

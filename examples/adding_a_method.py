@@ -89,7 +89,7 @@ def main(model: str = "ppm", *datasets: str) -> None:
     """Print the new method beside three others."""
     benchmark = Normal(k=2, datasets=list(datasets) or ["mini"], limit=32)
     methods: list[str | MethodSpec] = ["vanilla", "contextual_calibration", "batch_calibration", TEMPERATURE]
-    print(run_all(load_kernel(model), benchmark, calibration_number=48, methods=methods))  # noqa: T201 - examples print
+    print(run_all(load_kernel(model), benchmark, calibration_number=48, methods=methods))
 
 
 if __name__ == "__main__":
