@@ -80,7 +80,7 @@ def _beside(args: argparse.Namespace) -> int:
     placed = {(name, one): beside(found, args.method) for name, own in runs.items() for one, found in own.items()}
     if args.json:
         document: list[dict[str, Any]] = [
-            {"run": name, **dataclasses.asdict(one), "below": one.below}
+            {"run": name, **dataclasses.asdict(one), "below": one.below, "better_than": one.better_than}
             for (name, _), placements in placed.items()
             for one in placements
         ]

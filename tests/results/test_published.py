@@ -187,6 +187,17 @@ def test_a_run_of_the_published_prompts_stands_beside_vanilla(normal: Result) ->
         assert len(one.nearest()) == 3
 
 
+def test_better_is_lower_for_errors_and_biases(normal: Result) -> None:
+    """A larger calibration error is worse than those below it, a larger accuracy is better."""
+    found = {one.metric: one for one in beside(normal)}
+    for metric, lower in (("accuracy", False), ("macro_F1", False), ("expected_calibration_error_1", True)):
+        one = found[metric]
+        assert one.value is not None
+        values = [figure.value for figure in one.figures if figure.value is not None]
+        assert one.lower_is_better is lower
+        assert one.better_than == sum(value > one.value if lower else value < one.value for value in values)
+
+
 def test_doubtful_cells_are_left_out(normal: Result) -> None:
     placed = beside(normal, "contextual calibration")[0]
     assert len(placed.figures) == 28

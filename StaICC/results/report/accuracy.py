@@ -13,13 +13,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["accuracy_by_dataset", "accuracy_rows", "legend_label"]
+__all__ = ["accuracy_by_dataset", "accuracy_rows", "baselines_of", "legend_label"]
 
 MEAN = "mean"
 
 
-def _baselines(runs: Runs, dataset: str) -> Baselines | None:
-    """Give the baselines of a data set; they are those of the same queries in all runs."""
+def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
+    """Return the baselines of a data set; they are those of the same queries in all runs.
+
+    Args:
+        runs: The runs; the first that has them counts.
+        dataset: Name of the data set.
+    """
     for result in runs.values():
         details = result.details.get(dataset)
         if details is not None and details.baselines:
@@ -37,7 +42,7 @@ def _draw_run(axes: Axes, result: Result, names: list[str], offset: float, numbe
         details = result.details.get(dataset)
         interval = details.intervals.get("accuracy") if details else None
         if interval is not None:
-            axes.plot([interval.low, interval.high], [place + offset] * 2, color=own.colour, linewidth=2.2, alpha=0.45)
+            axes.plot([interval.low, interval.high], [place + offset] * 2, color=own.colour, linewidth=1.4)
         axes.plot([value], [place + offset], own.mark, color=own.colour, markersize=6.5, label=label)
         label = None
 
@@ -63,11 +68,11 @@ def accuracy_by_dataset(given: Given) -> Figure:
     drawing = new_figure(8.2, 0.9 + len(names) * (0.2 + 0.13 * len(runs)))
     axes = drawing.subplots()
     for place, dataset in enumerate(datasets):
-        known = _baselines(runs, dataset)
+        known = baselines_of(runs, dataset)
         if known is None:
             continue
         ends = (place - 0.42, place + 0.42)
-        told = place == next((i for i, name in enumerate(datasets) if _baselines(runs, name)), None)
+        told = place == next((i for i, name in enumerate(datasets) if baselines_of(runs, name)), None)
         axes.plot([known.max_random] * 2, ends, color=ROLES["soft"], linewidth=1.6, label="guessing" if told else None)
         axes.plot(
             [known.majority] * 2,
@@ -120,7 +125,7 @@ def accuracy_rows(runs: Runs) -> tuple[list[str], list[list[str]]]:
             interval = details.intervals.get("accuracy") if details else None
             row.append("-" if value is None else f"{value:.4f}")
             row.append("-" if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}")
-        known = _baselines(runs, dataset)
+        known = baselines_of(runs, dataset)
         row += ["-", "-"] if known is None else [f"{known.max_random:.4f}", f"{known.majority:.4f}"]
         rows.append(row)
     return head, rows

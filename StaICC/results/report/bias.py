@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from StaICC.errors import ArgumentError
-from StaICC.results.report.drawing import ROLES, SERIES, clip, drawn, new_grid, plain_axes, set_names
+from StaICC.results.report.drawing import ROLES, SERIES, clip, drawn, faint, new_grid, plain_axes, set_names
 from StaICC.results.report.runs import labels_of, shares_of
 from StaICC.results.result import Result
 
@@ -71,7 +71,14 @@ def bias_distributions(results: Mapping[str, Result]) -> Figure:
     for axes, (dataset, (labels, known)) in zip(panels, found.items(), strict=True):
         axes.axvline(1 / len(labels), color=ROLES["mark"], linewidth=1, linestyle=(0, (3, 2)))
         if TRUE in known:
-            bars = axes.barh(range(len(labels)), known[TRUE], height=0.7, color=ROLES["mark"], alpha=0.35)
+            bars = axes.barh(
+                range(len(labels)),
+                known[TRUE],
+                height=0.7,
+                facecolor=faint("mark"),
+                edgecolor=ROLES["mark"],
+                linewidth=0.7,
+            )
             drawn_once.setdefault(TRUE, bars)
         for number, source in enumerate(source for source in _SOURCES.values() if source in known):
             own = styles[source]

@@ -26,6 +26,7 @@ __all__ = [
     "Series",
     "clip",
     "drawn",
+    "faint",
     "new_figure",
     "new_grid",
     "plain_axes",
@@ -133,6 +134,16 @@ def clip(text: str, length: int = 26) -> str:
     """
     text = printable(text)
     return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def faint(role: str) -> tuple[float, float, float, float]:
+    """Return a colour for the inside of a bar, whose edge shows where it ends.
+
+    Args:
+        role: A key of :data:`ROLES`.
+    """
+    red, green, blue = (int(ROLES[role][place : place + 2], 16) / 255 for place in (1, 3, 5))
+    return red, green, blue, 0.35
 
 
 def settings() -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from StaICC.results.report.drawing import printable
 
-__all__ = ["Markup", "element", "escape", "fold", "join", "table", "void"]
+__all__ = ["Markup", "element", "escape", "fold", "join", "scrolling", "table", "void"]
 
 
 class Markup(str):
@@ -116,9 +116,17 @@ def table(
     ]
     if foot:
         parts.append(element("tfoot", *map(line, foot)))
-    wide = element("table", *parts, class_="sortable")
-    # A wide table scrolls by itself, for which the keyboard must reach it.
-    return element("div", wide, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    return scrolling(element("table", *parts, class_="sortable"), caption)
+
+
+def scrolling(wide: Markup, name: str) -> Markup:
+    """Let a wide part scroll by itself, for which the keyboard must reach it.
+
+    Args:
+        wide: The part.
+        name: What it is, for screen readers; unique on the page.
+    """
+    return element("div", wide, class_="scroll", tabindex="0", role="region", aria_label=name)
 
 
 def fold(summary: str | Markup, *children: str, opened: bool = False, **attributes: str | bool | None) -> Markup:

@@ -27,9 +27,7 @@ def _draw_published(axes: Axes, dataset: str) -> None:
             lines.setdefault(one.model, []).append((int(one.metric[0]), one.value))
     label: str | None = "published models"
     for line in lines.values():
-        axes.plot(
-            [x for x, _ in line], [y for _, y in line], color=ROLES["mark"], linewidth=0.9, alpha=0.55, label=label
-        )
+        axes.plot([x for x, _ in line], [y for _, y in line], color=ROLES["mark"], linewidth=0.6, label=label)
         label = None
 
 
@@ -72,7 +70,7 @@ def rounds_chart(given: Given) -> Figure:
             for place in _ROUNDS:
                 interval = details.intervals.get(f"{place}R") if details else None
                 if interval is not None:
-                    axes.plot([place, place], [interval.low, interval.high], color=own.colour, linewidth=2.2, alpha=0.4)
+                    axes.plot([place, place], [interval.low, interval.high], color=own.colour, linewidth=1.4)
             known = [(x, y) for x, y in at if y is not None]
             axes.plot(
                 [x for x, _ in known],

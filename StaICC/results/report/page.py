@@ -21,7 +21,8 @@ from StaICC.optional import require
 from StaICC.results.comparison_formats import compare_all
 from StaICC.results.report.html import Markup, element, fold, join, table, void
 from StaICC.results.report.runs import Runs, by_benchmark
-from StaICC.results.report.sections import Section, headline, sections
+from StaICC.results.report.sections import Section, sections
+from StaICC.results.report.summary import headline, in_short
 from StaICC.results.result import Result, ResultGroup
 from StaICC.version import __version__
 
@@ -56,7 +57,7 @@ def _comparison(benchmarks: Mapping[str, Runs]) -> Section | None:
             try:
                 (found,), _ = compare_all(pair)
             except ArgumentError as error:
-                parts.append(element("p", f"{benchmark}: {error}.", class_="soft"))
+                parts.append(element("p", f"{error}.", class_="soft"))
                 continue
             head, rows = found.comparison.table()
             foot = rows[-1:] if found.comparison.together else []
@@ -74,7 +75,8 @@ def _comparison(benchmarks: Mapping[str, Runs]) -> Section | None:
 
 def _asked(benchmarks: Mapping[str, Runs]) -> Section:
     """Say what was asked, how much of it was answered, and where it was computed."""
-    counts, signatures, failures = [], [], []
+    counts, failures = [], []
+    signatures: dict[str, list[str]] = {}
     environments: dict[str, str] = {}
     for benchmark, runs in benchmarks.items():
         for name, result in runs.items():
@@ -82,27 +84,34 @@ def _asked(benchmarks: Mapping[str, Runs]) -> Section:
             sums = [sum(getattr(one, key) for one in details) for key in ("asked", "distinct", "scored", "failed")]
             seconds = result.timing.get("seconds")
             counts.append([name, benchmark, *map(str, sums), "-" if seconds is None else f"{seconds:.1f}"])
-            signatures.append([name, benchmark, str(result.signature)])
+            signatures.setdefault(str(result.signature), []).append(name)
             environments[name] = ", ".join(f"{key} {value}" for key, value in result.environment.items())
             failures += [
                 [name, benchmark, dataset, one.condition, str(one.query), one.reason]
                 for dataset, own in result.details.items()
                 for one in own.failures
             ]
-    head = ["run", "benchmark", "asked", "distinct", "scored", "without answer", "seconds"]
+    head = ["run", "benchmark", "asked", "distinct", "scored", "without answer", "seconds of its run"]
     parts: list[str] = [table("Queries of each benchmark", head, counts, words=(1,))]
     if failures:
         where = ["run", "benchmark", "data set", "condition", "query", "reason"]
         shown = table("Queries without an answer", where, failures[:200], words=(1, 2, 3, 5))
         more = [] if len(failures) <= 200 else [element("p", f"The first 200 of {len(failures)}.")]
         parts.append(fold(f"{len(failures)} queries without an answer", shown, *more))
-    listed = [element("li", f"{name}, {benchmark}: ", element("code", text)) for name, benchmark, text in signatures]
+    listed = [element("li", f"{', '.join(names)}: ", _code(text)) for text, names in signatures.items()]
     parts.append(element("h3", "Signatures"))
-    parts.append(element("p", "Equal signatures: the same prompts, scored the same way.", class_="soft"))
+    told = "Runs that share a signature were asked the same prompts, and scored the same way."
+    parts.append(element("p", told, class_="soft"))
     parts.append(element("ul", *listed))
     parts.append(element("h3", "Computed by"))
     parts.append(element("ul", *(element("li", f"{name}: {text}") for name, text in environments.items())))
     return Section("asked", "What was asked", join(parts))
+
+
+def _code(signature: str) -> Markup:
+    """Set a signature so that lines break between its fields."""
+    fields = signature.split("|")
+    return element("code", *(join([field, "|", void("wbr")]) for field in fields[:-1]), fields[-1])
 
 
 def _sections(benchmarks: Mapping[str, Runs]) -> Iterator[Section]:
@@ -113,7 +122,10 @@ def _sections(benchmarks: Mapping[str, Runs]) -> Iterator[Section]:
         for name, result in runs.items()
         if not result.complete
     ]
-    glance: list[str] = [table("The main figures of each run", head, rows, words=(len(head) - 1,))] if rows else []
+    told = in_short(benchmarks)
+    glance: list[str] = [] if told is None else [told]
+    if rows:
+        glance.append(table("The main figures of each run", head, rows, words=(len(head) - 1,)))
     if incomplete:
         glance.append(element("p", f"PARTIAL, queries without an answer: {'; '.join(incomplete)}.", class_="warn"))
     yield Section("glance", "At a glance", join(glance))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics.classification import ConfidenceBin
-from StaICC.results.report.drawing import ROLES, SERIES, clip, drawn, new_grid, plain_axes
+from StaICC.results.report.drawing import ROLES, SERIES, clip, drawn, faint, new_grid, plain_axes
 from StaICC.results.report.runs import figure
 from StaICC.results.result import Result
 
@@ -42,13 +42,14 @@ def _draw(axes: Axes, bins: tuple[ConfidenceBin, ...]) -> None:
         [(place + 0.5) * width for place in range(len(bins))],
         [0.3 * one.queries / total for one in bins],
         width=width * 0.9,
-        color=ROLES["mark"],
-        alpha=0.35,
+        facecolor=faint("mark"),
+        edgecolor=ROLES["mark"],
+        linewidth=0.7,
     )
     axes.plot([0, 1], [0, 1], color=ROLES["mark"], linewidth=1, linestyle=(0, (3, 2)))
     full = [one for one in bins if one.queries]
     at = [(one.confidence / one.queries, one.correct / one.queries) for one in full]
-    axes.plot([x for x, _ in at], [y for _, y in at], color=SERIES[0].colour, linewidth=1.2, alpha=0.7)
+    axes.plot([x for x, _ in at], [y for _, y in at], color=SERIES[0].colour, linewidth=1.1)
     axes.scatter(
         [x for x, _ in at],
         [y for _, y in at],

@@ -79,7 +79,7 @@ def noise_lines(given: Given) -> Figure:
             if len({x for x, _ in at}) > 1:
                 # Drawn from the points: under the metrics of 0.1.1 the result's own line is over other shares.
                 slope, intercept = gler([y for _, y in at], [x for x, _ in at])
-                axes.plot([0, 1], [intercept, intercept + slope], color=own.colour, linewidth=1.4, alpha=0.7)
+                axes.plot([0, 1], [intercept, intercept + slope], color=own.colour, linewidth=1.2)
                 if len(runs) == 1:
                     told = f"slope {slope:+.3f}"
                     axes.text(0.04, 0.97, told, transform=axes.transAxes, va="top", color=ROLES["soft"])
@@ -130,7 +130,7 @@ def _draw_consistency(axes: Axes, runs: Runs, datasets: Sequence[str], title: st
             details = result.details.get(dataset)
             interval = details.intervals.get("sensitivity.consistency") if details else None
             if interval is not None:
-                axes.plot([interval.low, interval.high], [at, at], color=own.colour, linewidth=2.2, alpha=0.45)
+                axes.plot([interval.low, interval.high], [at, at], color=own.colour, linewidth=1.4)
             value = figure(result.divided.get(dataset), "sensitivity", "consistency")
             if value is not None:
                 axes.plot([value], [at], own.mark, color=own.colour, markersize=6, label=label)
@@ -149,7 +149,7 @@ def _draw_spread(axes: Axes, runs: Runs, datasets: Sequence[str], varied: str) -
             at = place + step * (number - (len(runs) - 1) / 2)
             values = _spread(result, dataset)
             if values:
-                axes.plot([min(values), max(values)], [at, at], color=own.colour, linewidth=1, alpha=0.6)
+                axes.plot([min(values), max(values)], [at, at], color=own.colour, linewidth=0.9)
                 axes.plot(values, [at] * len(values), "|", color=own.colour, markersize=8, markeredgewidth=1.4)
     axes.set_xlim(0, 1.02)
     axes.set_title(f"accuracy of each {varied}")
@@ -177,7 +177,7 @@ def consistency_chart(given: Given) -> Figure:
         raise ArgumentError(f"give results of one of {', '.join(_VARIED)}, not of {benchmark}")
     datasets = dataset_names(runs)
     drawing = new_figure(8.6, 0.95 + len(datasets) * (0.16 + 0.12 * len(runs)))
-    left, right = drawing.subplots(1, 2, sharey=True)
+    left, right = drawing.subplots(1, 2, sharey=True, gridspec_kw={"wspace": 0.08})
     _draw_consistency(left, runs, datasets, f"consistency over {_VARIED[benchmark][0]}")
     _draw_spread(right, runs, datasets, _VARIED[benchmark][1])
     set_names(left, datasets)

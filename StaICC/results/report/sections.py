@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from StaICC.errors import ArgumentError
-from StaICC.results.published import beside
 from StaICC.results.report.accuracy import accuracy_by_dataset, accuracy_rows
 from StaICC.results.report.bias import bias_distributions, bias_rows
 from StaICC.results.report.confusion import MOST_LABELS, confusion_matrices, confusion_rows
-from StaICC.results.report.html import Markup, element, fold, join, table
+from StaICC.results.report.html import Markup, element, fold, join, scrolling, table
 from StaICC.results.report.long_icl import rounds_chart, rounds_rows
+from StaICC.results.report.placed import placed
 from StaICC.results.report.reliability import reliability_diagrams, reliability_rows
 from StaICC.results.report.robustness import consistency_chart, consistency_rows, noise_lines, noise_rows
-from StaICC.results.report.runs import Runs, figure
+from StaICC.results.report.runs import Runs
 from StaICC.results.report.standing import standing_chart, standing_rows
 from StaICC.results.report.svg import inline_svg
 from StaICC.results.result import Result
@@ -23,7 +23,7 @@ from StaICC.results.table import remarks, result_rows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BIAS", "Section", "headline", "sections"]
+__all__ = ["BIAS", "Section", "sections"]
 
 BIAS = ("Contextual_bias", "Domain_bias", "Post_bias")
 _SHORT = 10
@@ -68,7 +68,7 @@ class _Figures:
         return join(
             [
                 element("h3", title),
-                element("figure", shown, element("figcaption", text)),
+                element("figure", scrolling(shown, f"Figure: {title}"), element("figcaption", text)),
                 fold("The numbers", table(f"{title}: the numbers", head, rows, words=words), class_="numbers"),
             ]
         )
@@ -82,18 +82,18 @@ def _scores(name: str, result: Result, several: bool) -> Markup:
     notes = [element("p", note, class_="warn" if note.startswith("PARTIAL") else "soft") for note in remarks(result)]
     title = f"{title}: {result.benchmark}"
     shown = table(title, head, rows[: len(rows) - len(foot)], foot)
-    return join([fold(title, shown, class_="short") if several else shown, *_folded(notes)])
+    warnings = [note for note in notes if 'class="warn"' in note]
+    others = _folded([note for note in notes if note not in warnings])
+    if several:  # warnings stand open, whatever is folded
+        return join([fold(title, shown, *others, class_="short"), *warnings])
+    return join([shown, *warnings, *others])
 
 
-def _folded(notes: Sequence[Markup]) -> Iterator[Markup]:
-    """Fold notes where they are many; warnings always stand open."""
-    open_notes = [note for note in notes if 'class="warn"' in note]
-    others = [note for note in notes if note not in open_notes]
-    yield from open_notes
-    if len(others) > 2:
-        yield fold(f"{len(others)} notes of the audit", *others, class_="short" if len(others) <= _SHORT else None)
-    else:
-        yield from others
+def _folded(notes: Sequence[Markup]) -> Sequence[Markup]:
+    """Fold notes where they are many."""
+    if len(notes) < 3:
+        return notes
+    return [fold(f"{len(notes)} notes of the audit", *notes, class_="short" if len(notes) <= _SHORT else None)]
 
 
 def _all_scores(runs: Runs) -> Markup:
@@ -104,35 +104,6 @@ def _each(runs: Runs, title: str) -> Iterator[tuple[str, Result]]:
     """Give each run with the title of its own figure."""
     for name, result in runs.items():
         yield (f"{title}, {name}" if len(runs) > 1 else title), result
-
-
-def _placed(runs: Runs) -> Markup:
-    """Set the published figures beside the runs' own, or say why they may not stand there."""
-    rows: list[list[str]] = []
-    cautions: dict[str, None] = {}
-    reasons: dict[str, list[str]] = {}
-    for name, result in runs.items():
-        for one in beside(result):
-            where = one.metric if one.dataset is None else f"{one.dataset}, {one.metric}"
-            value = "-" if one.value is None else f"{one.value:.4f}"
-            if one.reason is not None:
-                reasons.setdefault(f"{name}: {one.reason}", []).append(where)
-                continue
-            near = "; ".join(f"{other.model} {other.value:.4f}" for other in one.nearest())
-            rows.append([name, where, value, f"{one.below} of {len(one.figures)}", near])
-            cautions |= {f"{where}: {caution}": None for caution in one.cautions}
-    parts: list[str] = []
-    if rows:
-        head = ["run", "figure", "value", "above", "nearest published"]
-        benchmark = next(iter(runs.values())).benchmark
-        parts.append(table(f"{benchmark}: the runs' figures among the published ones", head, rows, words=(1, 4)))
-    parts += [
-        element("p", f"Not comparable with the published figures ({', '.join(which)}): {reason}.", class_="soft")
-        for reason, which in ((reason, list(dict.fromkeys(which))) for reason, which in reasons.items())
-    ]
-    if cautions:
-        parts.append(fold("Cautions", element("ul", *(element("li", one) for one in cautions)), class_="short"))
-    return join(parts)
 
 
 def _normal(runs: Runs, figures: _Figures) -> Markup:
@@ -153,7 +124,7 @@ def _normal(runs: Runs, figures: _Figures) -> Markup:
             standing_rows(),
             words=(3,),
         ),
-        _placed(runs),
+        placed(runs),
     ]
     for title, result in _each(runs, "Reliability"):
         parts.append(
@@ -170,8 +141,9 @@ def _normal(runs: Runs, figures: _Figures) -> Markup:
         parts.append(
             figures.draw(
                 title,
-                "Rows are true labels, columns predicted ones, numbers are queries. The deeper a cell, the larger its "
-                f"share of the row. Label spaces of more than {MOST_LABELS} labels stand in the table only.",
+                "Rows are true labels, columns predicted ones, numbers are queries: blue on the diagonal is right, "
+                "orange is wrong. The deeper a cell, the larger its share of the row. "
+                f" Label spaces of more than {MOST_LABELS} labels stand in the table only.",
                 lambda result=result: confusion_matrices(result),  # type: ignore[misc]
                 confusion_rows(result),
                 words=(1, 2),
@@ -195,7 +167,7 @@ def _bias(parts: Mapping[str, Runs], figures: _Figures) -> Markup:
                 words=(1,),
             )
         )
-    found += [_all_scores(runs) + _placed(runs) for runs in parts.values()]
+    found += [_all_scores(runs) + placed(runs) for runs in parts.values()]
     return Markup("".join(found))
 
 
@@ -211,7 +183,7 @@ def _noise(runs: Runs, figures: _Figures) -> Markup:
                 words=(1,),
             ),
             _all_scores(runs),
-            _placed(runs),
+            placed(runs),
         ]
     )
 
@@ -230,7 +202,7 @@ def _consistency(parts: Mapping[str, Runs], figures: _Figures) -> Markup:
                 words=(1,),
             )
         )
-        found += [_all_scores(runs), _placed(runs)]
+        found += [_all_scores(runs), placed(runs)]
     return join(found)
 
 
@@ -246,7 +218,7 @@ def _long_icl(runs: Runs, figures: _Figures) -> Markup:
                 words=(1, 2),
             ),
             _all_scores(runs),
-            _placed(runs),
+            placed(runs),
         ]
     )
 
@@ -276,39 +248,3 @@ def sections(benchmarks: Mapping[str, Runs]) -> Iterator[Section]:
         yield Section("long-icl", "LongICL", _long_icl(long_icl, figures))
     for number, (benchmark, runs) in enumerate(left.items(), 1):
         yield Section(f"other-{number}", benchmark, _all_scores(runs))
-
-
-_HEADLINE = (
-    ("Normal", "accuracy", "accuracy", "higher"),
-    ("Normal", "macro_F1", "macro F1", "higher"),
-    ("Normal", "averaged_truelabel_likelihood", "true-label likelihood", "higher"),
-    ("Normal", "expected_calibration_error_1", "calibration error (ECE-1)", "lower"),
-    ("Contextual_bias", "contextual_bias", "contextual bias (minus entropy)", "lower"),
-    ("Domain_bias", "domain_bias", "domain bias (minus entropy)", "lower"),
-    ("Post_bias", "DL div.", "posterior bias (divergence)", "lower"),
-    ("GLER", "accuracy", "label noise (GLER slope)", "lower"),
-    ("Template_sens", "consistency", "consistency over templates", "higher"),
-    ("Demo_sens", "consistency", "consistency over demonstrations", "higher"),
-    ("LongICL", "mean", "LongICL, mean of rounds", "higher"),
-)
-"""Benchmark, key of its averages, what it is called here, and what is better."""
-
-
-def headline(benchmarks: Mapping[str, Runs]) -> _Table:
-    """Return the figures that sum a report up: one row for each, one column for each run.
-
-    Args:
-        benchmarks: For each benchmark, the results by the name of their run.
-    """
-    names = list(dict.fromkeys(name for runs in benchmarks.values() for name in runs))
-    rows = []
-    for benchmark, key, title, better in _HEADLINE:
-        if benchmark not in benchmarks:
-            continue
-        row = [title]
-        for name in names:
-            result = benchmarks[benchmark].get(name)
-            value = figure(result.averaged, key) if result is not None else None
-            row.append("-" if value is None else f"{value:.4f}")
-        rows.append([*row, better])
-    return ["mean over the data sets", *names, "better is"], rows

@@ -48,11 +48,13 @@ def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup
     root = ElementTree.fromstring(buffer.getvalue())
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
+    widest = figure.get_figwidth() * 1.35
     attributes = {
         "viewBox": root.attrib.pop("viewBox"),
         "role": "img",
         "aria-labelledby": f"{key}-title {key}-text",
-        "style": f"max-width: {figure.get_figwidth() * 1.35:.1f}in",
+        # Below the least width letters would get too small to read: there the figure scrolls.
+        "style": f"max-width: {widest:.1f}in; min-width: min({widest:.1f}in, 48rem)",
     }
     inner = [
         f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(description)}</desc>',

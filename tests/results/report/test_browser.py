@@ -191,10 +191,61 @@ def test_markup_in_the_data_stays_text(show: Open, nasty: Result) -> None:
     assert browser.get_log("browser") == []
 
 
+def test_no_errors_and_no_requests_would_be_noticed(show: Open, normal: Result, tmp_path: Path) -> None:
+    """The two checks above can fail: a page that loads, or throws, is seen to."""
+    browser = show(normal)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    guarded = page.replace("</main>", '<img src="http://127.0.0.1:9/pixel.png" alt=""></main>')
+    (tmp_path / "guarded.html").write_text(guarded, "utf-8")
+    browser.get((tmp_path / "guarded.html").as_uri())
+    assert any("Content Security Policy" in entry["message"] for entry in browser.get_log("browser"))
+    policy = page[page.index("<meta http-equiv") : page.index(">", page.index("<meta http-equiv")) + 1]
+    (tmp_path / "open.html").write_text(guarded.replace(policy, "").replace('"use strict";', "nosuch();", 1), "utf-8")
+    browser.get_log("performance")
+    browser.get((tmp_path / "open.html").as_uri())
+    assert "http" in {url.split(":")[0] for url in requests(browser)}
+    assert any("nosuch is not defined" in entry["message"] for entry in browser.get_log("browser"))
+
+
+def test_the_keyboard_sorts_and_folds(show: Open, normal: Result) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    browser = show(normal)
+    head = next(
+        table for table in browser.find_elements(By.CSS_SELECTOR, "table") if table.text.startswith("Scores: Normal")
+    ).find_elements(By.CSS_SELECTOR, "thead th")[1]
+    button = head.find_element(By.CSS_SELECTOR, "button")
+    browser.execute_script("arguments[0].focus()", button.find_element(By.XPATH, "preceding::button[1]"))
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.switch_to.active_element == button  # in reach, and in the order in which it stands
+    outline = browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", button)
+    assert outline == "solid"  # seen to be there
+    for state in ("ascending", "descending"):
+        browser.switch_to.active_element.send_keys(Keys.ENTER)
+        assert head.get_attribute("aria-sort") == state
+    summary = browser.find_element(By.CSS_SELECTOR, "#normal > details > summary")
+    for opened in (None, "true"):
+        summary.send_keys(Keys.ENTER)
+        assert summary.find_element(By.XPATH, "..").get_attribute("open") == opened
+
+
 def test_a_narrow_screen_does_not_scroll_sideways(show: Open, suite: ResultGroup) -> None:
-    browser = show(suite)
-    browser.set_window_size(500, 900)
+    """At 400 pixels: wide tables and figures scroll by themselves, so letters stay large enough to read."""
+    browser = show({"one": suite, "two": suite})
+    screen = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     try:
+        assert browser.execute_script("return window.innerWidth") == 400
         assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+        small = browser.execute_script(
+            """
+            return [...document.querySelectorAll('figure svg text')].filter(
+              text => text.getBoundingClientRect().height && parseFloat(getComputedStyle(text).fontSize)
+                * text.ownerSVGElement.getScreenCTM().a < 8
+            ).map(text => text.textContent)
+            """
+        )
+        assert small == []
     finally:
-        browser.set_window_size(1200, 900)
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

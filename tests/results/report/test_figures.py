@@ -142,7 +142,7 @@ def test_published_models_stand_where_they_are(normal: Result) -> None:
 def test_rounds(long_icl: Result) -> None:
     (axes,) = (one for one in rounds_chart(long_icl).axes if one.get_title())
     assert points(axes, "o") == [(n, pytest.approx(0.1 * n)) for n in range(1, 6)]
-    assert sum(line.get_linewidth() == 0.9 for line in axes.lines) == 15  # published models
+    assert sum(line.get_linewidth() == 0.6 for line in axes.lines) == 15  # published models
 
 
 @pytest.mark.parametrize(

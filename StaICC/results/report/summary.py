@@ -1,0 +1,119 @@
+"""What a reader sees first: the mean figures of every run in one table, and what they amount to in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from StaICC.results.published import beside
+from StaICC.results.report.accuracy import baselines_of
+from StaICC.results.report.html import Markup, element
+from StaICC.results.report.runs import Runs, figure
+from StaICC.results.result import Result
+
+__all__ = ["figure_name", "headline", "in_short"]
+
+
+class _Figure(NamedTuple):
+    """A mean figure that sums a benchmark up."""
+
+    benchmark: str
+    key: str
+    """Of the averages."""
+    title: str
+    better: str
+
+
+_FIGURES = (
+    _Figure("Normal", "accuracy", "accuracy", "higher"),
+    _Figure("Normal", "macro_F1", "macro F1", "higher"),
+    _Figure("Normal", "averaged_truelabel_likelihood", "true-label likelihood", "higher"),
+    _Figure("Normal", "expected_calibration_error_1", "calibration error (ECE-1)", "lower"),
+    _Figure("Contextual_bias", "contextual_bias", "contextual bias (minus entropy)", "lower"),
+    _Figure("Domain_bias", "domain_bias", "domain bias (minus entropy)", "lower"),
+    _Figure("Post_bias", "DL div.", "posterior bias (divergence)", "lower"),
+    _Figure("GLER", "accuracy", "label noise (GLER slope)", "lower"),
+    _Figure("Template_sens", "consistency", "consistency over templates", "higher"),
+    _Figure("Demo_sens", "consistency", "consistency over demonstrations", "higher"),
+    _Figure("LongICL", "mean", "LongICL, mean of rounds", "higher"),
+)
+_SPELLINGS = {"empirical_bias": "DL div."}
+"""Keys that hold the same figure as another."""
+
+
+def figure_name(benchmark: str, key: str) -> str:
+    """Name a figure as the table at the top of a report does.
+
+    Args:
+        benchmark: Name of the benchmark.
+        key: Of the result's averages.
+
+    Returns:
+        The name; the key itself, of figures that are not in that table.
+    """
+    wanted = benchmark, _SPELLINGS.get(key, key)
+    return next((one.title for one in _FIGURES if (one.benchmark, one.key) == wanted), key)
+
+
+def headline(benchmarks: Mapping[str, Runs]) -> tuple[list[str], list[list[str]]]:
+    """Return the figures that sum a report up: one row for each, one column for each run.
+
+    Args:
+        benchmarks: For each benchmark, the results by the name of their run.
+    """
+    names = list(dict.fromkeys(name for runs in benchmarks.values() for name in runs))
+    rows = []
+    for one in _FIGURES:
+        if one.benchmark not in benchmarks:
+            continue
+        row = [one.title]
+        for name in names:
+            result = benchmarks[one.benchmark].get(name)
+            value = figure(result.averaged, one.key) if result is not None else None
+            row.append("-" if value is None else f"{value:.4f}")
+        rows.append([*row, one.better])
+    return ["mean over the data sets", *names, "better is"], rows
+
+
+def _sentences(result: Result) -> Iterator[str]:
+    """Say how accurate a run is beside what knows nothing, and among the published models."""
+    accuracy = figure(result.averaged, "accuracy")
+    if accuracy is None:
+        return
+    known = {name: base for name in result.divided if (base := baselines_of({"": result}, name)) is not None}
+    sets = f"{len(result.divided)} data sets" if len(result.divided) > 1 else "one data set"
+    told = f"accuracy {accuracy:.4f} over {sets}"
+    if known and len(known) == len(result.divided):
+        guessing = sum(base.max_random for base in known.values()) / len(known)
+        majority = sum(base.majority for base in known.values()) / len(known)
+        told += f", where guessing would reach {guessing:.4f} and the most frequent label {majority:.4f}"
+    yield f"{told}."
+    intervals = {
+        name: interval
+        for name in known
+        if (details := result.details.get(name)) and (interval := details.intervals.get("accuracy"))
+    }
+    if intervals:
+        over = sum(interval.low > known[name].max_random for name, interval in intervals.items())
+        beyond = sum(interval.low > known[name].majority for name, interval in intervals.items())
+        yield (
+            f"On {over} of {len(intervals)} its interval lies wholly above guessing, on {beyond} wholly above the most "
+            "frequent label."
+        )
+    for one in beside(result):
+        if one.metric == "accuracy" and one.reason is None:
+            yield f"It is more accurate than {one.better_than} of {len(one.figures)} published models."
+
+
+def in_short(benchmarks: Mapping[str, Runs]) -> Markup | None:
+    """Return what the accuracies of the runs amount to, a sentence or three for each.
+
+    Args:
+        benchmarks: For each benchmark, the results by the name of their run.
+
+    Returns:
+        A list; ``None`` where no run has an accuracy.
+    """
+    told = {name: " ".join(_sentences(result)) for name, result in benchmarks.get("Normal", {}).items()}
+    lines = [element("li", element("strong", name), f": {text}") for name, text in told.items() if text]
+    return element("ul", *lines, class_="told") if lines else None
