@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,14 +101,23 @@ def _titled(one: NamedComparison) -> str:
 
 
 def _text(found: Sequence[NamedComparison]) -> str:
-    return "\n\n".join(
-        f"{_titled(one)}\n{format_columns(*one.comparison.table())}\n{one.comparison.signature}" for one in found
-    )
+    blocks = []
+    for one in found:
+        head, rows = one.comparison.table()
+        lines = [[" ".join(cell.split()) for cell in row] for row in rows]  # a name is one line, whatever it holds
+        blocks.append(f"{_titled(one)}\n{format_columns(head, lines)}\n{one.comparison.signature}")
+    return "\n\n".join(blocks)
 
 
 def _markdown_cell(text: str) -> str:
     escaped = "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|~$&" else letter for letter in text)
     return " ".join(escaped.split())
+
+
+def _markdown_code(text: str) -> str:
+    """Set a text as code; the fence is longer than any row of backticks within."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
 
 
 def _markdown(found: Sequence[NamedComparison]) -> str:
@@ -119,7 +129,7 @@ def _markdown(found: Sequence[NamedComparison]) -> str:
             "| " + " | ".join(cell if number == 1 else _markdown_cell(cell) for cell in line) + " |"
             for number, line in enumerate(lines)
         )
-        blocks.append(f"**{_markdown_cell(_titled(one))}**\n\n{table}\n\n`{one.comparison.signature}`")
+        blocks.append(f"**{_markdown_cell(_titled(one))}**\n\n{table}\n\n{_markdown_code(one.comparison.signature)}")
     return "\n\n".join(blocks)
 
 

@@ -161,6 +161,38 @@ def test_latex_cells_hold_no_command_of_the_data() -> None:
     assert set(bare) & set("%_#~^<>|\\{}") == set()
 
 
+SCRIPT = '<script>document.title = "owned"</script>'
+
+
+@pytest.mark.parametrize("name", [SCRIPT, f"a ` {SCRIPT} `` b", f"{SCRIPT}\n\n{SCRIPT}", f"{SCRIPT}\r`|"])
+def test_markup_in_a_name_is_text_in_every_format(name: str) -> None:
+    """Rendered as Markdown that lets HTML through, and read as LaTeX, no name of a data set becomes markup."""
+    from StaICC.datasets import Dataset
+
+    own = Dataset.from_rows([(f"text {row} {SCRIPT}", row % 2) for row in range(60)], name=name, label_space=["a", "b"])
+    benchmark = StaICC.Normal(datasets=[own], limit=12)
+    both = {
+        f"one {SCRIPT}": benchmark(lambda prompt, label_space: len(prompt) % 2),
+        f"other ` {SCRIPT}": benchmark(lambda prompt, label_space: 1),
+    }
+    found, _ = compare_all(both)
+    latex = format_comparisons(found, "latex")
+    assert [line for line in latex.splitlines() if "<" in line and not line.startswith("% ")] == []
+    text = format_comparisons(found, "text").split("\n\n")[0]
+    assert len(text.splitlines()) == 5  # title, head, rule, row, signature
+    code = format_comparisons(found, "markdown").splitlines()[-1]
+    fence = re.match("`+", code)
+    assert fence is not None
+    assert [row for row in re.findall("`+", code) if len(row) >= len(fence[0])] == [fence[0]] * 2
+    parser = pytest.importorskip("markdown_it", reason="the Markdown is rendered by markdown-it-py")
+    tokens = (
+        parser.MarkdownIt("commonmark", {"html": True}).enable("table").parse(format_comparisons(found, "markdown"))
+    )
+    kinds = {child.type for token in tokens for child in [token, *(token.children or [])]}
+    assert {"table_open", "code_inline"} <= kinds
+    assert not {"html_inline", "html_block"} & kinds
+
+
 def test_an_unknown_format() -> None:
     with pytest.raises(UnknownNameError, match=r"no format 'mardown'; did you mean 'markdown'\?"):
         format_comparisons((), "mardown")
