@@ -1,0 +1,140 @@
+"""The site's hook for MkDocs: pages that are generated, and pages that are written for a code host.
+
+Generated pages stand in no folder; they are made anew for every build. Where a page holds the comment
+``<!-- generated: WHAT -->``, the table of that name is put in its place, so that a reader on a code host misses a table
+and nothing else. In the navigation, ``FOLDER/*`` stands for the generated pages of a folder.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))  # the site describes this source, whatever else is installed
+
+import api_pages  # noqa: E402  (from this folder: MkDocs lets hooks import their neighbours)
+import data_set_pages  # noqa: E402
+import repository  # noqa: E402
+
+__all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown"]
+
+MARK = re.compile(r"<!-- generated: (?P<what>[\w -]+) -->")
+LINKS = repository.RepositoryLinks()
+
+
+def _names() -> str:
+    known = api_pages.modules()
+    return api_pages.names_table(known["StaICC"], known)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "the ten data sets": data_set_pages.ten_table,
+    "the LongICL data sets": data_set_pages.long_icl_table,
+    "names": _names,
+    "modules": lambda: api_pages.modules_table(api_pages.modules()),
+}
+
+
+def _fenced(source: str) -> str:
+    fence = "`" * (3 + max((len(run) for run in re.findall("`+", source)), default=0))
+    return f"{fence}python\n{source.strip()}\n{fence}\n"
+
+
+def _example(path: Path) -> str:
+    """A program as a page; one with cells (``# %%``) as text and code in turn."""
+    source = path.read_text(encoding="utf-8")
+    where = f"The file `{path.relative_to(ROOT).as_posix()}` of the repository."
+    if "# %%" not in source:
+        return f"# {path.stem}\n\n{where}\n\n{_fenced(source)}"
+    parts = []
+    for cell in re.split(r"^# %%", source, flags=re.MULTILINE):
+        kind, _, body = cell.partition("\n")
+        if "[markdown]" in kind:
+            parts.append(re.sub(r"^# ?", "", body.strip(), flags=re.MULTILINE))
+        elif body.strip():
+            parts.append(_fenced(body))
+    return "\n\n".join([*parts, where]) + "\n"
+
+
+def _generated() -> dict[str, tuple[str, str]]:
+    examples = {
+        path.relative_to(ROOT).with_suffix(".md").as_posix(): (path.stem, _example(path))
+        for path in sorted((ROOT / "examples").rglob("*.py"))
+    }
+    changelog = {"changelog.md": ("Changelog", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))}
+    return {**data_set_pages.pages(), **api_pages.pages(), **examples, **changelog}
+
+
+PAGES: dict[str, tuple[str, str]] = {}
+
+
+def _expand(nav: Any, rooms: dict[str, list[Any]]) -> Any:
+    """The navigation with the generated pages in the place of ``FOLDER/*``."""
+    if isinstance(nav, list):
+        found: list[Any] = []
+        for item in nav:
+            is_place = isinstance(item, str) and item.endswith("/*")
+            found += rooms.get(item.removesuffix("/*"), []) if is_place else [_expand(item, rooms)]
+        return found
+    if isinstance(nav, dict):
+        return {title: _expand(inner, rooms) for title, inner in nav.items()}
+    return nav
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Called by MkDocs first: makes the pages, and fills the navigation."""
+    PAGES.clear()
+    PAGES.update(_generated())
+    known = api_pages.modules()
+    by_room = {
+        room: [{title: module.page} for module in known.values() if module.room == room for title in [_short(module)]]
+        for room in api_pages.ROOMS
+    }
+    rooms: dict[str, list[Any]] = {"api": [{room: inner} for room, inner in by_room.items()]}
+    for place, (title, _) in PAGES.items():
+        folder = place.rpartition("/")[0]
+        if folder and folder != "api":
+            rooms.setdefault(folder.partition("/")[0], []).append({title: place})
+    config.nav = _expand(config.nav, rooms)
+    if LINKS not in config.markdown_extensions:
+        config.markdown_extensions.append(LINKS)  # Markdown takes objects too
+    return config
+
+
+def _short(module: api_pages.Module) -> str:
+    return module.name.removeprefix(f"{module.room}.")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Called by MkDocs with the files of the docs folder: adds the generated ones."""
+    for place, (_, content) in PAGES.items():
+        files.append(File.generated(config, place, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Called by MkDocs before a page is read: puts tables in."""
+    LINKS.page = page.file.src_uri
+    from_root = page.file.src_uri == "changelog.md" or page.file.src_uri.startswith("examples/")
+    LINKS.folder = ("" if from_root else "docs/") + page.file.src_uri.rpartition("/")[0]
+
+    def filled(found: re.Match[str]) -> str:
+        if found["what"] not in TABLES:
+            raise PluginError(f"{page.file.src_uri}: no table is named {found['what']!r}; there are {list(TABLES)}")
+        return TABLES[found["what"]]()
+
+    return MARK.sub(filled, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Called by MkDocs when a page has become HTML: puts formulas and drawings in."""
+    return repository.draw(page.file.src_uri, repository.formulas(page.file.src_uri, html))
