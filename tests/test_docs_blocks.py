@@ -203,9 +203,11 @@ def furnish(code: str, folder: Path, request: pytest.FixtureRequest) -> None:
 
 
 RUN = [block for block in PYTHON if possible(block) and not block.rule.startswith("excerpt")]
+SLOW = [block for block in RUN if block.needs or imported(program_of(block))]  # importing torch alone takes seconds
+PARAMETERS = [pytest.param(block, marks=pytest.mark.slow if block in SLOW else (), id=str(block)) for block in RUN]
 
 
-@pytest.mark.parametrize("block", RUN, ids=str)
+@pytest.mark.parametrize("block", PARAMETERS)
 def test_a_program_runs(block: Block, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     code = program_of(block)
     skip_without({*block.needs, *imported(code)}, block)
@@ -346,8 +348,11 @@ def test_extras_exist(page: Path) -> None:
             assert re.search(rf"^{extra} = \[", declared, re.MULTILINE), extra
 
 
-LEAST_PROGRAMS = {"README.md": 5, "durable_runs.md": 5, "reports.md": 2, "methods.md": 2, "long_icl.md": 3}
-LEAST_COMMANDS = {"durable_runs.md": 5}
+LEAST_PROGRAMS = {
+    "README.md": 5, "benchmarks.md": 9, "metrics.md": 8, "kernels.md": 8, "methods.md": 2, "durable_runs.md": 5,
+    "long_icl.md": 3, "reports.md": 2, "comparing.md": 2, "adding_a_data_set.md": 5, "adding_a_benchmark.md": 3,
+}  # fmt: skip
+LEAST_COMMANDS = {"durable_runs.md": 5, "metrics.md": 5, "comparing.md": 3, "faq.md": 6}
 
 
 @pytest.mark.parametrize(("name", "least"), LEAST_PROGRAMS.items())
