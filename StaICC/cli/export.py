@@ -12,7 +12,7 @@ from typing import Any
 from StaICC.benchmarks.exchange.files import csv_lines, json_lines
 from StaICC.benchmarks.exchange.harness import export_tasks
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, make, repeated
-from StaICC.cli.files import STDOUT, load_named, write_text
+from StaICC.cli.files import STDOUT, check_output, load_named, write_text
 from StaICC.results.records import query_records, score_records
 
 __all__ = ["EPILOG", "add_arguments", "run"]
@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
         return 0
+    check_output(args.output)
     records = _TABLES[args.action][1]
     named = load_named(args.results)
 

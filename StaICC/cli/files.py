@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,10 +12,28 @@ from StaICC.datasets.storage import write_beside
 from StaICC.errors import ArgumentError
 from StaICC.results import Result, ResultGroup, load
 
-__all__ = ["STDOUT", "load_named", "show_result", "write_text"]
+__all__ = ["STDOUT", "check_output", "load_named", "show_result", "write_text"]
 
 STDOUT = "-"
 """Stands for stdout where a file is asked for."""
+
+
+def check_output(*paths: str | Path | None) -> None:
+    """Refuse files that cannot be written, before time is spent on what goes into them.
+
+    Args:
+        *paths: The files; ``None`` and stdout always can be.
+
+    Raises:
+        ArgumentError: One is a folder, or its folder is not there or cannot be written to.
+    """
+    for path in (Path(one) for one in paths if one is not None and str(one) != STDOUT):
+        if path.is_dir():
+            raise ArgumentError(f"{path} is a folder; give the name of a file")
+        if not path.parent.is_dir():
+            raise ArgumentError(f"the folder {path.parent} is not there; make it first, or give another path")
+        if not os.access(path.parent, os.W_OK):
+            raise ArgumentError(f"the folder {path.parent} cannot be written to; give another path")
 
 
 def load_named(paths: Sequence[str]) -> dict[str, Result | ResultGroup]:

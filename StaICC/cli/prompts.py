@@ -9,7 +9,7 @@ from pathlib import Path
 from StaICC.benchmarks.exchange.files import csv_lines, json_lines
 from StaICC.benchmarks.exchange.queries import prompt_records
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, make
-from StaICC.cli.files import STDOUT, write_text
+from StaICC.cli.files import STDOUT, check_output, write_text
 
 __all__ = ["EPILOG", "add_arguments", "run"]
 
@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         The exit status.
     """
+    check_output(args.output)
     lines = csv_lines if Path(args.output).suffix.lower() == ".csv" else json_lines
     write_text(args.output, lines(prompt_records(make(args), args.with_truth)))
     if args.output != STDOUT:

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from StaICC.cli.files import load_named
+from StaICC.cli.files import check_output, load_named
 from StaICC.results.report import write_report
 
 __all__ = ["EPILOG", "add_arguments", "run"]
@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         StaICCError: The results cannot be read, or matplotlib is missing.
     """
+    check_output(args.output)
     results = load_named(args.results)
     size = write_report(results, args.output, args.title)
     if args.json:

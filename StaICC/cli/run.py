@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -13,8 +12,7 @@ from typing import Any, TextIO
 from StaICC.benchmarks.catalogue import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.cli import long_icl
-from StaICC.cli.files import STDOUT
-from StaICC.errors import ArgumentError
+from StaICC.cli.files import STDOUT, check_output
 from StaICC.inference import Pace, Progress, worker_processes
 from StaICC.inference.tqdm_progress import tqdm_progress
 from StaICC.prefabricate_inference.method_table import format_methods
@@ -174,18 +172,6 @@ def _prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     return benchmark, load_kernel(args.model)
 
 
-def _check_folder(path: Path | None) -> None:
-    """Refuse a file that cannot be written before hours are spent on what goes into it."""
-    if path is None or str(path) == STDOUT:
-        return
-    if path.is_dir():
-        raise ArgumentError(f"{path} is a folder; give the name of a file")
-    if not path.parent.is_dir():
-        raise ArgumentError(f"the folder {path.parent} is not there; make it first, or give another path")
-    if not os.access(path.parent, os.W_OK):
-        raise ArgumentError(f"the folder {path.parent} cannot be written to; give another path")
-
-
 def run(args: argparse.Namespace) -> int:
     """Run the benchmark.
 
@@ -198,8 +184,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         KeyboardInterrupt: The user interrupted; its text says what is kept.
     """
-    _check_folder(args.json)
-    _check_folder(args.records)
+    check_output(args.json, args.records)
     benchmark, function = long_icl.prepare(args) if args.benchmark == long_icl.NAME else _prepare(args)
     line = tqdm_progress(sys.stderr, args.quiet) or ProgressLine(sys.stderr, args.quiet)
     how = {

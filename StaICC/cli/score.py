@@ -9,7 +9,7 @@ from StaICC.benchmarks.exchange.files import read_predictions
 from StaICC.benchmarks.exchange.harness import is_sample_file, read_samples
 from StaICC.benchmarks.exchange.scoring import score_predictions
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, add_scoring_options, make
-from StaICC.cli.files import STDOUT, show_result
+from StaICC.cli.files import STDOUT, check_output, show_result
 from StaICC.results import save_records
 
 __all__ = ["EPILOG", "add_arguments", "run"]
@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         StaICCError: The predictions cannot be read or do not fit.
     """
+    check_output(args.json, args.records)
     path: Path = args.predictions
     found = read_samples(path) if path.is_dir() or is_sample_file(path) else read_predictions(path)
     result = score_predictions(make(args), found, partial=args.partial, return_outputs=args.records is not None)

@@ -21,6 +21,7 @@ from StaICC.results.table import format_columns
 __all__ = ["Comparison", "DatasetComparison", "compare"]
 
 _SEED = "StaICC"
+_NOT_SET = "not set"
 _MAY_DIFFER = frozenset({"method", "statistics", "failed"})
 
 
@@ -114,7 +115,7 @@ def compare(first: Result, second: Result, seed: str = _SEED) -> Comparison:
         if field not in _MAY_DIFFER
     }
     if different:
-        parts = "; ".join(f"{field}: {a} and {b}" for field, (a, b) in different.items())
+        parts = "; ".join(f"{field}: {a or _NOT_SET} and {b or _NOT_SET}" for field, (a, b) in different.items())
         raise ArgumentError(f"the results were not asked the same, so they cannot be compared in pairs ({parts})")
     found: list[tuple[str, str, _Pairs]] = []
     for name, details in first.details.items():

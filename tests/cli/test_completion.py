@@ -36,6 +36,25 @@ def test_the_nearest_choice(arguments: list[str], message: str, capsys: pytest.C
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["run", "normal", "--datsets", "mini"],
+            "run: error: there is no option '--datsets'; did you mean '--data",
+        ),
+        (["export", "lm-eval", "d", "--benchmrk=gler"], "there is no option '--benchmrk'; did you mean '--benchmark'?"),
+        (["store", "info", "a", "--jsno"], "store info: error: there is no option '--jsno'; did you mean '--json'?"),
+        (["verify", "a.json", "b.json"], "verify: error: unrecognized arguments: b.json"),
+    ],
+)
+def test_the_nearest_option(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
         (["prompts", "normal", "--datasets", "TREK"], "did you mean 'TREC'?"),
         (["published", "--model", "Lama2"], "did you mean 'Llama2'?"),
         (["cite", "topp-k"], "did you mean 'TopK'?"),

@@ -91,10 +91,36 @@ def test_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert "<title>Two</title>" in Path("r.html").read_text("utf-8")
 
 
-def test_a_report_into_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
-    assert main(["report", "a.json", "-o", "no/r.html"]) == 2
-    assert "No such file or directory" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "a.json", "-o", "no/out"],
+        ["prompts", "normal", "--datasets", "mini", "-o", "no/out"],
+        ["score", "normal", "nosuch.jsonl", "--datasets", "mini", "--json", "no/out"],
+        ["score", "normal", "nosuch.jsonl", "--datasets", "mini", "--records", "no/out"],
+        ["export", "scores", "a.json", "-o", "no/out"],
+        ["run", "normal", "--datasets", "mini", "--json", "no/out"],
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_first(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == "staicc: the folder no is not there; make it first, or give another path\n"
+    Path("no").mkdir()
+    Path("no/out").mkdir()
+    assert main(arguments) == 2
+    assert "staicc: no/out is a folder; give the name of a file\n" in capsys.readouterr().err.replace("\\", "/")
+
+
+@pytest.mark.parametrize("name", ["answers.jsonl", "answers.csv"])
+def test_answers_that_are_no_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(name).write_bytes(b"id,label\n\xff\xfe\x00,food\n")
+    assert main(["score", "normal", name, "--datasets", "mini"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"staicc: {name}")
+    assert "this is no text in UTF-8" in told
+    assert told.count("\n") == 1
 
 
 def test_the_whole_way_out_and_back(capsys: pytest.CaptureFixture[str]) -> None:

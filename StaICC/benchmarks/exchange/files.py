@@ -18,7 +18,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,14 @@ def write_prompts(
     write_beside(path, (line.encode("utf-8", "surrogatepass") for line in lines(prompt_records(benchmark, with_truth))))
 
 
+def _decoded(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Give the lines of a file, and say so where it is no text."""
+    try:
+        yield from lines
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{path}: this is no text in UTF-8 ({error}); save the predictions as UTF-8") from error
+
+
 def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Give the records of a JSON Lines file with their line numbers.
 
@@ -96,7 +104,7 @@ def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         OSError: The file cannot be read.
     """
     with path.open(encoding="utf-8-sig", errors="surrogatepass") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(_decoded(path, lines), 1):
             if not line.strip():
                 continue
             try:
@@ -110,7 +118,7 @@ def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.DictReader(lines)
+        reader = csv.DictReader(_decoded(path, lines))
         try:
             for record in reader:
                 if None in record:
