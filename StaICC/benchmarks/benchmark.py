@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from StaICC.benchmarks.experimentor import DatasetRun, Experimentor, Metric
+from StaICC.benchmarks.arguments import Metric
+from StaICC.benchmarks.experimentor import DatasetRun, Experimentor
 from StaICC.benchmarks.recording import digest_prompts, records_of
 from StaICC.benchmarks.running import Running, RunSettings
 from StaICC.benchmarks.statistics import Statistics

@@ -7,18 +7,26 @@ nothing from run to run, so a second run equals the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from StaICC.benchmarks.arguments import (
+    Metric,
+    check_k,
+    check_limit,
+    check_outputs,
+    given_answers,
+    read_metrics,
+)
 from StaICC.benchmarks.recording import details_of, outputs_of
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.benchmarks.task import Condition, Outcome, Task
 from StaICC.datasets import Card, Dataset, load_dataset
-from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name
-from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, ask, check_answer
-from StaICC.metrics import Kind, MetricSet, metric_set
+from StaICC.errors import ArgumentError, OutputError, StaICCError
+from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, ask
+from StaICC.metrics import Kind, MetricSet
 from StaICC.prompting import (
     DemonstrationLists,
     PromptRenderer,
@@ -37,9 +45,6 @@ from StaICC.prompting import (
 from StaICC.results import DatasetDetails, digest, escaped
 
 __all__ = ["DatasetRun", "Experimentor", "Metric"]
-
-Metric = Callable[[list[int], list[list[float]]], float]
-"""A user's metric of (true label indexes, one row of numbers for each query)."""
 
 _Mode = Literal["default", "in-domain", "out-of-domain", "manual"]
 
@@ -84,23 +89,17 @@ class Experimentor:
     ) -> None:
         self.dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
         self.task = task
-        self.metric_set, self._own_metrics = _read_metrics(metrics)
-        if outputs not in ("auto", "probabilities", "logits"):
-            raise unknown_name("reading of outputs", outputs, ["auto", "probabilities", "logits"])
-        if self.metric_set.as_released and outputs != "auto":
-            raise ArgumentError(
-                f"the metric set {self.metric_set.name!r} decides by the release's own rule what numbers mean; "
-                f"leave outputs at 'auto', or use the set 'standard' with outputs={outputs!r}"
-            )
+        self.metric_set, self._own_metrics = read_metrics(metrics)
+        check_outputs(outputs, self.metric_set)
         if statistics is not None and not isinstance(statistics, Statistics):
             raise ArgumentError(f"statistics must be a Statistics, not {statistics!r}")
         if not isinstance(noisy_channel, bool):
             raise ArgumentError(f"noisy_channel must be True or False, not {noisy_channel!r}")
         self.outputs: Kind = outputs
         self.statistics = statistics or Statistics()
-        self._limit = _check_limit(limit)
+        self._limit = check_limit(limit)
         self._starts_noisy = noisy_channel
-        self._k = _check_k(k)
+        self._k = check_k(k)
         self._mode: _Mode = "default"
         self._manual: DemonstrationLists = ()
 
@@ -176,7 +175,7 @@ class Experimentor:
         Raises:
             ArgumentError: ``k`` is no whole number of at least 0.
         """
-        self._k = _check_k(k)
+        self._k = check_k(k)
         self.reset_demonstration_sampler()
 
     def get_repeat_times(self) -> int:
@@ -338,7 +337,7 @@ class Experimentor:
         part = part or Part(f"{self.task.name}, {self.name}")
         conditions = self.conditions()
         if preentered_prediction is not None:
-            answers = self._check_given(preentered_prediction, conditions, part)
+            answers = given_answers(preentered_prediction, [q for one in conditions for q in one.queries], part.name)
         elif forward_inference is None:
             raise ArgumentError(
                 "give forward_inference (a function) or preentered_prediction (one answer for each prompt)"
@@ -353,25 +352,6 @@ class Experimentor:
             queries = [query for condition in conditions for query in condition.queries]
             answers = ask(forward_inference, queries, part, options)
         return self.assemble(conditions, answers, part.name)
-
-    def _check_given(self, given: Sequence[Any], conditions: Sequence[Condition], part: Part) -> list[Answer | Failure]:
-        queries = [query for condition in conditions for query in condition.queries]
-        plain = given.tolist() if hasattr(given, "tolist") else given
-        if isinstance(plain, (str, bytes, Mapping, Set)) or not hasattr(plain, "__len__"):
-            raise ArgumentError(
-                f"preentered_prediction must be a list with one answer for each prompt, not {type(given).__name__}"
-            )
-        if len(plain) != len(queries):
-            raise ArgumentError(
-                f"{part.name}: preentered_prediction has {len(plain)} answers, prompt_set() has {len(queries)} prompts"
-            )
-        answers: list[Answer | Failure] = []
-        for number, (value, query) in enumerate(zip(plain, queries, strict=True)):
-            try:
-                answers.append(check_answer(value, query.label_space))
-            except OutputError as error:
-                raise OutputError(f"{part.name}, query {number}: {error}") from error
-        return answers
 
     def assemble(
         self, conditions: Sequence[Condition], answers: Sequence[Answer | Failure], where: str | None = None
@@ -463,29 +443,6 @@ class Experimentor:
             "outputs": None if self.outputs == "auto" else self.outputs,
             "statistics": self.statistics.for_signature(),
         }
-
-
-def _check_k(k: object) -> int:
-    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
-        raise ArgumentError(f"k, the number of demonstrations, must be a whole number of at least 0, not {k!r}")
-    return k
-
-
-def _check_limit(limit: object) -> int | None:
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ArgumentError(f"limit must be a number of test rows of at least 1, or None for all, not {limit!r}")
-    return limit
-
-
-def _read_metrics(metrics: str | MetricSet | Mapping[str, Metric]) -> tuple[MetricSet, dict[str, Metric]]:
-    if isinstance(metrics, str):
-        return metric_set(metrics), {}
-    if isinstance(metrics, MetricSet):
-        return metrics, {}
-    named = isinstance(metrics, Mapping) and all(isinstance(name, str) for name in metrics)
-    if named and metrics and all(callable(function) for function in metrics.values()):
-        return MetricSet("custom", ()), dict(metrics)
-    raise ArgumentError(f"metrics must be the name of a metric set or functions by name, not {metrics!r}")
 
 
 def _metric_of(key: str) -> str:
