@@ -8,9 +8,9 @@ The rules for who writes a page. A block says its language behind the fence.
     the blocks of the page above it, up to the last one without the comment. ``<!-- test: excerpt of PATH -->`` is for
     a piece of a program of this repository: each of its lines must stand there, but for comments and arguments' types.
 
-    A first line ``# needs: PACKAGE`` names optional packages that the block needs without importing them. Where one is
-    missing the block is skipped, with a warning. A need that is no package (``# needs: a Slurm cluster``) cannot be had
-    here: such a block is compiled, and what it takes from StaICC must be there. A block that names the folder
+    A first line ``# needs: PACKAGE`` names packages of :data:`OPTIONAL` that the block does not import itself. Where
+    one is missing the block is skipped, with a warning. A need that is no package (``# needs: a Slurm cluster``) cannot
+    be had here: such a block is compiled, and what it takes from StaICC must be there. A block that names the folder
     ``my_model`` finds a tiny random model in it, one that names ``my_data`` made-up files of LongICL.
 ``console``
     Each line is a command. Commands of StaICC are parsed by the real parser. Those that can do without a network, a
@@ -66,6 +66,9 @@ OTHER_COMMANDS = (
     r'eval "\$\(register-python-argcomplete staicc\)"',
 )
 """What a page may tell the reader to type beside StaICC's own commands."""
+
+OPTIONAL = {"torch", "transformers", "openai", "matplotlib", "distributed", "dask", "numpy", "pandas", "tqdm"}
+"""Packages that a block may need; a missing one skips the block. Any other name that is missing is a mistake."""
 
 INPUTS = {
     "run": [], "prompts": [], "data": [], "baseline": [], "cite": [],
@@ -161,6 +164,7 @@ def imported(code: str) -> set[str]:
 
 def skip_without(packages: set[str], block: Block) -> None:
     missing = sorted(name for name in packages if importlib.util.find_spec(name) is None)
+    assert set(missing) <= OPTIONAL, f"{block} imports {', '.join(missing)}"
     if missing:
         warnings.warn(f"{block} did not run: it needs {', '.join(missing)}", stacklevel=2)
         pytest.skip(f"needs {', '.join(missing)}")
@@ -240,12 +244,22 @@ def test_an_excerpt_stands_in_its_program(block: Block) -> None:
     assert left_out == []
 
 
+def spelled_out(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """The parser, made to refuse shortened options: a page spells them out."""
+    parser.allow_abbrev = False
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                spelled_out(inner)
+    return parser
+
+
 def parse(words: list[str]) -> argparse.Namespace | None:
     """The arguments as the real parser reads them; None for a call for help or the version."""
     told, status = io.StringIO(), None
     with contextlib.redirect_stderr(told), contextlib.redirect_stdout(told):
         try:
-            return StaICC.cli._parser(words[0]).parse_args(words)
+            return spelled_out(StaICC.cli._parser(words[0])).parse_args(words)
         except SystemExit as end:
             status = end.code
     assert status == 0, told.getvalue()
@@ -382,6 +396,7 @@ def test_commands_in_the_text_parse(page: Path) -> None:
 
 
 def test_the_parser_is_the_real_one() -> None:
-    with pytest.raises(AssertionError, match="unrecognized arguments"):
-        parse(["run", "normal", "--no-such-option"])
+    for wrong in (["run", "normal", "--no-such-option"], ["cite", "--method"]):
+        with pytest.raises(AssertionError, match="unrecognized arguments"):
+            parse(wrong)
     assert parse(["run", "--help"]) is None
