@@ -25,8 +25,6 @@ ROOMS = (
     "StaICC.prefabricate_inference",
 )
 """In the order of docs/architecture.md; packages inside a room stand with their room."""
-LONGEST = 120
-"""Characters of a constant's value that are shown."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,9 @@ def names_table(module: Module, known: dict[str, Module]) -> str:
     for name in module.public:
         if name in module.homes:
             home = _home(f"{module.name}.{name}", known)
-            rows.append([f"[`{name}`][{home}]", _prose(_summary(home, known))])
+            module_name, _, own = home.rpartition(".")
+            value = known[module_name].bare.get(own, "")
+            rows.append([f"[`{name}`][{home}]", _prose(_summary(home, known)) or code(value)])
     return table(["name", "what it is"], rows) if rows else ""
 
 
@@ -151,21 +151,11 @@ def modules_table(known: dict[str, Module]) -> str:
     return "\n\n".join(parts)
 
 
-def _constants(module: Module) -> str:
-    """Constants without a docstring, which mkdocstrings leaves out."""
-    rows = []
-    for name, value in module.bare.items():
-        short = value if len(value) <= LONGEST else f"{value[:LONGEST]} ..."
-        rows.append([f'<a id="{module.name}.{name}"></a>{code(name)}', f'<code class="text">{plain(short)}</code>'])
-    return table(["constant", "value"], rows) if rows else ""
-
-
 def _page(module: Module, known: dict[str, Module]) -> str:
     own = [name for name in module.public if name not in module.homes]
+    passed_on = names_table(module, known)
     lines = [f"---\ntitle: {module.name}\n---\n", f"::: {module.name}", "    options:", f"      members: {own}"]
-    for head, rows in (("Names", names_table(module, known)), ("Constants", _constants(module))):
-        lines += [f"\n## {head}\n\n{rows}"] if rows else []
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + (f"\n\n## Names\n\n{passed_on}\n" if passed_on else "\n")
 
 
 def pages() -> dict[str, tuple[str, str]]:

@@ -1,7 +1,8 @@
 """Docstrings as Markdown: cross-references and examples, which are written as Sphinx reads them.
 
 ``:func:`load_dataset``` becomes a link to what the name means in that place, an ``Example:`` section the ``Examples:``
-that mkdocstrings shows as a session, and a session outside of such a section a block of code.
+that mkdocstrings shows as a session, and a session outside of such a section a block of code. Definitions (a
+short line, and indented ones below it) get the marks that Markdown wants.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 ITEMS = re.compile(r"^(?:Args|Attributes|Raises):\n(?:(?: {4}.*)?\n?)+", re.MULTILINE)
 RUN_ON = re.compile(r"^ {4}(?![\w*]+(?: \(.*\))?:|[ ])(?=\S)", re.MULTILINE)
 """A line of such a section that stands where an item begins and is none: it goes on with the item above."""
+DEFINED = re.compile(r"^(?P<term>(?![-*] |\d+\. |>>>)\S.{0,60}[^:\n])\n(?P<body>(?: {4}.*(?:\n|\Z))+)", re.MULTILINE)
+
+
+def _definition(found: re.Match[str]) -> str:
+    return f"\n{found['term']}\n\n:{found['body'][1:].rstrip()}\n\n"
 
 
 class SphinxRoles(griffe.Extension):
@@ -33,6 +39,7 @@ class SphinxRoles(griffe.Extension):
         if one.docstring is not None:
             text = EXAMPLE.sub("Examples:", one.docstring.value)
             text = SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
+            text = DEFINED.sub(_definition, text)
             text = ITEMS.sub(lambda found: RUN_ON.sub(" " * 8, found[0]), text)
             one.docstring.value = ROLE.sub(lambda found: self._link(one, found), text)
         for member in one.members.values():

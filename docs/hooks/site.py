@@ -56,7 +56,7 @@ def _example(path: Path) -> str:
     if "# %%" not in source:
         return f"# {path.stem}\n\n{where}\n\n{_fenced(source)}"
     parts = []
-    for cell in re.split(r"^# %%", source, flags=re.MULTILINE):
+    for cell in re.split(r"^# %%", source, flags=re.MULTILINE)[1:]:  # before the first stands the notebook's header
         kind, _, body = cell.partition("\n")
         if "[markdown]" in kind:
             parts.append(re.sub(r"^# ?", "", body.strip(), flags=re.MULTILINE))
