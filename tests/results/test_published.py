@@ -10,7 +10,7 @@ import pytest
 
 import StaICC
 from StaICC.errors import UnknownNameError
-from StaICC.results import Result, Signature, short_digest
+from StaICC.results import Result, Signature
 from StaICC.results.published import METHODS, beside, figures, find_method, find_models, format_placements, models
 from StaICC.results.published.facts import BENCHMARKS
 
@@ -156,10 +156,9 @@ def normal(result: Result) -> Result:
 
 
 def changed(result: Result, **fields: str | None) -> Result:
-    from StaICC.datasets import get_card, names
+    from StaICC.results.published.beside import _published_data
 
-    data = short_digest([card.digests.table for card in map(get_card, names()) if card.digests])
-    published = {"datasets": None, "data": data, "limit": None}
+    published = {"datasets": None, "data": _published_data(), "limit": None}
     signature = Signature({**result.signature.fields, **published, **fields})
     return Result(
         result.benchmark, result.divided, result.averaged, signature, result.environment, result.details, result.timing
@@ -187,6 +186,30 @@ def test_a_run_of_the_published_prompts_stands_beside_vanilla(normal: Result) ->
         assert len(one.nearest()) == 3
 
 
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.pack
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Normal",
+        "ContextualBias",
+        pytest.param("DomainBias", marks=SLOW),
+        "PosteriorBias",
+        pytest.param("GLER", marks=SLOW),
+        "TemplateSensitivity",
+        "DemonstrationSensitivity",
+    ],
+)
+def test_the_benchmarks_themselves_ask_the_published_prompts(name: str) -> None:
+    """Their own signatures, over the frozen data, and not one that a test puts together."""
+    from StaICC.results.published.beside import _other_prompts
+
+    benchmark = getattr(StaICC, name)()
+    assert _other_prompts(Result(benchmark.task.name, {}, {}, benchmark.signature(), {}, {}, {}), ()) is None
+
+
 def test_better_is_lower_for_errors_and_biases(normal: Result) -> None:
     """A larger calibration error is worse than those below it, a larger accuracy is better."""
     found = {one.metric: one for one in beside(normal)}
@@ -208,7 +231,7 @@ def test_doubtful_cells_are_left_out(normal: Result) -> None:
     ("fields", "reason"),
     [
         ({"datasets": "mini"}, "the published figures are means over the ten data sets, this result has mini"),
-        ({"data": "0" * 12}, "the rows are not the published ones"),
+        ({"data": "0" * 12}, "the rows or the labels are not the published ones"),
         ({"k": "8"}, "the published figures are for k = 4, this result has k = 8"),
         ({"limit": "100"}, "this result was limited to 100 test rows"),
         ({"template": "changed-abc"}, "this result has other templates (changed-abc)"),

@@ -212,9 +212,8 @@ def _other_prompts(result: Result, changed: Sequence[str]) -> str | None:
     fields = result.signature.fields
     if fields.get("datasets") is not None:
         return f"the published figures are means over the ten data sets, this result has {fields['datasets']}"
-    digests = [card.digests.table if card.digests else "" for card in map(get_card, names())]
-    if fields.get("data") != short_digest(digests):
-        return "the rows are not the published ones (the data digest differs)"
+    if fields.get("data") != _published_data():
+        return "the rows or the labels are not the published ones (the data digest differs)"
     if fields.get("k") != "4":
         return f"the published figures are for k = 4, this result has k = {fields.get('k')}"
     for name, told in (
@@ -229,6 +228,12 @@ def _other_prompts(result: Result, changed: Sequence[str]) -> str | None:
             return f"the published {name} are {published.get(result.benchmark)}, this result has {fields.get(name)}"
     failed = fields.get("failed")
     return None if failed is None else f"{failed} queries of this result have no answer"
+
+
+def _published_data() -> str:
+    """Give the digest of the ten data sets and their labels, as a signature has it."""
+    cards = [get_card(name) for name in names()]
+    return short_digest([[card.digests.table if card.digests else "", list(card.label_space)] for card in cards])
 
 
 def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Placement:
