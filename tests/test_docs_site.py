@@ -19,7 +19,8 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.long_icl import cards as long_icl_cards
-from StaICC.datasets import get_card, names
+from StaICC.datasets import get_card, load_dataset, names
+from StaICC.datasets.pack import table_path
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -161,7 +162,10 @@ def test_no_other_host_is_asked(site: Path, built: dict[str, Page]) -> None:
     for path in site.rglob("*.css"):
         addresses = re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", path.read_text("utf-8"))
         assert [one for one in addresses if re.match(r"(\w+:)?//", one)] == [], path.name
-    # The theme's script would fetch a renderer for these, and stars and versions of a repository.
+    # The browser is told so too. Without that, the theme's script would fetch a renderer for some classes of code
+    # blocks, and stars and versions of a repository.
+    policy = "<head>\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'self' "
+    assert [name for name, page in built.items() if policy not in page.source] == []
     assert not any('class="mermaid"' in page.source for page in built.values())
     assert not any('data-md-component="source"' in page.source for page in built.values())
 
@@ -249,6 +253,31 @@ def test_the_readme_links_the_pages() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     linked = ["index.md", "methods.md", "adding_a_method.md", "reports.md"]
     assert [name for name in linked if f"](docs/{name})" not in readme] == []
+
+
+@pytest.mark.pack
+def test_label_counts_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = hook("data_set_pages", monkeypatch)
+    card = get_card("TREC")
+    balance = pages.balance_of("TREC")
+    assert sum(balance.table) == card.rows
+    assert sum(balance.test) == card.split.test
+    rows = [row.label for row in load_dataset("TREC").table]
+    assert balance.table[0] == rows.count(0)
+    page = pages.data_set_page(card, balance)
+    assert f"{rows.count(0):,} ({100 * rows.count(0) / len(rows):.1f} %)" in page
+
+
+def test_label_counts_are_left_out_where_the_table_is_damaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pages = hook("data_set_pages", monkeypatch)
+    monkeypatch.setenv("STAICC_HOME", str(tmp_path))
+    monkeypatch.setenv("STAICC_OFFLINE", "1")
+    assert pages.balance_of("TREC") is None
+    path = table_path("TREC")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"no table")
+    assert pages.balance_of("TREC") is None
+    assert "python -m StaICC data install" in pages.data_set_page(get_card("TREC"), None)
 
 
 HOSTILE = "<script>alert(1)</script> ](javascript:x) `*_{}$x$ | [a](b) \n# head &amp; \"'"

@@ -25,10 +25,16 @@ import api_pages  # noqa: E402  (from this folder: MkDocs lets hooks import thei
 import data_set_pages  # noqa: E402
 import repository  # noqa: E402
 
-__all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown"]
+__all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "on_post_page", "on_post_template"]
 
 MARK = re.compile(r"<!-- generated: (?P<what>[\w -]+) -->")
 LINKS = repository.RepositoryLinks()
+POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'self' 'unsafe-inline'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; "
+    "form-action 'none'\">"
+)
+"""A browser that heeds it asks no other host, whatever the theme's scripts would do."""
 
 
 def _names() -> str:
@@ -138,3 +144,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Called by MkDocs when a page has become HTML: puts formulas and drawings in."""
     return repository.draw(page.file.src_uri, repository.formulas(page.file.src_uri, html))
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Called by MkDocs with a whole page: forbids requests to other hosts."""
+    return output.replace("<head>", f"<head>\n{POLICY}", 1)
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """Called by MkDocs with what is no page, such as 404.html."""
+    return output.replace("<head>", f"<head>\n{POLICY}", 1) if template_name.endswith(".html") else output
