@@ -66,11 +66,12 @@ found, left_out = compare_all(results)
 print(format_comparisons(found))
 
 # %% [markdown]
-# The numbers are there as well, for a decision that you state before you look.
+# The numbers are there as well, for a decision that you state before you look. With several data sets, `together` has
+# them all in one.
 
 # %%
-(one,) = found[0].comparison.datasets[:1]
-verdict = "differ" if one.holm is not None and one.holm < 0.05 else "are not shown to differ"
+one = found[0].comparison.together or found[0].comparison.datasets[0]
+verdict = "differ" if one.permutation < 0.05 else "are not shown to differ"
 print(f"On {one.dataset} the two {verdict} at level 0.05; only a difference of {one.detectable:.3f} would be found.")
 
 # %% [markdown]

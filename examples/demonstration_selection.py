@@ -29,11 +29,11 @@ from StaICC import Normal, load_kernel
 from StaICC.prefabricate_inference.methods import Method, run_all
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
-INSTRUCTIONS = [  # for a data set that the release has no instructions for; the ten have theirs: None
+INSTRUCTIONS = None if DATASETS is None else [  # the ten have theirs
     "What is the sentence about? ",
     "Name the topic of the sentence. ",
     "Which topic does the sentence belong to? ",
-]
+]  # fmt: skip
 MODEL = os.environ.get("STAICC_EXAMPLES_MODEL", "")  # "smollm2", "hf:gpt2", ...
 benchmark = Normal(k=2, datasets=DATASETS, limit=8)
 

@@ -101,9 +101,14 @@ assert load("quickstart.json") == of_the_model
 
 # %%
 SCENES = ("on a roof", "in the rain", "by a river", "at the station", "under a tree", "near the old mill")
-rows = [((f"A man sleeps {scene}.", "Nobody is awake there." if label else "Someone rests."), label)
-        for scene in SCENES for label in (0, 1)] * 5  # fmt: skip
+TIMES = ("at noon", "at night", "on Sunday", "in spring", "after work", "before lunch", "all day", "for hours")
+rows = [
+    ((f"A man sleeps {scene} {time}.", "Nobody is awake there." if label else "Someone rests."), label)
+    for scene in SCENES
+    for time in TIMES
+    for label in (0, 1)
+]
 pairs = Dataset.from_rows(rows, name="made-up pairs", label_space=["follows", "unclear"])
-own = Normal(k=2, datasets=[pairs], limit=6)
+own = Normal(k=2, datasets=[pairs])
 print(own[0].prompt_set()[0])
 print(own(load_kernel(MODEL)))

@@ -31,6 +31,7 @@ import StaICC
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 TORCH = ("torch", "transformers", "tokenizers")
+JUPYTER = ("nbclient", "nbformat", "ipykernel")
 
 GUARD = '''
 import os, sys
@@ -255,32 +256,49 @@ def test_an_example_does_without_what_it_can_spare(
     assert place.written() == KNOWN[name].files - absent
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KNOWN)
-def test_an_example_runs_as_a_notebook(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    example = KNOWN[name]
-    skip_without(("nbclient", "nbformat", "ipykernel", *example.needs), f"examples/{name}.ipynb")
+def run_notebook(notebook: Any, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     import nbclient
-    import nbformat
 
-    for helper in (f"{name}.ipynb", "tiny_model.py"):
-        shutil.copy(EXAMPLES / helper, place.folder)
     environment = place.environment()
     for variable in set(os.environ) - set(environment):
         monkeypatch.delenv(variable)
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)  # of the kernel, which inherits it
-    notebook = nbformat.read(place.folder / f"{name}.ipynb", as_version=4)
     made = {"metadata": {"path": str(place.folder)}}
     nbclient.NotebookClient(notebook, timeout=570, kernel_name="python3", resources=made).execute()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_example_runs_as_a_notebook(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = KNOWN[name]
+    skip_without((*JUPYTER, *example.needs), f"examples/{name}.ipynb")
+    import nbformat
+
+    helpers = {f"{name}.ipynb", "tiny_model.py"}
+    for helper in helpers:
+        shutil.copy(EXAMPLES / helper, place.folder)
+    notebook = nbformat.read(place.folder / f"{name}.ipynb", as_version=4)
+    run_notebook(notebook, place, monkeypatch)
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     example.check("".join(one.text for one in outputs if one.get("name") == "stdout"), place.folder)
-    assert place.written() - {f"{name}.ipynb", "tiny_model.py"} == example.files
-    shown = {kind for one in outputs for kind in one.get("data", {})}
+    assert place.written() - helpers == example.files
+    shown = [one.data for one in outputs if "data" in one]
     if name in ("quickstart", "compare_two_models"):  # a result on the last line of a cell
-        assert any("<table>" in one.data.get("text/html", "") for one in outputs if "data" in one)
+        assert any("<table>" in data.get("text/html", "") for data in shown)
     if name == "compare_two_models":
-        assert "image/png" in shown
+        assert sum("image/png" in data for data in shown) >= 2
+
+
+@pytest.mark.slow
+def test_the_guard_sees_what_a_notebook_must_not_do(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without(JUPYTER, "the guard's own test")
+    import nbclient
+    import nbformat
+
+    cell = nbformat.v4.new_code_cell(f"open({str(place.root.parent / 'outside')!r}, 'w')")
+    with pytest.raises(nbclient.exceptions.CellExecutionError, match="GUARD: open outside"):
+        run_notebook(nbformat.v4.new_notebook(cells=[cell]), place, monkeypatch)
 
 
 def test_the_guard_sees_what_an_example_must_not_do(place: Place) -> None:
