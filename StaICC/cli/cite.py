@@ -6,17 +6,19 @@ import argparse
 import json
 
 from StaICC.datasets import names
-from StaICC.results.citations import entries, find_work, works
+from StaICC.errors import UnknownNameError, unknown_name
+from StaICC.results.citations import Work, entries, find_work, works
 
 __all__ = ["EPILOG", "add_arguments", "run"]
 
 EPILOG = """\
-Without a name: the benchmark and its ten data sets. NAME is a data set, a benchmark (StaICC, LongICL), a method of the
-paper (hidden-calibration, ...), GLER, or 'random baselines'; the benchmark is always printed first.
+Without a name: the benchmark and its ten data sets. NAME is a data set (those of LongICL too), a benchmark, a method of
+the paper (hidden-calibration, ...), or 'random baselines'; the benchmark is always printed first.
 
 examples:
   python -m StaICC cite
   python -m StaICC cite TREC AGNews hidden-calibration
+  python -m StaICC cite LongICL banking77
   python -m StaICC cite --methods --json
 """
 
@@ -34,6 +36,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of BibTeX")
 
 
+def _find(name: str) -> Work:
+    """Find what to cite; the data sets of LongICL, which have cards of their own, are loaded if nothing else fits."""
+    try:
+        return find_work(name)
+    except UnknownNameError:
+        from StaICC.benchmarks.long_icl import cards
+
+        found = next((card for key, card in cards().items() if key == name.casefold().replace("-", "_")), None)
+        if found is None:
+            legal = [*names(), *cards(), *(one for work in works() for one in work.names)]
+            raise unknown_name("data set, method or benchmark", name, legal) from None
+        return Work((found.name,), "data set", found.citation)
+
+
 def run(args: argparse.Namespace) -> int:
     """Print the citations.
 
@@ -48,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     """
     methods = [work.names[0] for work in works() if work.kind == "method"] if args.methods else []
     chosen = [*args.names, *methods] or list(names())
-    found = list(dict.fromkeys(find_work(name) for name in [BENCHMARK, *chosen]))
+    found = list(dict.fromkeys(_find(name) for name in [BENCHMARK, *chosen]))
     if args.json:
         document = [{"names": list(one.names), "kind": one.kind, "bibtex": one.bibtex.strip()} for one in found]
         print(json.dumps(document, ensure_ascii=False, indent=1))

@@ -37,6 +37,24 @@ def test_named_data_sets(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(entries(text)) == 1 + len(entries(cite("TREC")))
 
 
+def everything() -> list[str]:
+    """Every name that ``run`` takes for a benchmark, a data set or a method, and those that results carry."""
+    from StaICC.benchmarks import catalogue
+    from StaICC.benchmarks.long_icl import cards
+    from StaICC.prefabricate_inference.methods import METHODS
+
+    carried = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens", "LongICL"]
+    return [*names(), "mini", *cards(), *METHODS, *catalogue.BENCHMARKS, "long-icl", *carried]
+
+
+@pytest.mark.parametrize("name", everything())
+def test_everything_that_can_be_run_can_be_cited(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cite", name]) == 0
+    text = capsys.readouterr().out
+    assert entries(text)[0] == "cho2025staicc"
+    assert text.count("{") == text.count("}")
+
+
 def test_an_unknown_name_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cite", "TREK"]) == 2
     captured = capsys.readouterr()
