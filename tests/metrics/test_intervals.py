@@ -210,8 +210,9 @@ def test_a_design_effect_divides_the_sample() -> None:
 def test_wilson_refuses(arguments: tuple, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         wilson(*arguments)
-    with pytest.raises(ArgumentError, match="a design effect is at least 1"):
-        wilson(1, 4, design_effect=0.5)
+    for effect in (0.5, math.inf, math.nan):
+        with pytest.raises(ArgumentError, match="a design effect is at least 1"):
+            wilson(1, 4, design_effect=effect)
 
 
 def test_design_effect_of_copies_and_of_independent_repeats() -> None:
@@ -224,8 +225,17 @@ def test_design_effect_of_copies_and_of_independent_repeats() -> None:
     assert design_effect(single + fresh, [*range(rows)] * 2) == pytest.approx(1.0, abs=0.06)
     assert design_effect([True] * 6, [0, 0, 0, 1, 1, 1]) == 3.0  # no spread to see: as if repeats were copies
     assert design_effect([False] * 2, [0, 0]) == 2.0
+    assert design_effect([False] * 6, [0, 0, 0, 1, 1, 1]) == 3.0
     with pytest.raises(ArgumentError, match="each of 2 queries"):
         design_effect([True, False], [0])
+
+
+def test_design_effect_of_two_rows_and_of_a_single_hit_by_hand() -> None:
+    """3 of 4 and 1 of 4 right: means 0.75 and 0.25, variance of their mean 0.125 / 2, binomial 0.25 / 8: ratio 2."""
+    right = [True] * 3 + [False] * 4 + [True]
+    assert design_effect(right, [0] * 4 + [1] * 4) == pytest.approx(2.0, rel=1e-12)
+    # One hit of six: variance of the mean of (1/2, 0, 0) is (1/12) / 3, binomial (5/36) / 6: ratio 6/5.
+    assert design_effect([True] + [False] * 5, [0, 0, 1, 1, 2, 2]) == pytest.approx(1.2, rel=1e-12)
 
 
 def test_design_effect_is_the_ratio_of_variances() -> None:

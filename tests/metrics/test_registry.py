@@ -103,6 +103,8 @@ def test_nothing_to_score_gives_reasons(name, hard):
             "row 0 of the predictions is .0.5, 0.5.; expected bare labels",
         ),
         ([0], [[1.0, 1.0]], {"hard": True}, ArgumentError, "a single 1"),
+        ([0], [[1.0, 0.5]], {"hard": True}, ArgumentError, "a single 1"),
+        ([0], [[0.0, 0.5]], {"hard": True}, ArgumentError, "a single 1"),
     ],
 )
 def test_bad_input(name, truth, rows, options, error, message):

@@ -208,6 +208,11 @@ def test_expansion_refuses(indexes):
         released.expand_label_indexes(indexes)
 
 
+def test_nothing_is_not_expanded():
+    with pytest.raises(UndefinedMetricError, match=r"0\.1\.1 ends with an IndexError here: there are no predictions"):
+        released.expand_label_indexes([])
+
+
 @pytest.mark.parametrize("queries", [3, 0, -1])
 def test_consistency_refuses(queries):
     with pytest.raises(ArgumentError, match="there are 4 rows for runs of"):
