@@ -228,11 +228,16 @@ def test_links_to_source_lead_to_the_api(built: dict[str, Page]) -> None:
 
 @pytest.mark.slow
 def test_docstrings_are_shown_as_meant(built: dict[str, Page]) -> None:
+    sections = 0
     for name, page in built.items():
         if name.startswith("api/"):
-            assert not re.search(r":(func|class|meth|data|mod|attr):", page.text), name
+            assert not re.search(r":(func|class|meth|data|mod|attr|math):", page.text), name
             assert "<autoref" not in page.source, name
+            returned = re.findall(r">Returns:</span>.*?</ul>", page.source, flags=re.DOTALL)
+            assert [one for one in returned if one.count("doc-section-item") != 1] == [], name
+            sections += len(returned)
             assert not re.search(r"<p>\s*&gt;&gt;&gt;|<blockquote>", page.source), name  # a session outside of code
+    assert sections > 100
 
 
 def test_every_page_can_be_reached() -> None:

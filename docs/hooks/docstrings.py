@@ -15,6 +15,7 @@ import griffe
 __all__ = ["SphinxRoles"]
 
 ROLE = re.compile(r":(?:func|class|meth|data|mod|attr):`(?P<short>~)?(?P<target>[\w.]+)`")
+MATH = re.compile(r":math:`([^`]+)`")
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 """At the margin: what stands in a section is indented."""
@@ -41,6 +42,7 @@ class SphinxRoles(griffe.Extension):
             text = SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
             text = DEFINED.sub(_definition, text)
             text = ITEMS.sub(lambda found: RUN_ON.sub(" " * 8, found[0]), text)
+            text = MATH.sub(r"$\1$", text)
             one.docstring.value = ROLE.sub(lambda found: self._link(one, found), text)
         for member in one.members.values():
             if isinstance(member, griffe.Object):
