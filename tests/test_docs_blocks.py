@@ -397,6 +397,6 @@ def test_commands_in_the_text_parse(page: Path) -> None:
 
 def test_the_parser_is_the_real_one() -> None:
     for wrong in (["run", "normal", "--no-such-option"], ["cite", "--method"]):
-        with pytest.raises(AssertionError, match="error: .*option|error: unrecognized"):
+        with pytest.raises(AssertionError, match=r"error: .*option|error: unrecognized"):
             parse(wrong)
     assert parse(["run", "--help"]) is None
