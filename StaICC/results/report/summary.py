@@ -100,6 +100,8 @@ def _sentences(result: Result) -> Iterator[str]:
             f"On {over} of {len(intervals)} its interval lies wholly above guessing, on {beyond} wholly above the most "
             "frequent label."
         )
+    if not result.complete:
+        yield "PARTIAL: some queries have no answer, and no figure counts them."
     for one in beside(result):
         if one.metric == "accuracy" and one.reason is None:
             yield f"It is more accurate than {one.better_than} of {len(one.figures)} published models."

@@ -182,6 +182,8 @@ def test_a_partial_run_says_so() -> None:
 
     found = report_html({"run": StaICC.Normal(datasets=["mini"], limit=6)(failing, on_error="collect")})
     assert "PARTIAL, queries without an answer: run, Normal." in found
+    (told,) = (data for tag, data in Page(found).texts if tag == "li" and ": accuracy" in data)
+    assert told.endswith("PARTIAL: some queries have no answer, and no figure counts them.")
     assert "queries without an answer</summary>" in found
 
 
