@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the published wheel, for use without a network; or long-icl, for the data of that benchmark",
     )
+    install.add_argument("--json", action="store_true", help="print what is installed where as JSON")
     long_icl.add_install_arguments(install)
     for name, text in (
         ("verify", "read every installed table and compare it with what was published"),
@@ -81,6 +82,8 @@ def _install(args: argparse.Namespace) -> int:
         raise ArgumentError("--from, --hub and --datasets belong to: data install long-icl")
     pack.install(args.file)
     print(f"the benchmark's data stands, verified, in {pack.data_home()}", file=sys.stderr)
+    if args.json:
+        _print_json({"path": str(pack.data_home()), "datasets": list(names())})
     return 0
 
 

@@ -7,6 +7,7 @@ other commands start as fast as before.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -185,4 +186,8 @@ def install(args: argparse.Namespace) -> int:
     else:
         done = install_folder(args.source, datasets=args.datasets, announce=_show)
     _show(f"installed in {done.folder}: {', '.join(done.datasets)}")
+    if args.json:
+        skipped = {one.dataset: one.reason for one in done.skipped}
+        document = {"path": str(done.folder), "datasets": list(done.datasets), "skipped": skipped}
+        print(json.dumps(document, ensure_ascii=False, indent=2))
     return 1 if args.datasets and done.skipped else 0

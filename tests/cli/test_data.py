@@ -98,6 +98,8 @@ def test_install_says_where(home: Path, capsys: pytest.CaptureFixture[str], monk
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count(str(home)) == 2
+    assert run("install", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"path": str(data.pack.data_home()), "datasets": list(names())}
 
 
 @pytest.mark.parametrize("arguments", [[], ["remove"], ["list", "extra"], ["install", "a", "b"], ["path", "extra"]])

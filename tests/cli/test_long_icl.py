@@ -91,7 +91,12 @@ def test_installed_data_are_the_default(
 
 
 def test_a_named_data_set_that_cannot_be_installed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "install", "long-icl", "--from", str(data), "--datasets", "tacred", "dialogre"]) == 1
+    named = ["--datasets", "tacred", "dialogre", "--json"]
+    assert main(["data", "install", "long-icl", "--from", str(data), *named]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["datasets"] == ["tacred"]
+    assert list(told["skipped"]) == ["dialogre"]
+    assert (Path(told["path"]) / "tacred_test.json").is_file()
     assert main(["data", "install", "long-icl", "--from", str(data / "nothing")]) == 3
     assert "there is no folder" in capsys.readouterr().err
 
