@@ -26,13 +26,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 from operator import index
+from typing import NamedTuple
 
 from StaICC.errors import ArgumentError
-from StaICC.metrics.poisson_binomial import log_upper_tail, poisson_binomial_probabilities
+from StaICC.metrics.poisson_binomial import UNLIKELY, log_upper_tail, poisson_binomial_probabilities
 
 __all__ = [
     "GuessRates",
@@ -46,8 +48,14 @@ __all__ = [
 GuessRates = float | Sequence[float] | Mapping[int, int]
 """How likely a guess is right: one p, a list of n, or a mapping {number of labels: number of examples}."""
 
-_TRUSTED_TAIL = 1e-290
-"""Below it a tail is computed again under a tilted distribution, where it is not small."""
+_TRUSTED = 1e-290
+"""Below it a probability in a whole table may lack digits."""
+_TRUSTED_LIKELY = 1e-20
+"""Below it a probability in a table without the unlikely may lack them."""
+_FAR = 10.0
+"""So many standard deviations above the mean a tail is computed under a tilted distribution at once."""
+_FLOATS = -650.0
+"""Logarithms above it are those of numbers with all their digits."""
 
 _COUNT_TOLERANCE = 1e-6
 """How far accuracy times n may lie from a whole number of answers."""
@@ -99,11 +107,55 @@ def _groups(n: int, p: GuessRates) -> tuple[tuple[float, int], ...]:
     return tuple(sorted((rate, examples) for rate, examples in groups.items() if examples))
 
 
+class _Table(NamedTuple):
+    """The distribution of one guesser's right answers, from the count ``first`` on."""
+
+    first: int
+    exactly: tuple[float, ...]
+    at_most: tuple[float, ...]
+    at_least: tuple[float, ...]
+    trusted: float
+    """Probabilities from here on have all their digits."""
+
+
+@lru_cache(maxsize=16)
+def _table(groups: tuple[tuple[float, int], ...], whole: bool) -> _Table:
+    """Compute the distribution; without ``whole`` the unlikely counts are left out, which mixtures gain much by."""
+    negligible = {} if whole else {"negligible": UNLIKELY}
+    first, values = poisson_binomial_probabilities(groups, **negligible)
+    return _Table(
+        first,
+        tuple(values),
+        tuple(accumulate(values)),
+        tuple(accumulate(reversed(values)))[::-1],
+        _TRUSTED if whole else _TRUSTED_LIKELY,
+    )
+
+
+def _trusted(values: Sequence[float], place: int, least: float) -> bool:
+    return 0 <= place < len(values) and values[place] >= least
+
+
+def _tail(table: _Table, k: int) -> float:
+    """P(X >= k)."""
+    place = max(0, k - table.first)
+    return table.at_least[place] if place < len(table.at_least) else 0.0
+
+
+def _log_F(table: _Table, k: int) -> float:
+    """Logarithm of P(X <= k), taken from the smaller tail."""
+    tail = _tail(table, k + 1)
+    if tail < 0.5:
+        return math.log1p(-tail)
+    place = k - table.first
+    return math.log(table.at_most[place]) if place >= 0 else -math.inf
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class RandomBaseline:
     """The best of t guessers on one set of examples, for any t.
 
-    Keeps n and p and the distribution of one guesser, so that each further t, count or accuracy costs little.
+    The distributions of the guessers used last are remembered, so each further t, count or accuracy costs little.
     Two baselines are equal when n and the probabilities are, in whatever form and order they were given.
 
     Attributes:
@@ -122,13 +174,9 @@ class RandomBaseline:
 
     n: int
     p: tuple[tuple[float, int], ...]
-    _first: int = field(repr=False, compare=False)
-    _exactly: tuple[float, ...] = field(repr=False, compare=False)
-    _at_most: tuple[float, ...] = field(repr=False, compare=False)
-    _at_least: tuple[float, ...] = field(repr=False, compare=False)
 
     def __init__(self, n: int, p: GuessRates) -> None:
-        """Compute the distribution of one guesser.
+        """Check n and p.
 
         Args:
             n: Number of examples, at least 1.
@@ -142,16 +190,8 @@ class RandomBaseline:
         """
         n = _whole(n, "n", 1)
         groups = _groups(n, p)
-        first, values = poisson_binomial_probabilities(groups)
-        for name, value in (
-            ("n", n),
-            ("p", groups),
-            ("_first", first),
-            ("_exactly", tuple(values)),
-            ("_at_most", tuple(accumulate(values))),
-            ("_at_least", tuple(accumulate(reversed(values)))[::-1]),
-        ):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "n", n)
+        object.__setattr__(self, "p", groups)
 
     def max_random_baseline(self, t: int = 1) -> float:
         """Expected accuracy of the best of t guessers (equation 8).
@@ -168,9 +208,10 @@ class RandomBaseline:
         t = _whole(t, "t", 1)
         if t == 1:
             return math.fsum(rate * examples for rate, examples in self.p) / self.n
-        last = self._first + len(self._exactly) - 1
-        above = [-math.expm1(t * self._log_F(k)) for k in range(self._first, last)]
-        return math.fsum([self._first, *above]) / self.n
+        table = self._likely  # enough here: an F that the table knows badly is 0 beside the 1 it is taken from
+        counts = range(table.first, table.first + len(table.exactly) - 1)
+        above = [-math.expm1(t * _log_F(table, k)) for k in counts]
+        return math.fsum([table.first, *above]) / self.n
 
     def pmf(self, num_correct: int, t: int = 1) -> float:
         """Probability that the best of t guessers is right exactly so many times (equation 7).
@@ -186,11 +227,14 @@ class RandomBaseline:
             ArgumentError: num_correct is no whole number from 0 to n, or t is no positive one.
         """
         k, t = self._count(num_correct, 0), _whole(t, "t", 1)
-        place = k - self._first
-        if not 0 <= place < len(self._exactly):
+        table = self._likely
+        if not _trusted(table.exactly, k - table.first, table.trusted):
+            table = _table(self.p, True)
+        place = k - table.first
+        if not 0 <= place < len(table.exactly):
             return 0.0
         reached = math.exp(t * self._log_F(k))
-        share = self._exactly[place] / self._at_most[place]  # of the ways to stay at or below k, those at k
+        share = table.exactly[place] / table.at_most[place]  # of the ways to stay at or below k, those at k
         return reached if share >= 1.0 else -reached * math.expm1(t * math.log1p(-share))
 
     def F(self, num_correct: int, t: int = 1) -> float:
@@ -239,7 +283,7 @@ class RandomBaseline:
             ArgumentError: num_correct is no whole number from 0 to n, or t is no positive one.
         """
         k, t = self._count(num_correct, 0), _whole(t, "t", 1)
-        if self._tail(k) < _TRUSTED_TAIL:
+        if self._is_far(k) or _tail(self._likely, k) < self._likely.trusted:
             return math.exp(self._log_p_value(k, t))
         return -math.expm1(t * self._log_F(k - 1))
 
@@ -320,24 +364,31 @@ class RandomBaseline:
             raise ArgumentError(f"{k} correct answers are more than the n = {self.n} examples")
         return k
 
-    def _tail(self, k: int) -> float:
-        """P(X >= k) for one guesser, from the table."""
-        place = max(0, k - self._first)
-        return self._at_least[place] if place < len(self._at_least) else 0.0
+    @property
+    def _likely(self) -> _Table:
+        return _table(self.p, len(self.p) == 1)
+
+    def _is_far(self, k: int) -> bool:
+        """Whether P(X >= k) is surely too small for the table of a mixture: not worth computing it."""
+        mean = math.fsum(rate * examples for rate, examples in self.p)
+        deviation = math.sqrt(math.fsum(rate * (1.0 - rate) * examples for rate, examples in self.p))
+        return len(self.p) > 1 and k > mean + _FAR * deviation + 1.0
 
     def _log_F(self, k: int) -> float:
-        """Logarithm of P(X <= k) for one guesser, taken from the smaller tail."""
-        tail = self._tail(k + 1)
-        if tail < 0.5:
-            return math.log1p(-tail)
-        place = k - self._first
-        return math.log(self._at_most[place]) if place >= 0 else -math.inf
+        """Logarithm of P(X <= k) for one guesser."""
+        table = self._likely
+        if _tail(table, k + 1) >= 0.5 and not _trusted(table.at_most, k - table.first, table.trusted):
+            table = _table(self.p, True)
+        return _log_F(table, k)
 
     def _log_p_value(self, k: int, t: int) -> float:
-        if self._tail(k) < _TRUSTED_TAIL:
-            # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding
-            return min(0.0, math.log(t) + log_upper_tail(self.p, k))
-        return math.log(-math.expm1(t * self._log_F(k - 1)))
+        if not self._is_far(k) and _tail(self._likely, k) >= self._likely.trusted:
+            return math.log(-math.expm1(t * self._log_F(k - 1)))
+        tail = log_upper_tail(self.p, k)
+        if tail > _FLOATS:
+            return math.log(-math.expm1(t * math.log1p(-math.exp(tail))))
+        # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding
+        return min(0.0, math.log(t) + tail)
 
 
 def max_random_baseline(n: int, p: GuessRates, t: int) -> float:
