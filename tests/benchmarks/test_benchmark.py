@@ -156,6 +156,11 @@ BAD_CALLS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     (([first_label] * 4,), {}, "4 inference functions given for 3 data sets"),
     (([first_label, None, first_label],), {}, "inference function 1 must be callable, not NoneType"),
     ((first_label,), {"on_error": "ignore"}, "on_error must be 'raise' or 'collect', not 'ignore'"),
+    (
+        (first_label,),
+        {"batched_inference": True, "executor": ThreadPoolExecutor},
+        "batched_inference=True hands over whole lists, whose answers may depend on each other",
+    ),
     ((first_label,), {"chunk_size": 0}, "chunk_size must be a whole number of at least 1, not 0"),
     ((first_label,), {"on_eror": "collect"}, "a run has no setting 'on_eror'"),
     (
@@ -191,6 +196,8 @@ BAD_DATASETS: list[tuple[Any, type[StaICCError], str]] = [
     ([], ArgumentError, "no data set was chosen; leave datasets out for all ten, or name at least one"),
     (["mini", "MINI"], ArgumentError, "the data set 'mini' was given twice; results are kept by name"),
     ("nosuch", UnknownNameError, "there is no data set 'nosuch'"),
+    (5, ArgumentError, "datasets must be names or data sets in a list, not 5"),
+    (["mini", 5], ArgumentError, "a data set is given by its name or as a Dataset, not 5"),
 ]
 
 
@@ -198,6 +205,26 @@ BAD_DATASETS: list[tuple[Any, type[StaICCError], str]] = [
 def test_bad_data_sets(datasets: Any, error: type[StaICCError], message: str) -> None:
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         StaICC.Normal(datasets=datasets)
+
+
+def test_an_unknown_setting_is_refused_with_those_there_are() -> None:
+    with pytest.raises(TypeError, match=r"^Normal has no argument 'limits'; beside its own it takes .*\blimit\b"):
+        StaICC.Normal(datasets=["mini"], limits=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"resamples": -1}, "resamples must be a whole number of at least 0, not -1"),
+        ({"resamples": 2.5}, "resamples must be a whole number of at least 0, not 2.5"),
+        ({"tried": 0}, "tried must be a whole number of at least 1, not 0"),
+        ({"level": 95}, "level must lie between 0 and 1, not 95"),
+        ({"level": 1.0}, "level must lie between 0 and 1, not 1.0"),
+    ],
+)
+def test_bad_statistics(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}"):
+        Statistics(**settings)
 
 
 def test_a_data_set_can_be_given_alone(make_own: Callable[..., Dataset]) -> None:

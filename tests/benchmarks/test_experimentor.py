@@ -509,6 +509,25 @@ def test_bad_metrics(mini: Experimentor, name: Any, metric: Any, message: str) -
     assert list(mini.metrics) == METRICS
 
 
+def _failing(truth: list[int], rows: list[list[float]]) -> float:
+    raise KeyError("lost")
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (_failing, "the metric 'mine' raised KeyError: 'lost'"),
+        (lambda truth, rows: "0.5", "the metric 'mine' returned '0.5' of type str, expected a number"),
+        (lambda truth, rows: True, "the metric 'mine' returned True of type bool, expected a number"),
+        (lambda truth, rows: [0.5], "the metric 'mine' returned [0.5] of type list, expected a number"),
+    ],
+)
+def test_a_metric_that_gives_no_number_is_named(mini: Experimentor, stand_in: Any, metric: Any, message: str) -> None:
+    mini.add_metric("mine", metric)
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        mini(stand_in)
+
+
 # -- no state from run to run
 
 
@@ -624,6 +643,8 @@ def test_premise_and_hypothesis(stand_in: Any) -> None:
             ArgumentError,
             "metrics must be the name of a metric set or functions by name, not",
         ),
+        ({"statistics": 200}, ArgumentError, "statistics must be a Statistics, not 200"),
+        ({"noisy_channel": "no"}, ArgumentError, "noisy_channel must be True or False, not 'no'"),
         ({"outputs": "logit"}, UnknownNameError, "there is no reading of outputs 'logit'; did you mean 'logits'?"),
     ],
 )
@@ -637,3 +658,23 @@ def test_bad_settings(settings: dict[str, Any], error: type[Exception], message:
 def test_an_unknown_data_set() -> None:
     with pytest.raises(UnknownNameError, match=r"^there is no data set 'TREK'; did you mean 'TREC'\?.*data list$"):
         Experimentor("TREK", NormalTask())
+
+
+class WithAFigureOfItsOwn(NormalTask):
+    """Scores as Normal does, and one figure more."""
+
+    def intervals(self, experimentor, outcomes, statistics):
+        found = dict(super().intervals(experimentor, outcomes, statistics))
+        return found | {"own figure": found["accuracy"]}
+
+
+def test_intervals_of_a_tasks_own_figures_stay_beside_those_asked_for():
+    one = Experimentor("mini", WithAFigureOfItsOwn(), limit=20, metrics={"zero": lambda truth, rows: 0.0})
+    run = one.run(lambda prompt, label_space: 0)
+    assert set(run.details.intervals) == {"own figure"}
+
+
+def test_metrics_of_the_release_have_no_intervals_and_sign_none():
+    one = Experimentor("mini", NormalTask(), limit=5, metrics="0.1.1")
+    assert one.settings_for_signature()["statistics"] is None
+    assert not one.run(lambda prompt, label_space: [0.2, 0.3, 0.5]).details.intervals

@@ -240,6 +240,11 @@ def test_a_suite_needs_a_named_metric_set(own: Dataset) -> None:
         Suite(datasets=[own], metrics={"mine": lambda truth, rows: 0.0})
 
 
+def test_a_group_without_members_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"^the group 'mine' has no members; give at least one benchmark$"):
+        BenchmarkGroup("mine", {})
+
+
 def test_a_group_of_ones_own(own: Dataset, stand_in: Any) -> None:
     group = BenchmarkGroup("mine", {"k1": Normal(k=1, datasets=[own]), "k2": Normal(k=2, datasets=[own])})
     result = group(stand_in)

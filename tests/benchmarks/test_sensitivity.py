@@ -295,6 +295,23 @@ def test_a_query_counts_where_every_condition_has_an_answer() -> None:
     assert result["Averaged results"]["consistency"] == 1.0
 
 
+def test_without_a_query_answered_everywhere_nothing_agrees_or_disagrees() -> None:
+    benchmark = Demo_sens(datasets=["mini"])
+    first = {query.prompt for query in benchmark[0].conditions()[0].queries}
+    result = benchmark(lambda prompt, label_space: None if prompt in first else 1, on_error="collect")
+    assert result["Averaged results"] == {"consistency": None}
+    assert "no query has an answer in every condition" in str(result.details["mini"].missing)
+
+
+def test_demonstrations_by_hand_leave_nothing_to_agree_with() -> None:
+    benchmark = Demo_sens(datasets=["mini"])
+    one = benchmark[0]
+    one.set_demonstration_sampler([[0] * one.get_k()] * len(one.test_set()))
+    result = benchmark(lambda prompt, label_space: 1)
+    assert result["Averaged results"] == {"consistency": None}
+    assert "there is only one condition, so there is nothing to agree with" in str(result.details["mini"].missing)
+
+
 def test_two_sub_benchmarks_do_not_influence_each_other(stand_in: Any) -> None:
     makes = [GLER, TemplateSensitivity, DemonstrationSensitivity]
     first = [make(datasets=["mini"])(stand_in) for make in makes]

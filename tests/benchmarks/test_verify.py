@@ -141,8 +141,28 @@ def test_an_unknown_benchmark_is_said(stand_in: Any) -> None:
         verify(result)
 
 
+def test_a_group_does_not_verify_a_single_result(stand_in: Any) -> None:
+    result = StaICC.Normal(datasets=["mini"], limit=1)(stand_in)
+    with pytest.raises(ArgumentError, match=r"^a group of benchmarks was given for a single result of Normal"):
+        verify(result, StaICC.Diagnosis(datasets=["mini"]))
+
+
+def test_data_of_ones_own_are_not_rebuilt(make_own: Callable[..., Dataset], stand_in: Any) -> None:
+    result = StaICC.Normal(datasets=[make_own(1)], limit=1)(stand_in)
+    with pytest.raises(ArgumentError, match=r"^the result is over data of the user's own .*pass the benchmark itself$"):
+        verify(result)
+
+
 def test_a_signature_without_k_is_said(stand_in: Any) -> None:
     result = StaICC.Normal(datasets=["mini"], limit=1)(stand_in)
     result.signature = Signature({key: value for key, value in result.signature.fields.items() if key != "k"})
     with pytest.raises(ArgumentError, match=r"^this result has no single k \(None\); pass the benchmark itself$"):
+        verify(result)
+
+
+def test_an_option_that_is_no_number_is_said(stand_in: Any) -> None:
+    result = StaICC.Normal(datasets=["mini"], limit=1)(stand_in)
+    result.signature = Signature({**result.signature.fields, "options": "symbols=ABC"})
+    message = "the option 'symbols=ABC' of this result cannot be read back; pass the benchmark itself"
+    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
         verify(result)
