@@ -18,13 +18,15 @@ from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 from mkdocs.plugins import get_plugin_logger
 
-__all__ = ["RepositoryLinks", "draw", "formulas"]
+__all__ = ["TOP", "RepositoryLinks", "draw", "formulas"]
 
 ROOT = Path(__file__).parents[2]
 log = get_plugin_logger("repository")
 
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
-"""Files of the repository that are pages of the site."""
+TOP = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+"""Files at the top of the repository that are pages of the site."""
+PAGES = {"README.md": "index.md", **TOP}
+"""Where links to files at the top lead."""
 FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<kind>[(\[])(?P<latex>.*?)\\[)\]]</(?P=tag)>', flags=re.DOTALL
 )

@@ -76,8 +76,8 @@ def _generated() -> dict[str, tuple[str, str]]:
         path.relative_to(ROOT).with_suffix(".md").as_posix(): (path.stem, _example(path))
         for path in sorted((ROOT / "examples").rglob("*.py"))
     }
-    changelog = {"changelog.md": ("Changelog", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))}
-    return {**data_set_pages.pages(), **api_pages.pages(), **examples, **changelog}
+    top = {place: (place, (ROOT / file).read_text(encoding="utf-8")) for file, place in repository.TOP.items()}
+    return {**data_set_pages.pages(), **api_pages.pages(), **examples, **top}
 
 
 PAGES: dict[str, tuple[str, str]] = {}
@@ -130,7 +130,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Called by MkDocs before a page is read: puts tables in."""
     LINKS.page = page.file.src_uri
-    from_root = page.file.src_uri == "changelog.md" or page.file.src_uri.startswith("examples/")
+    from_root = page.file.src_uri in repository.TOP.values() or page.file.src_uri.startswith("examples/")
     LINKS.folder = ("" if from_root else "docs/") + page.file.src_uri.rpartition("/")[0]
 
     def filled(found: re.Match[str]) -> str:
