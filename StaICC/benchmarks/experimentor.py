@@ -26,7 +26,7 @@ from StaICC.benchmarks.task import Condition, Outcome, Task
 from StaICC.datasets import Card, Dataset, load_dataset
 from StaICC.errors import ArgumentError, OutputError, StaICCError
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, ask
-from StaICC.metrics import Kind, MetricSet
+from StaICC.metrics import Kind, MetricSet, metric_set
 from StaICC.prompting import (
     DemonstrationLists,
     PromptRenderer,
@@ -386,8 +386,9 @@ class Experimentor:
         scorable = all(outcome.queries for outcome in outcomes)
         intervals = self.task.intervals(self, outcomes, self.statistics) if wanted and scorable else {}
         scored = {metric.name for metric in self.metric_set.metrics}
-        if self.task.scores_accuracy:  # intervals of the metrics that were asked for, not of all that could be
-            intervals = {key: value for key, value in intervals.items() if _metric_of(key) in scored}
+        if self.task.scores_accuracy:  # of the known metrics only those that were asked for; a task's own figures stay
+            left_out = {metric.name for metric in metric_set("standard").metrics} - scored
+            intervals = {key: value for key, value in intervals.items() if _metric_of(key) not in left_out}
         tried = self.statistics.tried if self.task.scores_accuracy and "accuracy" in scored else None
         return details_of(outcomes, missing, intervals, tried)
 
@@ -441,7 +442,7 @@ class Experimentor:
             "limit": None if self._limit is None else str(self._limit),
             "metrics": "+".join(map(escaped, [self.metric_set.name, *self._own_metrics])),
             "outputs": None if self.outputs == "auto" else self.outputs,
-            "statistics": self.statistics.for_signature(),
+            "statistics": None if self.metric_set.as_released else self.statistics.for_signature(),
         }
 
 

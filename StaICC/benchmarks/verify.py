@@ -107,8 +107,11 @@ def rebuild(result: Result) -> Benchmark:
         "datasets": list(result.details),
         "limit": None if limit is None else int(limit),
     }
-    options = (fields.get("options") or "").split(",")
-    arguments |= {key: int(value) for key, _, value in (option.partition("=") for option in options) if key}
+    for option in filter(None, (fields.get("options") or "").split(",")):
+        key, _, value = option.partition("=")
+        if not value.isdigit():
+            raise ArgumentError(f"the option {option!r} of this result cannot be read back; pass the benchmark itself")
+        arguments[key] = int(value)
     try:
         benchmark: Benchmark = _class_of(result.benchmark)(**arguments)
     except UnknownNameError as error:

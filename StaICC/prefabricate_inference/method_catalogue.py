@@ -51,6 +51,8 @@ class MethodSpec:
     """What it needs of the kernel, in words."""
     trains: bool = False
     """Whether ``calibration_number`` moves its figures."""
+    reads: tuple[str, ...] | None = None
+    """The options that move its figures, for the signature; ``None``: any of them may."""
 
 
 # -- one function for each method
@@ -231,13 +233,16 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {
         spec.name: spec
         for spec in (
-            MethodSpec("vanilla", "Vanilla", _vanilla, "any answer"),
-            MethodSpec("noisy_channel", "Noisy channel", _noisy_channel, "probabilities of texts given labels"),
+            MethodSpec("vanilla", "Vanilla", _vanilla, "any answer", reads=()),
+            MethodSpec(
+                "noisy_channel", "Noisy channel", _noisy_channel, "probabilities of texts given labels", reads=()
+            ),
             MethodSpec(
                 "contextual_calibration",
                 "Contextual calibration",
                 calibrated(lambda bench, labels: ContextualCalibration(labels, variant=bench.variant)),
                 trains=True,
+                reads=(),
             ),
             MethodSpec(
                 "domain_calibration",
@@ -247,17 +252,25 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
                     sample_length="sample_length",
                 ),
                 trains=True,
+                reads=("sample_length",),
             ),
-            MethodSpec("batch_calibration", "Batch calibration", _batch_calibration),
-            MethodSpec("ppl_icl", "PPL-ICL", _ppl_icl, "losses of texts", trains=True),
-            MethodSpec("topk", "TopK", _topk, "hidden states"),
-            MethodSpec("sa_icl", "SA-ICL", _sa_icl, "hidden states, label probabilities"),
+            MethodSpec("batch_calibration", "Batch calibration", _batch_calibration, reads=("batch_size",)),
+            MethodSpec("ppl_icl", "PPL-ICL", _ppl_icl, "losses of texts", trains=True, reads=("instructions",)),
+            MethodSpec("topk", "TopK", _topk, "hidden states", reads=("demonstration_set_cut",)),
+            MethodSpec(
+                "sa_icl",
+                "SA-ICL",
+                _sa_icl,
+                "hidden states, label probabilities",
+                reads=("demonstration_set_cut", "orders"),
+            ),
             MethodSpec(
                 "knn_prompt",
                 "k-NN",
                 calibrated(lambda bench, labels: KNNPrompting(labels, bench.options.knn_k, variant=bench.variant)),
                 "logits of the whole vocabulary",
                 trains=True,
+                reads=("knn_k",),
             ),
             MethodSpec(
                 "knn_prompt_centroid",
@@ -265,6 +278,7 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
                 calibrated(lambda bench, labels: KNNPromptingCentroid(labels, variant=bench.variant)),
                 "logits of the whole vocabulary",
                 trains=True,
+                reads=(),
             ),
             MethodSpec(
                 "hidden_calibration",
@@ -272,6 +286,7 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
                 calibrated(lambda bench, labels: HiddenCalibration(labels, variant=bench.variant)),
                 "hidden states",
                 trains=True,
+                reads=(),
             ),
         )
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from typing import Any
 
 from StaICC.results import Result, ResultGroup
-from StaICC.results.table import format_columns, result_rows
+from StaICC.results.table import format_columns, html_table, result_rows
 
 __all__ = ["MethodTable", "format_methods"]
 
@@ -59,6 +60,11 @@ def format_methods(found: Result | ResultGroup, titles: Mapping[str, str] | None
         return "\n\n".join(format_methods(part, titles) for part in found.values())  # one method on several benchmarks
     if not all(isinstance(part, Result) for part in found.values()):
         return _by_part(found, titles)
+    return "\n\n".join(format_columns(head, rows) for _, head, rows in _tables(dict(found.items()), titles))
+
+
+def _tables(found: Mapping[str, Result], titles: Mapping[str, str]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Captions, heads and rows: the methods with their figures and costs, and their accuracies by data set."""
     figures = {name: _figures(result) for name, result in found.items()}
     columns = list(dict.fromkeys(column for row in figures.values() for column in row))
     rows = [
@@ -69,15 +75,15 @@ def format_methods(found: Result | ResultGroup, titles: Mapping[str, str] | None
         ]
         for name, result in found.items()
     ]
-    tables = [format_columns(["method", *columns, *_COSTS.values()], rows)]
+    tables = [("Methods", ["method", *columns, *_COSTS.values()], rows)]
     datasets = list(dict.fromkeys(name for result in found.values() for name in result.divided))
     if len(datasets) > 1 and all("accuracy" in one for result in found.values() for one in result.divided.values()):
         lines = [
             [titles.get(name, name), *(_accuracy(result, dataset) for dataset in datasets)]
             for name, result in found.items()
         ]
-        tables.append(format_columns(["accuracy", *datasets], lines))
-    return "\n\n".join(tables)
+        tables.append(("Accuracy by data set", ["accuracy", *datasets], lines))
+    return tables
 
 
 def _accuracy(result: Result, dataset: str) -> str:
@@ -119,6 +125,14 @@ class MethodTable(ResultGroup):
         super().__init__(name, parts)
         self.titles = dict(titles or {})
         self.skipped = dict(skipped or {})
+
+    def _repr_html_(self) -> str:
+        found = {name: part for name, part in self.items() if isinstance(part, Result)}
+        if len(found) < len(self) or len({part.benchmark for part in found.values()}) > 1:
+            return super()._repr_html_()
+        tables = "".join(html_table(*table) for table in _tables(found, self.titles))
+        reasons = "".join(f"<p>left out: {html.escape(reason)}</p>" for reason in self.skipped.values())
+        return tables + reasons
 
     def __str__(self) -> str:
         reasons = [f"left out: {reason}" for reason in self.skipped.values()]

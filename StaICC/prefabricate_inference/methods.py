@@ -26,7 +26,7 @@ from StaICC.prefabricate_inference.calibration_samples import check_variant, che
 from StaICC.prefabricate_inference.method_catalogue import METHODS, TABLE_2, MethodSpec, calibrated
 from StaICC.prefabricate_inference.method_plan import MethodOptions, Prepared, RememberingKernel, Workbench, fresh
 from StaICC.prefabricate_inference.method_table import MethodTable
-from StaICC.results import Result, ResultGroup, Signature
+from StaICC.results import Result, ResultGroup, Signature, short_digest
 
 __all__ = ["METHODS", "TABLE_2", "Method", "MethodSpec", "calibrated", "run_all", "run_method"]
 
@@ -192,11 +192,11 @@ class Method:
             return signature
         default = MethodOptions()
         parts = [self.spec.name, self.variant, *([f"n={self.calibration_number}"] if self.spec.trains else [])]
-        parts += [
-            f"{field.name}={getattr(self.options, field.name)!r}"
-            for field in dataclasses.fields(MethodOptions)
-            if getattr(self.options, field.name) != getattr(default, field.name)
-        ]
+        for field in dataclasses.fields(MethodOptions):
+            value = getattr(self.options, field.name)
+            read = self.spec.reads is None or field.name in self.spec.reads
+            if read and value != getattr(default, field.name):
+                parts.append(f"{field.name}={value if isinstance(value, int) else short_digest(value)}")
         return Signature({**signature.fields, "method": " ".join(parts)})
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from StaICC.results.result import Result
 
-__all__ = ["format_columns", "format_result", "html_result", "remarks", "result_rows"]
+__all__ = ["format_columns", "format_result", "html_result", "html_table", "remarks", "result_rows"]
 
 _HEADS = {
     "averaged_truelabel_likelihood": "likelihood",
@@ -152,17 +152,27 @@ def format_result(result: Result) -> str:
     return "\n".join(lines)
 
 
+def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as HTML, everything escaped.
+
+    Args:
+        caption: What it shows.
+        head: Names of the columns.
+        rows: The cells.
+    """
+    cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
 def html_result(result: Result) -> str:
-    """Return a result as an HTML table, everything escaped.
+    """Return a result as an HTML table with its remarks and its signature, everything escaped.
 
     Args:
         result: The result.
     """
-    head, rows = result_rows(result)
-    cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     notes = "".join(f"<p>{html.escape(remark)}</p>" for remark in remarks(result))
-    return (
-        f"<table><caption>{html.escape(result.benchmark)}</caption><thead><tr>{cells}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{notes}<p><code>{html.escape(str(result.signature))}</code></p>"
-    )
+    signature = f"<p><code>{html.escape(str(result.signature))}</code></p>"
+    return html_table(result.benchmark, *result_rows(result)) + notes + signature

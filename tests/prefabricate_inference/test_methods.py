@@ -6,6 +6,7 @@ import concurrent.futures
 import hashlib
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,28 @@ def test_all_is_a_table(tmp_path: Path) -> None:
     assert dict(again) == dict(table)
     assert format_methods(again).splitlines()[2].startswith("vanilla")
     assert json.loads((tmp_path / "table.json").read_text())["skipped"] == {}
+
+
+def test_options_are_signed_by_the_methods_that_read_them() -> None:
+    methods = ["ppl_icl", "topk", "sa_icl", "batch_calibration"]
+    options = {"instructions": ["Odd | even. ", "Sort. "], "orders": 3, "batch_size": 64}
+    table = ms.run_all(Kernel(), benchmark(), methods=methods, options=options, calibration_number=4)
+    plain = ms.run_all(Kernel(), benchmark(), methods=methods, calibration_number=4)
+    signed = {name: result.signature.fields["method"] for name, result in table.items()}
+    assert signed["topk"] == plain["topk"].signature.fields["method"]
+    assert signed["sa_icl"].endswith("orders=3")
+    assert signed["batch_calibration"].endswith("batch_size=64")
+    assert re.search(r" instructions=[0-9a-f]{12}$", signed["ppl_icl"])
+
+
+def test_a_table_of_methods_shows_as_one_in_a_notebook() -> None:
+    table = ms.run_all(PPMKernel(), benchmark(), methods=["vanilla", "batch_calibration", "topk"])
+    page = table._repr_html_()
+    for part in ("<caption>Methods</caption>", "<td>Batch calibration</td>", "train prompts", "left out: TopK"):
+        assert part in page
+    assert page.count("<table>") == 1
+    group = ms.run_all(PPMKernel(), TripletBias(k=2, datasets=["mini"], limit=3), methods=["vanilla"])
+    assert group._repr_html_().count("<table>") == 3
 
 
 def test_all_gives_what_each_gives_alone() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from StaICC.errors import ArgumentError
 from StaICC.results.details import ConditionRecord
 from StaICC.results.report.drawing import ROLES, SERIES, clip, drawn, new_grid
-from StaICC.results.report.runs import labels_of
+from StaICC.results.report.runs import Given, labels_of, one_run
 from StaICC.results.result import Result
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _draw(axes: Axes, labels: Sequence[str], counts: Sequence[Sequence[int]]) ->
 
 
 @drawn
-def confusion_matrices(result: Result) -> Figure:
+def confusion_matrices(result: Given) -> Figure:
     """Draw a confusion matrix for each data set with at most :data:`MOST_LABELS` labels.
 
     Rows are true labels, columns predicted ones; a cell holds the number of queries, its depth the share of its row.
@@ -96,7 +96,7 @@ def confusion_matrices(result: Result) -> Figure:
         ArgumentError: No data set can be drawn.
         MissingDependencyError: ``matplotlib`` is not installed.
     """
-    found = {name: one for name, one in confusion_counts(result).items() if len(one[0]) <= MOST_LABELS}
+    found = {name: one for name, one in confusion_counts(one_run(result)).items() if len(one[0]) <= MOST_LABELS}
     if not found:
         raise ArgumentError(f"no data set of the result has predictions of at most {MOST_LABELS} labels")
     drawing, panels = new_grid(len(found), 4, 2.45, 2.5)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from StaICC.errors import ArgumentError
 from StaICC.metrics.classification import ConfidenceBin
 from StaICC.results.report.drawing import ROLES, SERIES, clip, drawn, faint, new_grid, plain_axes
-from StaICC.results.report.runs import figure
+from StaICC.results.report.runs import Given, figure, one_run
 from StaICC.results.result import Result
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _draw(axes: Axes, bins: tuple[ConfidenceBin, ...]) -> None:
 
 
 @drawn
-def reliability_diagrams(result: Result) -> Figure:
+def reliability_diagrams(result: Given) -> Figure:
     """Draw a reliability diagram for each data set.
 
     Args:
@@ -79,7 +79,8 @@ def reliability_diagrams(result: Result) -> Figure:
         ArgumentError: No data set has confidence bins: the answers were labels, or the file is of an older version.
         MissingDependencyError: ``matplotlib`` is not installed.
     """
-    found = reliability_bins(result)
+    run = one_run(result)
+    found = reliability_bins(run)
     if not found:
         raise ArgumentError(
             "the result keeps no confidences: its answers are labels, or cannot be read as probabilities"
@@ -88,7 +89,7 @@ def reliability_diagrams(result: Result) -> Figure:
     for axes, (dataset, bins) in zip(panels, found.items(), strict=True):
         _draw(axes, bins)
         axes.set_title(clip(dataset, 20), parse_math=False)
-        error = figure(result.divided.get(dataset), "expected_calibration_error_1")
+        error = figure(run.divided.get(dataset), "expected_calibration_error_1")
         if error is not None:
             axes.text(0.03, 0.97, f"ECE-1 {error:.3f}", transform=axes.transAxes, va="top", color=ROLES["soft"])
     drawing.supxlabel("confidence", fontsize=9, color=ROLES["soft"])

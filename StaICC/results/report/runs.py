@@ -10,7 +10,18 @@ from StaICC.results.details import ConditionRecord, DatasetDetails
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import split_runs
 
-__all__ = ["Given", "Runs", "accuracy_of", "by_benchmark", "dataset_names", "figure", "labels_of", "named", "shares_of"]
+__all__ = [
+    "Given",
+    "Runs",
+    "accuracy_of",
+    "by_benchmark",
+    "dataset_names",
+    "figure",
+    "labels_of",
+    "named",
+    "one_run",
+    "shares_of",
+]
 
 Runs = Mapping[str, Result]
 """Results of one benchmark by the name of their run."""
@@ -32,6 +43,23 @@ def named(given: Given) -> dict[str, Result]:
     if not runs or not all(isinstance(result, Result) for result in runs.values()):
         raise ArgumentError("a figure needs a result, or results by the name of their run")
     return runs
+
+
+def one_run(given: Given) -> Result:
+    """Return the result that a figure of one run is about.
+
+    Args:
+        given: A result, or a mapping with one.
+
+    Raises:
+        ArgumentError: There are several, or none.
+    """
+    if isinstance(given, Result):
+        return given
+    runs = named(given)
+    if len(runs) > 1:
+        raise ArgumentError(f"this figure is of one run, and {len(runs)} were given: {', '.join(runs)}; choose one")
+    return next(iter(runs.values()))
 
 
 def by_benchmark(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:

@@ -202,3 +202,13 @@ def test_six_runs_differ_by_colour_and_a_seventh_by_its_mark() -> None:
 def test_clipping(given: str, length: int, expected: str) -> None:
     assert clip(given, length) == expected
     assert len(printable(given)) == len(given)
+
+
+def test_a_figure_of_one_run_takes_a_mapping_of_one_and_refuses_more(suite: ResultGroup) -> None:
+    result = suite["Normal"]
+    for chart in (reliability_diagrams, confusion_matrices):
+        assert isinstance(chart({"mine": result}), Figure)
+        with pytest.raises(ArgumentError, match="of one run, and 2 were given: mine, theirs; choose one"):
+            chart({"mine": result, "theirs": result})
+        with pytest.raises(ArgumentError, match="needs a result"):
+            chart({})
