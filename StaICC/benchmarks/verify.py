@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.catalogue import BENCHMARKS
@@ -16,6 +16,11 @@ from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.benchmarks.recording import digest_prompts
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.results import Result, ResultGroup
+
+if TYPE_CHECKING:
+    import os
+
+    from StaICC.benchmarks.long_icl import LongICL
 
 __all__ = ["Verification", "rebuild", "verify"]
 
@@ -35,13 +40,18 @@ class Verification:
     message: str
 
 
-def verify(result: Result | ResultGroup, benchmark: Benchmark | BenchmarkGroup | None = None) -> list[Verification]:
+def verify(
+    result: Result | ResultGroup,
+    benchmark: Benchmark | BenchmarkGroup | LongICL | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> list[Verification]:
     """Write the prompts of a result anew and compare.
 
     Args:
         result: A result or a group of results.
         benchmark: The benchmark that it was computed by, for one whose prompts the user changed or that ran on the
             user's own data; otherwise it is rebuilt from the signature.
+        data_dir: Where the data of LongICL lie; by default, where they are installed.
 
     Returns:
         One finding for each data set.
@@ -51,14 +61,16 @@ def verify(result: Result | ResultGroup, benchmark: Benchmark | BenchmarkGroup |
     """
     if isinstance(result, ResultGroup):
         members = benchmark.members if isinstance(benchmark, BenchmarkGroup) else {}
-        return [found for name, part in result.items() for found in verify(part, members.get(name))]
+        return [found for name, part in result.items() for found in verify(part, members.get(name), data_dir)]
     if isinstance(benchmark, BenchmarkGroup):
         raise ArgumentError(
             f"a group of benchmarks was given for a single result of {result.benchmark}; pass the benchmark"
         )
-    benchmark = benchmark or rebuild(result)
+    benchmark = benchmark or rebuild(result, data_dir)
     found = []
     for name, details in result.details.items():
+        if not details.asked:  # a data set of LongICL that was not there
+            continue
         prompts, marks = digest_prompts(benchmark[name].all_queries())
         first = _first_difference(details.query_digests, marks)
         same = prompts == details.prompts
@@ -80,11 +92,12 @@ def _first_difference(saved: str, written: str) -> int | None:
     return None
 
 
-def rebuild(result: Result) -> Benchmark:
+def rebuild(result: Result, data_dir: str | os.PathLike[str] | None = None) -> Benchmark | LongICL:
     """Make the benchmark that a result's signature describes.
 
     Args:
         result: The result.
+        data_dir: Where the data of LongICL lie; by default, where they are installed.
 
     Returns:
         The benchmark, with the benchmark's own templates.
@@ -92,6 +105,10 @@ def rebuild(result: Result) -> Benchmark:
     Raises:
         ArgumentError: The signature says that prompts or demonstrations were changed by hand.
     """
+    if result.benchmark == "LongICL":
+        from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
+
+        return rebuild_long_icl(result, data_dir)
     fields = result.signature.fields
     for field in ("template", "demonstrations"):
         value = fields.get(field)

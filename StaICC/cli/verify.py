@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser: The parser of the subcommand.
     """
     parser.add_argument("result", type=Path, metavar="RESULT", help="a result that run --json saved")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="data of LongICL (default: as installed)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
 
 
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         The exit status: 1 if some prompt differs.
     """
-    found = verify(load(args.result))
+    found = verify(load(args.result), data_dir=args.data_dir)
     if args.json:
         print(json.dumps([dataclasses.asdict(one) for one in found], indent=1))
     else:

@@ -203,7 +203,7 @@ class PredictionStore:
 
         Raises:
             ArgumentError: A key or an answer is of the wrong type, or the store is closed or read-only. Nothing is
-            stored.
+                stored.
             SchemaError: The file is damaged. Nothing is stored.
             StoreError: The file cannot be written (disk full, locked, ...). Nothing is stored.
         """

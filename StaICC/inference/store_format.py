@@ -82,9 +82,8 @@ def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
     """Digest a prompt and its label space: what a stored answer belongs to.
 
     Args:
-        prompt: The prompt, or for a noisy channel the list of prompts (one per label). A list of one prompt is not
-        the
-            same query as that prompt.
+        prompt: The prompt, or for a noisy channel the list of prompts (one per label). A list of one prompt is
+            not the same query as that prompt.
         label_space: The labels in order.
 
     Returns:

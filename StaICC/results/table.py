@@ -122,7 +122,7 @@ def remarks(result: Result) -> list[str]:
         result: The result.
 
     Returns:
-        Sentences: how partial it is, why values are missing, what the audit found.
+        Sentences that say how partial it is, why values are missing, what the audit found.
     """
     found = []
     failed = sum(details.failed for details in result.details.values())

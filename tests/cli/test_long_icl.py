@@ -182,3 +182,13 @@ def test_other_commands_do_not_load_it() -> None:
         check=True,
     )
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_a_saved_result_verifies(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = str(tmp_path / "result.json")
+    assert main([*RUN, "--data-dir", str(data), "--model", "ppm", "--json", saved]) == 0
+    capsys.readouterr()
+    assert main(["verify", saved, "--data-dir", str(data)]) == 0
+    assert capsys.readouterr().out == "same  LongICL, tacred: the 12 prompts are the same\n"
+    assert main(["verify", saved]) == 3  # the data are installed nowhere
+    assert "none of the data sets of LongICL is in" in capsys.readouterr().err

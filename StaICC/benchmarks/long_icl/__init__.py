@@ -26,7 +26,7 @@ Example:
 from __future__ import annotations
 
 from StaICC.benchmarks.long_icl.baselines import Baselines, baselines
-from StaICC.benchmarks.long_icl.benchmark import LongICL
+from StaICC.benchmarks.long_icl.benchmark import LongICL, rebuild_long_icl
 from StaICC.benchmarks.long_icl.cards import TaskCard, card, cards
 from StaICC.benchmarks.long_icl.experimentor import DataSetScore, LongICLExperimentor, Outcome, Query, RoundScore
 from StaICC.benchmarks.long_icl.hub import install_from_hub
@@ -98,6 +98,7 @@ __all__ = [
     "parse_answer",
     "positions_of",
     "published_tables",
+    "rebuild_long_icl",
     "score_tallies",
     "study_positions",
 ]

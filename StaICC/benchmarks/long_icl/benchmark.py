@@ -40,7 +40,7 @@ from StaICC.version import __version__
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["LongICL"]
+__all__ = ["LongICL", "rebuild_long_icl"]
 
 _log = logging.getLogger(__name__)
 
@@ -285,6 +285,37 @@ class LongICL:
                 "version": __version__,
             }
         )
+
+
+def rebuild_long_icl(result: Result, data_dir: str | os.PathLike[str] | None = None) -> LongICL:
+    """Make the benchmark that a result's signature describes, to verify its prompts.
+
+    Args:
+        result: A result of LongICL.
+        data_dir: Folder with the data; by default, where they are installed.
+
+    Returns:
+        The benchmark over the data sets that the result has scores of.
+
+    Raises:
+        ArgumentError: The signature is not one of LongICL.
+        DataMissingError: None of the data sets is there.
+    """
+    fields = result.signature.fields
+    options = dict(option.split("=", 1) for option in (fields.get("options") or "").split(",") if "=" in option)
+    rows, rounds = fields.get("rows") or "", options.get("rounds", "").split("+")
+    if not (rows == "all" or rows.isdigit()) or not all(map(str.isdigit, rounds)):
+        raise ArgumentError(f"{result.signature} is no signature of LongICL; pass the benchmark itself")
+    return LongICL(
+        data_dir,
+        [name for name, details in result.details.items() if details.asked],
+        tuple(map(int, rounds)),
+        None if rows == "all" else int(rows),
+        options.get("instruct") == "yes",
+        options.get("variant", "published"),
+        options.get("arrangement", "interleaved"),
+        verify=False,  # the prompts are what is compared
+    )
 
 
 def _identity(file: LoadedFile) -> str:

@@ -22,7 +22,7 @@ from StaICC.benchmarks.verify import verify
 from StaICC.errors import ArgumentError, DataMissingError, OutputError, UnknownNameError
 from StaICC.inference import Progress
 from StaICC.metrics.intervals import wilson
-from StaICC.results import compare, load, save_records
+from StaICC.results import Signature, compare, load, save_records
 
 SINGLE = ["banking77", "goemotions", "discovery", "tacred"]
 ROUNDS = (1, 2)
@@ -489,6 +489,29 @@ def test_verification(small: Path) -> None:
     assert [one.same for one in verify(result, benchmark)] == [True, True]
     other = make(small, ["goemotions", "dialogre"], instruct=True)
     assert [(one.same, one.first_difference) for one in verify(result, other)] == [(False, 0), (False, 0)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"instruct": True}, {"variant": "strict", "arrangement": "grouped"}, {"rounds": (2,), "test_number": None}],
+)
+def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, Any]) -> None:
+    benchmark = make(small, ["goemotions", "tacred"], **settings)
+    result = benchmark(lambda prompt, label_space: "x")
+    assert [one.same for one in verify(result, data_dir=small)] == [True, True]
+    path = small / "goemotions_train.tsv"
+    path.write_text(path.read_text().replace("text", "word"))
+    assert [(one.dataset, one.same) for one in verify(result, data_dir=small)] == [
+        ("goemotions", False),
+        ("tacred", True),
+    ]
+
+
+def test_a_signature_that_is_not_of_long_icl_is_not_rebuilt(small: Path) -> None:
+    result = make(small, ["goemotions"])(lambda prompt, label_space: "x")
+    result.signature = Signature({**result.signature.fields, "rows": "many"})
+    with pytest.raises(ArgumentError, match=r"is no signature of LongICL; pass the benchmark itself$"):
+        verify(result, data_dir=small)
 
 
 @pytest.mark.parametrize("name", cards())
