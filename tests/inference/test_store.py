@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
@@ -27,9 +28,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import StaICC.inference.store
+import StaICC.inference.store_file
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
 from StaICC.inference.store import PredictionStore, StoreError, query_key
-from StaICC.inference.store_format import APPLICATION_ID, KEY_BYTES, MODEL_BYTES, PAGE_SIZE, SCHEMA
+from StaICC.inference.store_file import until_free
+from StaICC.inference.store_format import (
+    APPLICATION_ID,
+    KEY_BYTES,
+    MODEL_BYTES,
+    PAGE_SIZE,
+    SCHEMA,
+    BrokenRowError,
+    decode_answer,
+)
 from StaICC.inference.store_salvage import salvage
 
 ROOT = Path(StaICC.inference.store.__file__).parents[2]
@@ -164,6 +175,12 @@ def test_what_is_no_answer_is_not_stored_nor_anything_with_it(path, bad):
         with pytest.raises(ArgumentError, match="an answer to be stored is"):
             store.put_many("model", [(key(1), [0.5]), (key(2), bad)])
         assert store.info().answers == 0
+
+
+@pytest.mark.parametrize("damaged", [b"", b"f", b"f" + bytes(7), b"f" + bytes(9), b"i", b"i1x", b"s\xff", b"x1"])
+def test_bytes_that_are_no_answer_are_told_apart(damaged):
+    with pytest.raises(BrokenRowError, match="no answer has these bytes"):
+        decode_answer(damaged)
 
 
 @pytest.mark.parametrize("bad", ["key", b"short", None, bytes(33)])
@@ -533,6 +550,50 @@ def test_a_lock_held_for_a_moment_is_waited_for(path):
     with PredictionStore(path, timeout=20) as store:
         store.put_many("model", [(key(9), 1)])
     other.close()
+
+
+def test_a_lock_that_sqlite_does_not_wait_for_is_waited_for(path):
+    """SQLite gives up at once where two connections change the journal of a new file."""
+    options = {"timeout": 0, "isolation_level": None, "check_same_thread": False}
+    with contextlib.closing(sqlite3.connect(path, **options)) as holder:
+        holder.execute("CREATE TABLE t (x)")
+        holder.execute("BEGIN EXCLUSIVE")
+        with contextlib.closing(sqlite3.connect(path, **options)) as other:
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                until_free(other, "PRAGMA journal_mode = WAL", 0.1)
+            free = threading.Timer(0.3, holder.execute, ["COMMIT"])
+            free.start()
+            until_free(other, "PRAGMA journal_mode = WAL", 60.0)
+            free.join()
+            assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            with pytest.raises(sqlite3.OperationalError, match="syntax error"):
+                until_free(other, "PRAGNA journal_mode", 60.0)
+
+
+def test_a_file_system_without_hard_links_will_do(path, monkeypatch):
+    def link(source, target):
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr(os, "link", link)
+    fill(path, range(3))
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name]
+    with PredictionStore(path) as store:
+        assert store.get_many("model", [key(2)]) == {key(2): answer(2)}
+
+
+def test_a_store_that_cannot_be_made_is_said(path, monkeypatch):
+    def link(source, target):
+        raise PermissionError("no hard links here")
+
+    def copyfileobj(source, target):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(StaICC.inference.store_file.shutil, "copyfileobj", copyfileobj)
+    with pytest.raises(
+        StoreError, match=r"the prediction store cannot be made \(the disk is full\); give another path"
+    ):
+        PredictionStore(path)
 
 
 @pytest.fixture
