@@ -256,7 +256,7 @@ def test_every_page_can_be_reached() -> None:
 
 def test_the_readme_links_the_pages() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    linked = ["index.md", "methods.md", "adding_a_method.md", "reports.md"]
+    linked = ["index.md", "methods.md", "adding_a_method.md", "reports.md", "performance.md"]
     assert [name for name in linked if f"](docs/{name})" not in readme] == []
 
 
