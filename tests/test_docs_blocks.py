@@ -300,7 +300,7 @@ def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
     for command in console_of(page, "console"):
         words = words_of(command)
         if words is None:
-            if measured := re.fullmatch(r"python (tests/performance/\w+\.py)((?: --?[\w-]+(?: [\w.,]+)*)*)", command):
+            if measured := re.fullmatch(r"python (tests/performance/\w+\.py)((?: [\w.,-]+)*)", command):
                 code = (ROOT / measured[1]).read_text(encoding="utf-8")
                 unknown = [word for word in measured[2].split() if word.startswith("--") and f'"{word}"' not in code]
                 assert not unknown, f"{measured[1]} has no option {unknown}"
