@@ -145,6 +145,8 @@ def test_what_no_guesser_can_reach_has_p_value_zero() -> None:
     baseline = RandomBaseline(3, [0.0, 0.5, 0.5])
     assert baseline.p_value(1.0) == 0.0
     assert baseline.log_p_value(1.0) == -math.inf
+    assert RandomBaseline(5, 0.5).critical_count(alpha=2**-5) == 5  # its chance is the level itself
+    assert RandomBaseline(20, 0.5).critical_count() == RandomBaseline(20, 0.5).critical_count(1, 0.05) == 15
     assert RandomBaseline(3, 0.5).critical_count() is None  # three right of three happen by chance
 
 

@@ -228,11 +228,19 @@ def test_bad_sets():
     with pytest.raises(ArgumentError, match="the name of a metric is ''"):
         Metric("", len)
     twice = Metric("a", classification.accuracy)
-    with pytest.raises(ArgumentError, match="two metrics of one name"):
+    with pytest.raises(ArgumentError, match=r"the metric set 'mine' has two metrics of one name among a, a$"):
         MetricSet("mine", (twice, twice))
 
 
-@pytest.mark.parametrize("arguments", [(None,), (0.5, "reason"), (math.nan,), (math.inf,)])
-def test_a_score_is_a_finite_value_or_a_reason(arguments):
-    with pytest.raises(ArgumentError):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None,), "a score has either a value or a reason; given: None and None"),
+        ((0.5, "reason"), "a score has either a value or a reason; given: 0.5 and 'reason'"),
+        ((math.nan,), "the value of a score is nan; expected a finite number, or None with a reason"),
+        ((math.inf,), "the value of a score is inf; expected a finite number, or None with a reason"),
+    ],
+)
+def test_a_score_is_a_finite_value_or_a_reason(arguments, message):
+    with pytest.raises(ArgumentError, match=f"^{message}$"):
         Score(*arguments)

@@ -196,6 +196,33 @@ def test_metrics_refuse(metric):
         metric([0, 1], [[0.5, 0.5], [0.2, 0.3, 0.5]])
 
 
+def test_an_entropy_of_nothing_uncertain_is_a_plain_zero():
+    assert str(released.entropy([1.0, 0.0])) == "0.0"  # and not -0.0
+
+
+def test_a_divergence_of_tiny_shares_is_no_crash():
+    assert released.kl_divergence([1e-200, 1.0], [1e-200, 1.0]) == 0.0
+
+
+def test_one_query_agrees_with_itself():
+    assert released.consistency([[1, 0]] * 4, 1) == 1.0
+    assert released.consistency([[1, 0], [0, 1], [1, 0], [1, 0]], 1) == 0.75
+
+
+def test_what_the_release_could_not_compute_is_explained():
+    crash = "StaICC 0.1.1 ends with"
+    with pytest.raises(UndefinedMetricError, match=f"^{crash} a ZeroDivisionError here: label 1 has the frequency 0$"):
+        released.kl_divergence([0.5, 0.5], [1.0, 0.0])
+    with pytest.raises(
+        UndefinedMetricError, match=r"math domain error\) here: the averaged prediction of label 0 is -1"
+    ):
+        released.kl_divergence([-1.0, 2.0], [0.5, 0.5])
+    with pytest.raises(ArgumentError, match=r"^the distributions have 1 and 2 labels; expected the same label space"):
+        released.kl_divergence([1.0], [0.5, 0.5])
+    with pytest.raises(UndefinedMetricError, match="a ValueError here: its calibration error needs at least 10 querie"):
+        released.expected_calibration_error_1([0, 1], [[0.5, 0.5]] * 2)
+
+
 @pytest.mark.parametrize("figure", BIAS.values())
 def test_bias_of_nothing(figure):
     with pytest.raises(UndefinedMetricError, match="there are no predictions"):

@@ -21,6 +21,7 @@ from StaICC.metrics.metric_comparison import compare_metrics
 from StaICC.metrics.power import minimum_detectable_difference
 from StaICC.metrics.resampling import draw_resamples, draw_subsets, generator, group_by_row
 from StaICC.metrics.significance import (
+    RANDOM_PERMUTATION,
     centred_bootstrap_test,
     holm,
     mcnemar_exact,
@@ -315,6 +316,31 @@ def test_comparing_metrics_equals_rescoring() -> None:
     assert found["averaged_truelabel_likelihood"].permutation.p_value == linear.p_value
 
 
+def test_a_comparison_says_how_it_was_made() -> None:
+    truth, (first, second), places = predictions(1, 400, 2, 3)
+    found = compare_metrics(truth, first, second, places, 3, seed="facts", resamples=40, permutations=30)
+    for comparison in found.values():
+        test, bootstrap = comparison.permutation, comparison.bootstrap
+        assert test.difference == pytest.approx(comparison.difference, abs=1e-14)
+        assert bootstrap.difference == comparison.difference
+        assert (test.rows, bootstrap.rows) == (400, 400)
+        assert (bootstrap.interval.resamples, bootstrap.interval.seed) == (40, "facts")
+        if test.permutations is not None:
+            assert (test.method, test.permutations, test.seed) == (RANDOM_PERMUTATION, 30, "facts")
+    assert found["macro_F1"].permutation.permutations == 30
+    by_default = compare_metrics(truth[:80], first[:80], second[:80], range(80), 3, seed="facts")
+    assert by_default["macro_F1"].permutation.permutations == 2000
+    assert by_default["macro_F1"].bootstrap.interval.resamples == 1000
+
+
+def test_exchanges_that_change_only_the_sign_are_as_extreme() -> None:
+    """Only one of three rows differs, so every exchange gives the observed difference or its opposite."""
+    first, second = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], [[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]]
+    for comparison in compare_metrics([0, 1, 0], first, second, range(3), 2, seed="sign", permutations=50).values():
+        assert comparison.difference != 0.0
+        assert comparison.permutation.p_value == 1.0
+
+
 def test_comparing_bare_labels_leaves_probabilities_out() -> None:
     truth, (first, second), places = predictions(2, 30, 2, 3)
     found = compare_metrics(truth, first, second, places, 3, seed="x", permutations=50, likelihood=False)
@@ -453,6 +479,22 @@ def test_a_difference_of_that_size_is_found_as_often_as_promised() -> None:
     assert np.mean(np.abs(z) >= stats.norm.ppf(0.975)) == pytest.approx(0.8, abs=0.02)
     exact = np.mean([mcnemar_exact(int(b), int(c)).p_value <= 0.05 for b, c in splits[:1000, :2]])
     assert 0.72 < exact < 0.82  # the exact test is a little more careful
+
+
+def test_four_answers_can_show_only_a_nearly_perfect_difference() -> None:
+    found = minimum_detectable_difference(4, discordant=1.0, alpha=0.05, power=0.8)
+    z_a, z_b = stats.norm.ppf(0.975), stats.norm.ppf(0.8)
+    d = found.difference
+    assert d is not None
+    assert (z_a + z_b * math.sqrt(1 - d * d)) ** 2 / d**2 == pytest.approx(4, rel=1e-9)
+    assert (found.n, found.discordant, found.alpha, found.power) == (4, 1.0, 0.05, 0.8)
+    assert found.smallest_significant_split is None  # four to none has the p-value 1/8
+    assert found.reason == "no split of 4 discordant answers is significant at 0.05"
+
+
+def test_a_split_whose_p_value_is_the_level_is_significant() -> None:
+    assert minimum_detectable_difference(6, discordant=1.0, alpha=2 / 2**6).smallest_significant_split == (6, 0)
+    assert minimum_detectable_difference(6, discordant=1.0, alpha=1.99 / 2**6).smallest_significant_split is None
 
 
 def test_an_accuracy_stands_for_independent_answers() -> None:
