@@ -387,6 +387,47 @@ def test_the_calibration_interval_holds_the_estimate_and_reaches_zero_for_calibr
     assert found.high > estimate(truth, predictions)
 
 
+def test_calibration_is_refuted_where_the_bins_of_resamples_stray_less_than_the_error() -> None:
+    """Test rows of one to three queries, some runs well calibrated and some not; the bins are added up again here."""
+    refuted, above_zero = Counter(), 0
+    for seed in range(24):
+        truth, predictions, places = simulate(seed, 30, 3, 3, sharpness=1.5 + seed / 16)
+        kept = [query for query in range(90) if query < 30 or query % 5]
+        truth, predictions, places = ([column[i] for i in kept] for column in (truth, predictions, places))
+        groups = group_by_row(places, len(truth))
+
+        def excess(queries: list[int], truth=truth, predictions=predictions) -> np.ndarray:
+            bins = np.zeros(10)
+            for query in queries:
+                confidence = max(predictions[query])
+                bins[int(confidence * 10)] += (predictions[query].index(confidence) == truth[query]) - confidence
+            return bins
+
+        own = excess(list(range(len(truth)))) / len(truth)
+        strays = []
+        for sample in draw_resamples(groups, 100, generator(str(seed), "bootstrap")):
+            drawn = [query for group in sample for query in group]
+            strays.append(np.abs(excess(drawn) / len(drawn) - own).sum())
+        error = np.abs(own).sum()
+        found = bootstrap_metrics(truth, predictions, places, 3, 100, 0.9, seed=str(seed))
+        interval = found["expected_calibration_error_1"]
+        mirrored = max(0.0, 2 * error - interval.high)
+        refuted[error > np.quantile(strays, 0.95)] += 1
+        if error > np.quantile(strays, 0.95):
+            assert interval.low == pytest.approx(mirrored, abs=1e-12)
+        else:
+            assert interval.low == 0.0
+            above_zero += mirrored > 0.0
+    assert min(refuted[True], refuted[False], above_zero) >= 3
+
+
+def test_a_calibration_error_is_at_most_one() -> None:
+    found = bootstrap_metrics([1] * 19 + [0], [[1.0, 0.0]] * 20, range(20), 2, seed="wrong")
+    interval = found["expected_calibration_error_1"]
+    assert 0.7 < interval.low < 0.95
+    assert interval.high == 1.0
+
+
 def test_a_mirrored_interval_is_the_hull_of_an_interval_and_its_mirror_image() -> None:
     plain = Interval(0.3, 0.4, 0.9, "percentile", 100, "x")
     assert mirrored_interval(plain, 0.31) == Interval(0.31 - (0.4 - 0.31), 0.4, 0.9, "mirrored percentile", 100, "x")
@@ -412,12 +453,18 @@ def test_the_entropy_of_an_even_mean_is_covered() -> None:
 
 
 def test_statistics_of_rows_and_of_sums_agree() -> None:
-    values = [random.Random(2).random() for _ in range(64)]
+    draw = random.Random(2)
+    values = [draw.random() for _ in range(64)]
     of_rows = bootstrap_statistic(values, lambda drawn: math.fsum(drawn) / len(drawn), seed="a")
     of_sums = bootstrap_sums([[value] for value in values], lambda sums: {"mean": sums[0] / 64}, seed="a")["mean"]
     assert of_rows.low == pytest.approx(of_sums.low, abs=1e-15)
     assert of_rows.high == pytest.approx(of_sums.high, abs=1e-15)
-    assert of_rows.method == of_sums.method
+    assert of_rows.low < of_rows.high
+    for one in (of_rows, of_sums):
+        assert (one.level, one.resamples, one.seed) == (0.95, 1000, "a")
+        assert one.method == "percentile bootstrap of test rows (bootstrap-1)"
+    with pytest.raises(ArgumentError, match="number of resamples"):
+        bootstrap_statistic(values, max, seed="a", resamples=99.5)  # type: ignore[arg-type]
 
 
 def test_bad_input_is_refused() -> None:

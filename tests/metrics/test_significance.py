@@ -272,6 +272,13 @@ def scored(truth, run, queries) -> dict[str, float]:
     return {name: getattr(classification, name)(*chosen) for name in METRICS}
 
 
+def test_p_values_are_at_most_one_whatever_rounding_does() -> None:
+    assert {mcnemar_exact(count, count).p_value for count in range(200)} == {1.0}
+    narrow = [mcnemar_exact(count + 1, count).p_value for count in range(500)]
+    assert max(narrow) <= 1.0
+    assert narrow == pytest.approx([1.0] * 500, abs=1e-12)
+
+
 def test_comparing_metrics_equals_rescoring() -> None:
     labels, rows = 3, 40
     truth, (first, second), places = predictions(1, rows, 2, labels)

@@ -582,6 +582,8 @@ def test_an_unknown_setting_suggests_the_nearest(writer: PromptWriter) -> None:
         UnknownNameError, match=r"there is no prompt setting 'instructions'; did you mean 'instruction'\?"
     ):
         writer.set_config_dict({"label_prefix": "y", "instructions": "a"})
+    with pytest.raises(UnknownNameError, match=r"'noisy_channel'; did you mean 'use_noisy_channel'\?"):
+        writer.set_config_dict({"label_prefix": "y", "noisy_channel": True})
     assert not writer.changed
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import StaICC.prompting.sampler
 from StaICC.errors import ArgumentError
 from StaICC.prompting import StableRandom, check_demonstration_lists, restrict_to_domain, sample_demonstrations
 
@@ -108,6 +109,31 @@ def test_what_is_possible_but_hopeless_ends_too() -> None:
     with pytest.raises(ArgumentError, match=r"out-of-domain mode on own: 1000000 draws of k = 12 demonstrations gave"):
         restrict_to_domain(len(labels), 12, [0], labels.__getitem__, False, "own")
     assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_last_draw_that_is_allowed_counts(inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = [0] * 12 + [1] * 2 if inside else [0] * 3 + [1] * 9
+    own, k = (1, 1) if inside else (1, 2)
+    generator = StableRandom()
+    needed = 0
+    while (own in [labels[position] for position in generator.sample_indexes(len(labels), k)]) is not inside:
+        needed += 1
+    assert needed > 3
+    monkeypatch.setattr(StaICC.prompting.sampler, "_MOST_REDRAWS", needed)
+    (found,) = restrict_to_domain(len(labels), k, [own], labels.__getitem__, inside, "enough")
+    assert (own in [labels[position] for position in found]) is inside
+    monkeypatch.setattr(StaICC.prompting.sampler, "_MOST_REDRAWS", needed - 1)
+    mode = "in" if inside else "out-of"
+    with pytest.raises(ArgumentError, match=f"^{mode}-domain mode on too few: {needed - 1} draws of k = {k} demonstr"):
+        restrict_to_domain(len(labels), k, [own], labels.__getitem__, inside, "too few")
+
+
+def test_one_demonstration_without_the_label_is_enough_where_they_repeat() -> None:
+    labels = [0, 1]
+    assert restrict_to_domain(2, 3, [0], labels.__getitem__, False, "own") == ((1, 1, 1),)
+    with pytest.raises(ArgumentError, match="out-of-domain mode cannot succeed on own: k = 2"):
+        restrict_to_domain(2, 2, [0], labels.__getitem__, False, "own")
 
 
 # -- demonstrations chosen by hand
