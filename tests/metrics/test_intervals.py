@@ -74,7 +74,7 @@ def test_draws_are_frozen() -> None:
     assert [draw.getrandbits(32) for _ in range(3)] == FROZEN_WORDS
     drawn = {
         n: digest(number for sample in draw_resamples(range(n), 3, generator("seed", "bootstrap")) for number in sample)
-        for n in (3, 100, 512, 5000)
+        for n in (3, 100, 512, 4096, 4097, 5000)
     }
     assert drawn == FROZEN_RESAMPLES
     flips = draw_subsets(range(40), 2, generator("seed", "permutation"))
@@ -82,7 +82,14 @@ def test_draws_are_frozen() -> None:
 
 
 FROZEN_WORDS = [4047020139, 1383158239, 3817444882]
-FROZEN_RESAMPLES = {3: "5dc9b7648e61ae8a", 100: "94c79675c87b1b90", 512: "9ed65ca75134796b", 5000: "7e62817475989c90"}
+FROZEN_RESAMPLES = {
+    3: "5dc9b7648e61ae8a",
+    100: "94c79675c87b1b90",
+    512: "9ed65ca75134796b",
+    4096: "9d837924d74073a6",
+    4097: "3a522308e02e691f",
+    5000: "7e62817475989c90",
+}
 FROZEN_SUBSETS = "3e0de29af03c4f1a"
 
 
@@ -142,6 +149,15 @@ def test_packed_rows_add_like_fractions(rows: list[list[float]], draw: random.Ra
         if all(row[place] == int(row[place]) for row in rows) and largest * len(rows) < 2**60:
             assert total == exact
             assert isinstance(total, int)
+
+
+@pytest.mark.parametrize("edge", [2**15, 2**31, 2**61])
+def test_whole_numbers_at_the_edges_of_fields_stay_exact(edge: int) -> None:
+    for value in (edge - 1, edge, edge + 1, edge // 2 + 1):
+        packed = PackedRows([[value, 7, -value]])
+        (item,) = packed.items
+        assert packed.unpack(item) == [value, 7, -value]
+        assert packed.unpack(-item) == [-value, -7, value]
 
 
 @pytest.mark.parametrize(
@@ -278,6 +294,17 @@ def test_the_sums_give_the_metrics(labels: int) -> None:
     found = sums.metrics([math.fsum(column) for column in zip(*columns, strict=True)])
     assert found == pytest.approx(rescored(truth, predictions, range(120)), abs=1e-14)
     assert set(found) == set(METRICS)
+
+
+def test_confidences_in_the_lowest_bin() -> None:
+    """With twelve labels the largest probability can be below 0.1."""
+    predictions = [[1 / 12 + (0.01 if label == query else -0.01 / 11) for label in range(12)] for query in range(12)]
+    truth, rows = [0] * 12, range(12)
+    sums = ClassificationSums(12)
+    total = [math.fsum(column) for column in zip(*sums.of_rows(truth, predictions, rows), strict=True)]
+    assert sums.metrics(total) == pytest.approx(rescored(truth, predictions, rows), abs=1e-14)
+    assert max(map(max, predictions)) < 0.1
+    assert {len(row) for row in ClassificationSums(12, False).of_rows(truth, predictions, rows)} == {3 * 12}
 
 
 def test_confidences_on_the_edges_of_bins() -> None:
@@ -460,6 +487,7 @@ def test_statistics_of_rows_and_of_sums_agree() -> None:
     assert of_rows.low == pytest.approx(of_sums.low, abs=1e-15)
     assert of_rows.high == pytest.approx(of_sums.high, abs=1e-15)
     assert of_rows.low < of_rows.high
+    assert len(bootstrap_replicates([[1], [3]], lambda sums: {"sum": sums[0]}, seed="a", resamples=1)["sum"]) == 1
     for one in (of_rows, of_sums):
         assert (one.level, one.resamples, one.seed) == (0.95, 1000, "a")
         assert one.method == "percentile bootstrap of test rows (bootstrap-1)"

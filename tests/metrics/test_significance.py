@@ -279,6 +279,22 @@ def test_p_values_are_at_most_one_whatever_rounding_does() -> None:
     assert narrow == pytest.approx([1.0] * 500, abs=1e-12)
 
 
+def test_random_exchanges_are_those_of_the_stream_of_their_name() -> None:
+    draw = random.Random(3)
+    first, second = ([draw.random() for _ in range(60)] for _ in range(2))
+    found = paired_permutation(first, second, range(60), seed="stream")
+    assert (found.rows, found.permutations, found.seed) == (60, 10_000, "stream")
+    differences = [a - b for a, b in zip(first, second, strict=True)]
+    total = math.fsum(differences)
+    extreme = sum(
+        abs(total - 2 * math.fsum(flipped)) >= abs(total)
+        for flipped in draw_subsets(differences, 10_000, generator("stream", "permutation"))
+    )
+    assert found.p_value == (1 + extreme) / 10_001
+    assert sign_flip_test(differences, 60, seed="stream") == found
+    assert paired_bootstrap(first, second, range(60), seed="stream").interval.resamples == 1000
+
+
 def test_comparing_metrics_equals_rescoring() -> None:
     labels, rows = 3, 40
     truth, (first, second), places = predictions(1, rows, 2, labels)
