@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TextIO
 
 from StaICC.benchmarks.catalogue import BENCHMARKS, make_benchmark
@@ -18,9 +18,9 @@ from StaICC.inference.tqdm_progress import tqdm_progress
 from StaICC.prefabricate_inference.method_table import format_methods
 from StaICC.prefabricate_inference.methods import run_method
 from StaICC.prefabricate_inference.models import KINDS, load_kernel
-from StaICC.results import save_records
+from StaICC.results import Result, save_records
 
-__all__ = ["EPILOG", "add_arguments", "run"]
+__all__ = ["EPILOG", "add_arguments", "run", "shown_model"]
 
 EPILOG = """\
 examples:
@@ -172,6 +172,29 @@ def _prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     return benchmark, load_kernel(args.model)
 
 
+def shown_model(spec: str) -> str:
+    """Name a model in a result: as it was given, without folders and addresses, which say more about the user.
+
+    Args:
+        spec: What ``--model`` was given.
+
+    Example:
+        >>> shown_model("smollm2"), shown_model("hf:EleutherAI/pythia-70m"), shown_model("/home/me/model.gguf")
+        ('smollm2', 'hf:EleutherAI/pythia-70m', 'model.gguf')
+        >>> shown_model("openai:http://localhost:8000/v1#name"), shown_model("hf:./runs/mine")
+        ('openai:name', 'hf:mine')
+    """
+    kind, colon, rest = spec.partition(":")
+    if kind == "openai":
+        return f"{kind}{colon}{rest.partition('#')[2] or 'the model of its server'}"
+    if kind in KINDS and kind != "hf":
+        return kind
+    name = rest if kind == "hf" else spec
+    if name.startswith((".", "/", "~", "\\")) or Path(name).exists():
+        name = PurePath(name).name
+    return f"hf:{name}" if kind == "hf" else name
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the benchmark.
 
@@ -209,6 +232,8 @@ def run(args: argparse.Namespace) -> int:
         raise KeyboardInterrupt(kept) from None
     finally:
         line.close()
+    for one in [result] if isinstance(result, Result) else result.results():
+        one.environment["model"] = args.model_name or shown_model(args.model)
     if args.json is not None and str(args.json) != STDOUT:  # before printing: the reader of the table may go away
         result.save(args.json)
     if args.records is not None:

@@ -38,6 +38,7 @@ def test_the_settings_reach_the_benchmark(capsys: pytest.CaptureFixture[str], tm
     arguments = ["--k", "2", "--noisy-channel", "--metrics", "0.1.1", "--json", str(path)]
     assert main(["run", "normal", *SMALL, *arguments]) == 0
     expected = StaICC.Normal(k=2, noisy_channel=True, metrics="0.1.1", datasets=["mini"], limit=2)(ppm)
+    expected.environment["model"] = "ppm"
     assert load(path) == expected
     assert str(expected.signature) in capsys.readouterr().out
 
@@ -54,7 +55,10 @@ def test_how_numbers_are_read_and_how_many_settings_were_tried(tmp_path: Path) -
 def test_json_instead_of_the_table(capsys: pytest.CaptureFixture[str], ppm: Any) -> None:
     assert main(["run", "suite", *SMALL, "--json", "-"]) == 0
     found = ResultGroup.from_dict(json.loads(capsys.readouterr().out))
-    assert found == StaICC.Suite(datasets=["mini"], limit=2)(ppm)
+    expected = StaICC.Suite(datasets=["mini"], limit=2)(ppm)
+    for one in expected.results():
+        one.environment["model"] = "ppm"
+    assert found == expected
 
 
 def test_records(tmp_path: Path) -> None:
@@ -166,3 +170,13 @@ def test_progress_is_drawn_on_a_terminal_and_wiped() -> None:
 def test_progress_is_quiet_elsewhere(stream: io.StringIO, quiet: bool) -> None:
     report(ProgressLine(stream, quiet))
     assert stream.getvalue() == ""
+
+
+def test_a_saved_result_says_which_model_it_is_of(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "triplet-bias", "--datasets", "mini", "--limit", "3", "--json", "r.json"]) == 0
+    assert {one.environment["model"] for one in load("r.json").results()} == {"ppm"}
+    assert (
+        main(["run", "normal", "--datasets", "mini", "--limit", "3", "--model-name", "mine", "--json", "r.json"]) == 0
+    )
+    assert load("r.json").environment["model"] == "mine"
