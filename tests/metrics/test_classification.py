@@ -237,7 +237,7 @@ def test_a_metric_of_nothing_is_undefined(metric):
         ([], "there are 0 true labels for 2 rows"),
         ([0, 2], "true label 1 is 2, but the rows have 2 columns; expected 0 to 1"),
         ([-1, 0], "true label 0 is -1"),
-        ([0, 1.0], r"true label 1 is 1\.0; expected a label index"),
+        ([0, 1.0], r"true label 1 is 1\.0; expected a label index, an integer from 0 to 1$"),
         ([0, "1"], "true label 1 is '1'"),
         ([0, None], "true label 1 is None"),
         ([0, True], "true label 1 is True"),
