@@ -177,6 +177,34 @@ def test_a_few_exact_rows_among_logits_are_a_mixture():
     assert normalise(logits + [[0.25, 0.75]] * 10).kind == "ambiguous"
 
 
+def test_a_mixture_names_the_first_value_outside():
+    for odd in (-0.5, 1.5):
+        reason = normalise(
+            [
+                [0.0, 1.0],
+                [
+                    1.0,
+                    0.0,
+                ],
+                [0.0, odd],
+            ]
+        ).reason
+        assert f"row 2 has the value {odd:.6g} outside [0, 1]" in reason
+
+
+def test_shares_just_below_a_mixture_are_logits():
+    logits = [[-2.0, 3.0 + row] for row in range(1000)]
+    assert normalise(logits + [[0.25, 0.75]] * 10).kind == "logits"  # 10 of 1010 is less than one in a hundred
+    assert normalise(logits[:990] + [[0.25, 0.75]] * 10).kind == "ambiguous"
+    rough = [[0.25, 0.75 + 0.9 * SUM_TOLERANCE]] * 10
+    assert normalise(logits[:90] + rough).kind == "ambiguous"
+    assert normalise(logits[:91] + rough).kind == "logits"
+
+
+def test_rows_may_be_read_once_only():
+    assert numeric_rows([iter([0.25, 0.75])]) == [[0.25, 0.75]]
+
+
 def test_rows_that_sum_to_one_roughly_are_a_mixture_from_a_tenth_on():
     near = [[0.25, 0.753]]
     assert normalise(near * 9 + [[3.0, -1.0]] * 91).kind == "logits"

@@ -333,6 +333,21 @@ def test_a_prompt_of_positions(writer: PromptWriter, small: Callable[..., Datase
     assert writer.write_prompt((), 5) == f"t0: {query} label: "
 
 
+def test_the_noisy_channel_of_several_texts_changes_the_last_affix_only(small: Callable[..., Dataset]) -> None:
+    dataset = small(3)
+    writer = PromptWriter(dataset.card, split_dataset(dataset))
+    writer.change_input_text_affixes([" a", " b", " c"])
+    writer.use_noisy_channel()
+    assert writer.get_config_dict()["input_text_affixes"][:2] == [" a", " b"]
+    assert len(writer.write_prompt([0], 1)) == 3
+
+
+def test_the_warning_of_a_changed_template_points_at_the_callers_line(writer: PromptWriter) -> None:
+    with pytest.warns(TemplateWarning) as caught:
+        writer.change_instruction("Decide. ")
+    assert caught[0].filename == __file__
+
+
 def test_positions_may_be_an_array(writer: PromptWriter) -> None:
     np = pytest.importorskip("numpy")
     assert writer.write_prompt(np.array([2, 3]), np.int64(5)) == writer.write_prompt([2, 3], 5)
@@ -558,6 +573,11 @@ BAD: list[tuple[str, Callable[[PromptWriter], Any], str]] = [
         "input texts must be a list of texts, not [3]",
     ),
     ("no text", lambda w: w.write_prompt_from_dataline([], None), "input texts must be a list of texts, not None"),
+    (
+        "two letters for a line",
+        lambda w: w.write_prompt_from_dataline(["ab"], "q"),
+        "demonstration 0 must be a pair (input texts, label), not 'ab'",
+    ),
     (
         "line without a label",
         lambda w: w.write_prompt_from_dataline([("a", 1), ["b"]], "q"),

@@ -155,6 +155,8 @@ BAD = [
     (None, "the sampler must be a list of lists of positions, not NoneType"),
     ("ab", "the sampler must be a list of lists of positions, not str"),
     (iter([[0, 1]]), "the sampler must be a list of lists of positions, not list_iterator"),
+    ({(0, 1), (1, 2)}, "the sampler must be a list of lists of positions, not set"),
+    ([iter([0, 1]), [0, 1]], "row 0 of the sampler must be a list of positions, not list_iterator"),
     ([[0, 1]], "the sampler has 1 rows, expected one for each of the 2 test rows"),
     ([[0, 1]] * 3, "the sampler has 3 rows, expected one for each of the 2 test rows"),
     ([[0, 1], [0]], "row 1 of the sampler has 1 positions, expected k = 2 (set_k changes k)"),
