@@ -222,6 +222,7 @@ def test_a_design_effect_divides_the_sample() -> None:
         ((True, 4), "two whole numbers"),
         ((1, 4, 95), "level must lie between 0 and 1"),
         ((1, 4, 1.0), "level must lie between 0 and 1"),
+        ((1, 4, 0.0), "level must lie between 0 and 1"),
     ],
 )
 def test_wilson_refuses(arguments: tuple, message: str) -> None:
@@ -273,6 +274,22 @@ def test_design_effect_is_the_ratio_of_variances() -> None:
 @given(st.lists(st.floats(-10, 10), min_size=1), st.floats(0, 1))
 def test_quantiles_equal_numpy(values: list[float], share: float) -> None:
     assert quantile(sorted(values), share) == pytest.approx(float(np.quantile(values, share)), abs=1e-12)
+
+
+def test_quantiles_reach_the_last_number() -> None:
+    assert quantile([1.0, 2.0, 4.0], 0.75) == 3.0
+    assert quantile([1.0, 2.0, 4.0], 1.0) == 4.0
+    assert quantile([7.0], 0.5) == 7.0
+
+
+def test_a_thousand_resamples_unless_said_otherwise() -> None:
+    def share(sums) -> dict[str, float]:
+        return {"share": sums[0] / 2}
+
+    truth, predictions, rows = simulate(1, 20, 1, 2)
+    assert bootstrap_metrics(truth, predictions, rows, 2, seed="a")["accuracy"].resamples == 1000
+    assert len(bootstrap_replicates([[0], [1]], share, seed="a")["share"]) == 1000
+    assert bootstrap_sums([[0], [1]], share, seed="a", resamples=50)["share"].resamples == 50
 
 
 def test_percentile_interval_equals_scipy() -> None:

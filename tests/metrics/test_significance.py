@@ -356,6 +356,15 @@ def test_a_comparison_says_how_it_was_made() -> None:
     assert by_default["macro_F1"].bootstrap.interval.resamples == 1000
 
 
+def test_an_accuracy_over_too_many_rows_to_count_says_so() -> None:
+    truth, right, wrong = [0] * 2100, [[1.0, 0.0]] * 2100, [[0.0, 1.0]] * 2100
+    found = compare_metrics(
+        truth, right, wrong, range(2100), 2, seed="many", resamples=40, permutations=20, likelihood=False
+    )
+    test = found["accuracy"].permutation
+    assert (test.permutations, test.seed, test.p_value) == (20, "many", 1 / 21)
+
+
 def test_exchanges_that_change_only_the_sign_are_as_extreme() -> None:
     """Only one of three rows differs, so every exchange gives the observed difference or its opposite."""
     first, second = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], [[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]]
