@@ -145,7 +145,8 @@ def test_what_no_guesser_can_reach_has_p_value_zero() -> None:
     baseline = RandomBaseline(3, [0.0, 0.5, 0.5])
     assert baseline.p_value(1.0) == 0.0
     assert baseline.log_p_value(1.0) == -math.inf
-    assert RandomBaseline(5, 0.5).critical_count(alpha=2**-5) == 5  # its chance is the level itself
+    level = RandomBaseline(20, 0.5).p_value_of_count(13)
+    assert RandomBaseline(20, 0.5).critical_count(alpha=level) == 13  # a p-value that equals the level is enough
     assert RandomBaseline(20, 0.5).critical_count() == RandomBaseline(20, 0.5).critical_count(1, 0.05) == 15
     assert RandomBaseline(3, 0.5).critical_count() is None  # three right of three happen by chance
 
@@ -297,6 +298,13 @@ def test_a_mapping_is_its_list(p: dict[int, int], t: int) -> None:
     chances = [1 / labels for labels, examples in p.items() for _ in range(examples)]
     if chances:
         assert max_random_baseline(len(chances), p, t) == max_random_baseline(len(chances), chances, t)
+
+
+def test_counts_too_unlikely_for_floating_point_have_probability_zero() -> None:
+    baseline = RandomBaseline(5000, 0.5)
+    chances = [baseline.pmf(count) for count in range(5001)]
+    assert chances[0] == chances[5000] == 0.0
+    assert math.fsum(chances) == pytest.approx(1.0, abs=1e-12)
 
 
 @given(small_n, chance, st.integers(1, 500), st.floats(0.001, 0.5))
