@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from StaICC.errors import SchemaError
 from StaICC.metrics.classification import ConfidenceBin
@@ -111,7 +112,7 @@ class DatasetDetails:
         """Read what :meth:`to_dict` wrote.
 
         Raises:
-            SchemaError: A field is missing or unknown.
+            SchemaError: A field is missing, unknown, or holds a value of another type.
         """
         try:
             values = dict(data)
@@ -121,9 +122,35 @@ class DatasetDetails:
             values["failures"] = tuple(FailedQuery(**record) for record in values["failures"])
             values["notes"] = tuple(values["notes"])
             values["labels"] = tuple(values.get("labels", ()))
-            return cls(**values)
+            details = cls(**values)
+            _check_fields(details)
+            return details
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaError(f"the details of a data set cannot be read: {error!r}") from error
+
+
+def _check_fields(record: Any) -> None:
+    """Refuse a record, or one within it, whose fields hold values of other types: a file may hold anything."""
+    for name, hint in get_type_hints(type(record)).items():
+        if not _fits(value := getattr(record, name), hint):
+            raise SchemaError(f"{type(record).__name__}.{name} must be {hint}, not {value!r:.60}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    parts = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, parts[0]) for item in value)
+    if get_origin(hint) is Mapping:
+        return isinstance(value, Mapping) and all(_fits(item, parts[1]) for item in value.values())
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    if not isinstance(value, hint):
+        return False
+    if dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
+        _check_fields(value)
+    return True
 
 
 def _plain(value: Any) -> Any:

@@ -110,6 +110,8 @@ class Result(dict[str, Any]):
             SchemaError: The data is damaged or of a newer schema.
         """
         _check_schema(data, "result")
+        if not isinstance(data.get("benchmark"), str):
+            raise SchemaError(f"the result's benchmark must be a name, not {data.get('benchmark')!r:.60}")
         try:
             return cls(
                 data["benchmark"],
@@ -233,8 +235,10 @@ def load(path: str | os.PathLike[str]) -> Result | ResultGroup:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
         return _from_dict(data)
-    except (SchemaError, ValueError) as error:
+    except SchemaError as error:
         raise SchemaError(f"{os.fspath(path)}: {error}") from error
+    except ValueError as error:
+        raise SchemaError(f"{os.fspath(path)}: no saved result, or a damaged one; it is not JSON ({error})") from error
 
 
 def _refuse_constant(name: str) -> None:

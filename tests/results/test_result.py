@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -183,15 +183,15 @@ def test_saving_replaces(tmp_path: Path, result: Result, group: ResultGroup) -> 
 # -- files that are no result
 
 BAD_FILES = [
-    ("", "Expecting value"),
-    ("{", "Expecting property name"),
+    ("", "no saved result, or a damaged one; it is not JSON (Expecting value"),
+    ("{", "no saved result, or a damaged one; it is not JSON (Expecting property name"),
     ("[]", "this is no saved result; expected JSON with 'kind': 'result' or 'group'"),
     ("3", "this is no saved result; expected JSON with 'kind': 'result' or 'group'"),
     ("{}", "this is no saved result; expected JSON with 'kind': 'result' or 'group'"),
     ('{"kind": "table"}', "this is no saved result; expected JSON with 'kind': 'result' or 'group'"),
     ('{"kind": "result"}', "this is no saved result (schema None, kind 'result')"),
     ('{"kind": "result", "schema": "1"}', "this is no saved result (schema '1', kind 'result')"),
-    ('{"kind": "result", "schema": 1}', "the result cannot be read: KeyError('benchmark')"),
+    ('{"kind": "result", "schema": 1}', "the result's benchmark must be a name, not None"),
     ('{"kind": "group", "schema": 1}', "the group of results cannot be read: KeyError('name')"),
     ('{"kind": "result", "schema": NaN}', "NaN is no value of a result"),
     ('{"kind": "result", "schema": -Infinity}', "-Infinity is no value of a result"),
@@ -210,7 +210,10 @@ def test_files_that_are_no_result(tmp_path: Path, text: str, message: str) -> No
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SchemaError, match=r"result\.json: 'utf-8' codec can't decode"):
+    with pytest.raises(
+        SchemaError,
+        match=r"result\.json: no saved result, or a damaged one; it is not JSON \('utf-8' codec can't decode",
+    ):
         load(path)
 
 
@@ -328,3 +331,34 @@ def test_nested_groups_are_saved(tmp_path: Path, group: ResultGroup) -> None:
     assert loaded == nested
     assert isinstance(loaded, ResultGroup)
     assert loaded.name == "outer"
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a JSON value, of lists the first item only."""
+    if here:
+        yield here
+    items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*here, key))
+
+
+def test_a_value_of_another_type_is_refused_or_does_no_harm(tmp_path: Path) -> None:
+    whole = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2]).to_dict()
+    path = tmp_path / "result.json"
+    refused = 0
+    for place in places(whole):
+        for other in (None, [], {}, "x", 5, True, [1, "a"]):
+            changed = inner = copy.deepcopy(whole)
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = other
+            path.write_text(json.dumps(changed), encoding="utf-8")
+            try:
+                result = load(path)
+            except SchemaError:
+                refused += 1
+            else:
+                assert str(result)
+                assert result._repr_html_()
+                assert result.to_dict()
+    assert refused > 150
