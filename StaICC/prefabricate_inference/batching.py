@@ -151,7 +151,7 @@ class BatchRunner:
                 with self.forward.fast():
                     for number in attempt(todo):
                         done.add(number)
-            except Exception as error:
+            except BaseException as error:  # an interrupt, too, may have come when the cache had grown already
                 if not is_out_of_memory(error):
                     self.release()
                     raise

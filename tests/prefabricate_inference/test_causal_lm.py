@@ -185,6 +185,39 @@ def test_a_prefix_is_kept_from_call_to_call_and_can_be_released(model, tokenizer
     assert kernel.score(prompts[10:], LABELS).report.computed == second.report.distinct
 
 
+@pytest.mark.parametrize(
+    ("way", "call"), [("labels", 1), ("labels", 2), ("writing", 1), ("writing", 2), ("writing", 5)]
+)
+def test_an_interrupt_leaves_no_half_grown_prefix(model, tokenizer, way, call):
+    context = "question: the good people in the city? answer: person\n" * 3
+    prompts = [f"{context}question: {n}? answer: " for n in range(20)]
+
+    def ask(kernel):
+        return kernel.generate(prompts, 3) if way == "writing" else kernel.batch(prompts, LABELS)
+
+    expected = ask(CausalLMKernel(model, tokenizer, prefix_reuse=False))
+    kernel = CausalLMKernel(model, tokenizer, token_budget=64)
+    kernel.runner().cache_from = 16
+    ask(kernel)
+    forward, inner, calls = kernel.runner().forward, kernel.runner().forward._call, []
+
+    def interrupted(ids, **more):  # the user's Ctrl-C comes when the cache has grown already
+        calls.append(inner(ids, **more))
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return calls[-1]
+
+    forward._call = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        ask(kernel)
+    del forward._call
+    found = ask(kernel)
+    if way == "writing":
+        assert found == expected
+    else:
+        assert found == [pytest.approx(row, abs=1e-5) for row in expected]
+
+
 def test_threads_take_turns(kernel):
     expected = kernel.batch(PROMPTS, LABELS)
     found = {}
