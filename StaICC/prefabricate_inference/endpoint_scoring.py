@@ -72,6 +72,12 @@ def clip(text: object, length: int = 160) -> str:
     return repr(line if len(line) <= length else line[: length - 3] + "...")
 
 
+def _log_sum(values: Sequence[float]) -> float:
+    """Logarithm of the sum of the exponentials; exact where they underflow (some servers give -9999 for "hardly")."""
+    top = max(values)
+    return top + math.log(math.fsum(math.exp(value - top) for value in values))
+
+
 def probabilities(scores: Sequence[float]) -> list[float]:
     """Normalise log-probabilities over the labels.
 
@@ -292,7 +298,7 @@ def next_tokens(body: Json, most: int) -> dict[str, float]:
         if isinstance(value, float) and value == -math.inf:
             continue
         number = _log_probability(value, f"the next token {token!r}")
-        tokens[token] = math.log(math.exp(tokens[token]) + math.exp(number)) if token in tokens else number
+        tokens[token] = _log_sum([tokens[token], number]) if token in tokens else number
     tokens = dict(sorted(tokens.items(), key=lambda item: -item[1])[:most])
     if len(tokens) < 2:
         raise EndpointError(
@@ -343,13 +349,12 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         start = token.lstrip(" \t")  # a line break begins no label: it ends the answer
         begun = [place for place, label in enumerate(bare) if label.startswith(start)]
         if len(begun) == 1:
-            own[begun[0]].append(math.exp(value))
+            own[begun[0]].append(value)
         else:
             for place in begun:
-                shared.setdefault(place, []).append(math.exp(value))
-    masses = [math.fsum(parts) for parts in own]
+                shared.setdefault(place, []).append(value)
     for place, parts in shared.items():
-        if math.fsum(parts) > masses[place]:
+        if not own[place] or _log_sum(parts) > _log_sum(own[place]):
             raise NoMatch(
                 f"the next token does not tell the label {label_space[place]!r} from others that begin alike (listed: "
                 f"{_shown(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
@@ -362,10 +367,9 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
             f"({_shown(tokens)}){advice}"
         )
     left = 1 - math.fsum(map(math.exp, tokens.values()))
-    bound = min(math.exp(min(tokens.values())), max(left, 0.0))
-    if missing and bound <= 0:
-        bound = math.ulp(0.0)  # the list leaves nothing over: as good as ruled out, and still a finite score
-    return [math.log(mass if parts else bound) for mass, parts in zip(masses, own, strict=True)]
+    # Where the list leaves nothing over, an unlisted label is as good as ruled out, and its score is still finite.
+    bound = min(*tokens.values(), math.log(max(left, math.ulp(0.0))))
+    return [_log_sum(parts) if parts else bound for parts in own]
 
 
 def _shown(tokens: Mapping[str, float]) -> str:

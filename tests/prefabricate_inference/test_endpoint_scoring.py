@@ -328,6 +328,20 @@ def test_the_bound_is_finite_when_nothing_is_left_over():
     assert probabilities([low, high]) == [pytest.approx(0, abs=1e-300), 1.0]
 
 
+def test_probabilities_that_underflow_are_still_scored():
+    tokens = {"other": -1e-9, "positive": -900.0, "negative": -9999.0, " positive": -900.0}
+    scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
+    assert scores == [-9999.0, pytest.approx(-900.0 + math.log(2))]
+    assert probabilities(scores) == [0.0, 1.0]
+    assert next_token_scores({"positive": -1e-9, "other": -9999.0}, ["negative", "positive"], "bound")[0] == -9999.0
+
+
+def test_a_token_listed_twice_may_underflow():
+    listed = [{"token": token, "logprob": value} for token, value in [("no", 0.0), ("yes", -9999.0), ("yes", -9999.0)]]
+    body = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
+    assert next_tokens(body, 5) == {"no": 0.0, "yes": pytest.approx(-9999.0 + math.log(2))}
+
+
 @pytest.mark.parametrize("unlisted", ["refuse", "bound"])
 def test_no_listed_label_is_no_match_whatever_the_rule(unlisted):
     with pytest.raises(NoMatch, match=r"'negative', 'positive' not among the 2"):
