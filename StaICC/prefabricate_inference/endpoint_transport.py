@@ -17,6 +17,7 @@ server sends back before it gets into a message.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import email.utils
 import hashlib
@@ -44,6 +45,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_ERROR_BODY = 2**16
 _LONGEST_BACKOFF = 30.0
+_MOST_DOUBLINGS = 64  # of the backoff: after a thousand it would be no number any more
 _NETWORK_PACKAGES = ("anyio", "h11", "httpcore", "httpx", "ssl")
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
@@ -191,21 +193,22 @@ async def _refuse_status(response: Any) -> None:
     raise _StatusError(response.status_code, headers, body[:_LARGEST_ERROR_BODY])
 
 
-def _stop(loop: asyncio.AbstractEventLoop, client: Any, process: int) -> None:
-    """Close the connections and end the thread; in a forked child, which shares the loop's pipe, do nothing."""
-
-    async def shut() -> None:
-        await client.close()
-        loop.stop()
-
+def _stop(loop: asyncio.AbstractEventLoop, process: int) -> None:
+    """End the thread; in a forked child, which shares the loop's pipe, do nothing."""
     if process == os.getpid() and not loop.is_closed():
-        asyncio.run_coroutine_threadsafe(shut(), loop)
+        loop.call_soon_threadsafe(loop.stop)
 
 
-def _spin(loop: asyncio.AbstractEventLoop) -> None:
+def _spin(loop: asyncio.AbstractEventLoop, client: Any) -> None:
+    """Run the loop until it is stopped; then end what other threads still wait for, and close the connections."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        while left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(client.close())
     finally:
         loop.close()
 
@@ -244,18 +247,24 @@ class Transport:
         self._not_before = 0.0
         self._counts = dict.fromkeys(("requests", "retries", "prompt_tokens", "completion_tokens", "uncounted"), 0)
         loop = self._loop = asyncio.new_event_loop()
-        threading.Thread(target=_spin, args=(loop,), name="staicc-endpoint", daemon=True).start()
-        self.close = weakref.finalize(self, _stop, loop, self._client, self.process)
+        threading.Thread(target=_spin, args=(loop, self._client), name="staicc-endpoint", daemon=True).start()
+        self.close = weakref.finalize(self, _stop, loop, self.process)
 
     def usage(self) -> EndpointUsage:
         """What was asked so far."""
         return EndpointUsage(**self._counts)
 
     def run(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine in the event loop and wait for it; an interrupt ends it there too."""
+        """Run a coroutine in the event loop and wait for it; an interrupt ends it there too.
+
+        Raises:
+            EndpointError: Another thread closed the connections meanwhile.
+        """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            raise EndpointError(f"{self._base_url}: the connections were closed while it was asked") from None
         except BaseException:
             future.cancel()
             raise
@@ -298,7 +307,8 @@ class Transport:
             return None
         jitter = _jitter(payload, attempt)
         if not fault.wait:
-            return min(math.ldexp(self._limits.backoff, attempt), _LONGEST_BACKOFF) * (0.5 + jitter / 2)
+            doubled = math.ldexp(self._limits.backoff, min(attempt, _MOST_DOUBLINGS))
+            return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
         self._not_before = max(self._not_before, time.monotonic() + fault.wait)
         return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
 

@@ -31,7 +31,7 @@ from StaICC.prefabricate_inference.endpoint_kernel import (
     EndpointUsage,
     NoMatch,
 )
-from StaICC.prefabricate_inference.endpoint_transport import retry_after
+from StaICC.prefabricate_inference.endpoint_transport import Limits, Transport, _Fault, retry_after
 
 ROOT = Path(wrong.__file__).parents[2]
 KEY = "sk-test-0123456789abcdef"
@@ -273,6 +273,13 @@ def test_waits_double_and_do_not_depend_on_chance(make, server):
     for number, (first, second) in enumerate(zip(*gaps, strict=True)):
         assert 0.025 * 2**number <= first <= 0.05 * 2**number + 0.1
         assert abs(first - second) < 0.1
+
+
+def test_a_server_may_be_waited_for_through_thousands_of_retries():
+    one = Transport("http://localhost:1/v1", "words", None, Limits(1, 1.0, 10**6, 0.5, 1.0))
+    waits = [one._wait(_Fault("down", True), attempt, {}) for attempt in (10, 1100, 10**5)]
+    one.close()
+    assert all(15.0 <= wait <= 30.0 for wait in waits)
 
 
 def test_retry_after_is_obeyed_by_all_requests(make, server):
@@ -865,6 +872,31 @@ def test_closing_is_not_the_end(make):
     kernel.close()
     kernel.close()
     assert kernel(PROMPTS[0], LABELS) == row
+
+
+def test_closing_ends_what_another_thread_still_asks(make, server):
+    server.delay = 30.0
+    kernel = make(timeout=60.0, concurrency=2)
+    found = []
+
+    def ask():
+        try:
+            kernel.batch(PROMPTS, LABELS)
+        except Exception as error:
+            found.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    end = time.monotonic() + 20
+    while not server.now and time.monotonic() < end:
+        time.sleep(0.02)
+    kernel.close()
+    asking.join(5)
+    server.delay = 0.0
+    (error,) = found
+    assert isinstance(error, EndpointError)
+    assert "closed" in str(error)
+    assert make()(PROMPTS[0], LABELS)
 
 
 def test_dropped_kernels_leave_no_threads(make, server):
