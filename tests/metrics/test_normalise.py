@@ -178,18 +178,10 @@ def test_a_few_exact_rows_among_logits_are_a_mixture():
 
 
 def test_a_mixture_names_the_first_value_outside():
-    for odd in (-0.5, 1.5):
-        reason = normalise(
-            [
-                [0.0, 1.0],
-                [
-                    1.0,
-                    0.0,
-                ],
-                [0.0, odd],
-            ]
-        ).reason
-        assert f"row 2 has the value {odd:.6g} outside [0, 1]" in reason
+    for inside in (0.0, 1.0):
+        for odd in (-0.5, 1.5):
+            reason = normalise([[0.0, 1.0], [1.0, 0.0], [inside, odd]]).reason
+            assert f"row 2 has the value {odd:.6g} outside [0, 1]" in reason
 
 
 def test_shares_just_below_a_mixture_are_logits():
