@@ -300,6 +300,13 @@ def test_a_mapping_is_its_list(p: dict[int, int], t: int) -> None:
         assert max_random_baseline(len(chances), p, t) == max_random_baseline(len(chances), chances, t)
 
 
+def test_one_guesser_unless_said_otherwise() -> None:
+    baseline = RandomBaseline(20, 0.5)
+    assert baseline.F(12) == baseline.F(12, 1) > baseline.F(12, 2)
+    assert baseline.pmf(12) == baseline.pmf(12, 1) != baseline.pmf(12, 2)
+    assert baseline.log_p_value(0.9) == baseline.log_p_value(0.9, 1) < baseline.log_p_value(0.9, 2) < 0.0
+
+
 def test_counts_too_unlikely_for_floating_point_have_probability_zero() -> None:
     baseline = RandomBaseline(5000, 0.5)
     chances = [baseline.pmf(count) for count in range(5001)]
