@@ -156,6 +156,11 @@ class Calibration:
             found.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode() + arrays[name].tobytes())
         return found.hexdigest()
 
+    @property
+    def fingerprint(self) -> str:
+        """What identifies the numbers of this calibration, the same in every process."""
+        return f"{self.name}:{self.variant}:{self.digest()[:16]}"
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trained calibration: as NPZ if the name ends so, else as JSON.
 
@@ -266,8 +271,7 @@ class CalibratedKernel:
         """What identifies the numbers: those of the kernel and of the calibration."""
         from StaICC.inference.bound_store import fingerprint_of
 
-        mark = f"{self.calibration.name}:{self.calibration.variant}:{self.calibration.digest()[:16]}"
-        return f"{fingerprint_of(self.kernel)}|{mark}"
+        return f"{fingerprint_of(self.kernel)}|{self.calibration.fingerprint}"
 
     def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
         """Return the calibrated probability of each label."""

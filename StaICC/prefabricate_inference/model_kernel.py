@@ -18,10 +18,12 @@ gives.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from StaICC.errors import ArgumentError
+from StaICC.prefabricate_inference import calibration as trained
 from StaICC.prefabricate_inference.causal_lm import CausalLMKernel
 
 __all__ = [
@@ -37,7 +39,7 @@ DETAILED_AT_ONCE = 256
 
 
 def _kernel(model: Any, tokenizer: Any, variant: str = "paper") -> CausalLMKernel:
-    # What is costly to find out about a model is remembered in ``forward``, so a kernel costs next to nothing.
+    # What is costly to find out about a model is remembered in ``examination``, so a kernel costs next to nothing.
     return CausalLMKernel(model, tokenizer, variant=variant, label_mass=False)  # type: ignore[arg-type]
 
 
@@ -46,12 +48,31 @@ def _done(cache_empty: Callable[[], Any] | None) -> None:
         cache_empty()
 
 
+def _identified(key: str, value: Any) -> str:
+    """A setting as a fingerprint shows it: a calibration by what it learned, a function by its name.
+
+    Raises:
+        ArgumentError: Two functions that compute different things could have this name.
+    """
+    owner = getattr(value, "__self__", value)
+    if isinstance(owner, trained.Calibration):
+        return f"{key}={owner.fingerprint}"
+    if not callable(value):
+        return f"{key}={value!r}"
+    if not isinstance(value, types.FunctionType) or value.__closure__ or value.__name__ == "<lambda>":
+        raise ArgumentError(
+            f"{key}={value!r} has no name of its own, so a store cannot tell its answers from those of another "
+            "calibration; name the whole (model_name='my-model-calibrated-v1'), or give a plain function or a "
+            "Calibration's inference"
+        )
+    return f"{key}={value.__qualname__}"
+
+
 def _fingerprint(name: str) -> Callable[..., str]:
     def fingerprint_for(*, model: Any, tokenizer: Any, variant: str = "paper", **keywords: Any) -> str:
         kernel = _kernel(model, tokenizer, variant)
         named = {key: value for key, value in keywords.items() if key != "cache_empty" and value not in (None, False)}
-        calibrations = [f"{key}={getattr(value, '__qualname__', repr(value))}" for key, value in sorted(named.items())]
-        return "|".join([name, kernel.fingerprint, *calibrations])
+        return "|".join([name, kernel.fingerprint, *(_identified(key, named[key]) for key in sorted(named))])
 
     fingerprint_for.__doc__ = (
         f"What identifies the numbers of ``{name}`` with these keywords, the same in every process."

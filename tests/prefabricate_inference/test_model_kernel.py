@@ -19,6 +19,7 @@ import pytest
 
 from StaICC.errors import ArgumentError
 from StaICC.prefabricate_inference import model_kernel
+from StaICC.prefabricate_inference.standard_calibration import ContextualCalibration, DomainCalibration
 
 torch = pytest.importorskip("torch")
 numpy = pytest.importorskip("numpy")
@@ -170,6 +171,48 @@ def test_fingerprints_of_partials(parts, make_model):
     assert len(names) == 6
     again = standard.fingerprint_for(**parts, cache_empty=print, return_hidden_state=False, calibration_function=None)
     assert again in names
+
+
+def test_fingerprints_tell_trained_calibrations_apart(parts):
+    def trained(kind, answer, **options):
+        made = kind(LABELS, **options)
+        made.train(
+            lambda *_, **__: "prompt", lambda prompt, label_space: answer, [(["a b"], 0)], calibration_number=1, k=0
+        )
+        return made
+
+    rows = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
+    made = [
+        trained(ContextualCalibration, rows[0]),
+        trained(ContextualCalibration, rows[1]),
+        trained(DomainCalibration, rows[0]),
+        trained(ContextualCalibration, rows[0], variant="0.1.1"),
+    ]
+    names = [standard.fingerprint_for(**parts, calibration_function=one.inference) for one in made]
+    assert len({standard.fingerprint_for(**parts), *names}) == 5
+    again = trained(ContextualCalibration, rows[0])
+    assert standard.fingerprint_for(**parts, calibration_function=again) == names[0]
+
+
+@pytest.mark.parametrize("kind", ["lambda", "closure", "partial", "method"])
+def test_calibrations_without_a_name_of_their_own_need_one(parts, kind):
+    class Scaling:
+        def scale(self, row, logits, state):
+            return row
+
+    shift = [0.1]
+
+    def closure(row, logits, state):
+        return [value + shift[0] for value in row]
+
+    given = {
+        "lambda": lambda row, logits, state: row,
+        "closure": closure,
+        "partial": functools.partial(Scaling.scale, None),
+        "method": Scaling().scale,
+    }[kind]
+    with pytest.raises(ArgumentError, match=r"calibration_function=.*model_name="):
+        standard.fingerprint_for(**parts, calibration_function=given)
 
 
 RELEASED = """
