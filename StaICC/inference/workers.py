@@ -163,9 +163,8 @@ class WorkerPool:
         for process in processes.values():
             with contextlib.suppress(ValueError, OSError):  # it has ended and was closed
                 process.kill()
-        if (
-            manager is not None
-        ):  # it closes the pool's pipes, which before Python 3.12 must not meet the interpreter's end
+        if manager is not None:
+            # It closes the pool's pipes, which before Python 3.12 must not meet the interpreter's end.
             manager.join(_GRACE_SECONDS)
 
 

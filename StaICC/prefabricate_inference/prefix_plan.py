@@ -5,13 +5,11 @@ run therefore form a *trie* (a prefix tree) with one node per distinct prefix, a
 once. Two ways of sharing are used, both of them exact:
 
 - **Packing.** A part of the trie is laid out depth first in one row. Position ``i`` may attend to itself and to its
-ancestors
-  only (a tree-shaped attention mask), and its position number is its depth. Prompts that differ in their ends (the
-  labels of a noisy channel; Normal, contextual and domain queries over the same demonstrations) thus cost one row of
-  distinct positions.
+  ancestors only (a tree-shaped attention mask), and its position number is its depth. Prompts that differ in their ends
+  (the labels of a noisy channel; Normal, contextual and domain queries over the same demonstrations) thus cost one row
+  of distinct positions.
 - **Caching.** A long prefix in front of more than fits in one row (a LongICL context in front of 500 queries) is a
-*stage*: its
-  keys and values are computed once and kept, and the rows of the stage continue from there.
+  *stage*: its keys and values are computed once and kept, and the rows of the stage continue from there.
 
 Packing makes attention look at pairs of positions that are masked out, so it pays only where enough positions are
 shared. With ``N`` positions in a row and ``w`` for the cost of one attended pair (in units of the cost of one position
