@@ -304,6 +304,8 @@ def test_one_guesser_unless_said_otherwise() -> None:
     baseline = RandomBaseline(20, 0.5)
     assert baseline.F(12) == baseline.F(12, 1) > baseline.F(12, 2)
     assert baseline.pmf(12) == baseline.pmf(12, 1) != baseline.pmf(12, 2)
+    assert baseline.p_value_of_count(12) == baseline.p_value_of_count(12, 1) < baseline.p_value_of_count(12, 2)
+    assert baseline.max_random_baseline() == baseline.max_random_baseline(1) < baseline.max_random_baseline(2)
     assert baseline.log_p_value(0.9) == baseline.log_p_value(0.9, 1) < baseline.log_p_value(0.9, 2) < 0.0
 
 
