@@ -53,21 +53,18 @@ class Shipment:
         if self._function is None and self._data is not None:
             with _KEEPING:
                 if self._mark not in _KEPT:
-                    _keep(self._mark, _read(self._data))
+                    _KEPT.clear()  # its memory is free before another model is read
+                    _KEPT[self._mark] = _read(self._data)
                 self._function = _KEPT[self._mark]
         return self._function
-
-
-def _keep(mark: str, function: Any) -> None:
-    _KEPT.clear()  # its memory is free before another model is loaded
-    _KEPT[mark] = function
 
 
 def _receive(mark: str, function: Any) -> Shipment:
     """Unpickle a shipment: if its function was here before, go on with that one."""
     with _KEEPING:
         if mark not in _KEPT:
-            _keep(mark, function)
+            _KEPT.clear()
+            _KEPT[mark] = function
         return Shipment(mark, _KEPT[mark])
 
 

@@ -112,9 +112,10 @@ class WorkerPool:
         return made
 
     def stop_threads(self) -> None:
-        """Have threads that are at work stop after their current query."""
+        """Have threads that are at work stop after their current query; what is shipped later runs."""
         for _, shipment in self._shipments:
             shipment.stopped = True
+        self._shipments.clear()
 
     def renew(self) -> None:
         """Replace an executor that broke.

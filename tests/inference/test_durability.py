@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -20,9 +21,12 @@ from durability_kills import QUERIES, WAYS, environment, kill_and_resume, result
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference import worker_processes
+from StaICC.inference import RunOptions, ask, worker_processes
 from StaICC.inference.bound_store import BoundStore
+from StaICC.inference.shipping import ship
 from StaICC.inference.store import PredictionStore, StoreError
+from StaICC.inference.workers import WorkerPool
+from StaICC.prompting import Query
 from StaICC.results import Result
 
 HERE = Path(__file__).parent
@@ -170,6 +174,46 @@ def test_one_pool_serves_all_data_sets_of_a_run():
 
     Normal(datasets=several, limit=3)(Deterministic(), executor=make)
     assert len(made) == 1
+
+
+def test_a_pool_is_of_use_again_after_a_run_that_broke_off(prompts):
+    def refuse(progress):
+        if progress.done:
+            raise KeyError("the callback's own error")
+
+    queries = [Query(prompt, ("negative", "positive"), 0, row, 0) for row, prompt in enumerate(prompts)]
+    function = Deterministic()
+    pool = WorkerPool(lambda: ThreadPoolExecutor(2))
+    with pytest.raises(KeyError):
+        ask(function, queries, "first", RunOptions(executor=pool, progress=refuse))
+    assert ask(function, queries, "second", RunOptions(executor=pool)) == ask(function, queries, "here")
+    pool.close()
+
+
+class Heavy:
+    """Its weights come with the pickle; ``alive`` counts the models in memory when the last one was read."""
+
+    here = 0
+    alive = 0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Heavy.here += 1
+        Heavy.alive = Heavy.here
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"weights": True}
+
+    def __del__(self) -> None:
+        Heavy.here -= 1
+
+
+def test_a_worker_lets_go_of_one_model_before_it_reads_the_next():
+    with ProcessPoolExecutor(1) as pool:
+        shipments = [pickle.dumps(ship(Heavy(), pool)) for _ in range(2)]
+    Heavy.here = 0
+    for data in shipments:
+        assert isinstance(pickle.loads(data).unpack(), Heavy)
+        assert Heavy.alive == 1
 
 
 def test_an_executor_of_the_user_stays_open():
