@@ -6,7 +6,6 @@ order. Results are written by sequence number, so reading a sequence twice chang
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -148,7 +147,3 @@ class TokenLogProbabilities:
             found = values.tolist()
         for number, indexes in wanted:
             self.found[number] = [found[index] for index in indexes]
-
-    def sums(self) -> list[float]:
-        """Sum of the log-probabilities of each sequence, in nats."""
-        return [math.fsum(row) for row in self.found]

@@ -56,9 +56,10 @@ def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup
         # Below the least width letters would get too small to read: there the figure scrolls.
         "style": f"max-width: {widest:.1f}in; min-width: min({widest:.1f}in, 48rem)",
     }
+    pointed = _pointed(root)
     inner = [
         f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(description)}</desc>',
-        *(piece for child in root for piece in _write(child, key, _pointed(root))),
+        *(piece for child in root for piece in _write(child, key, pointed)),
     ]
     written = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
     return Markup(f"<svg{written}>{''.join(inner)}</svg>")
