@@ -68,9 +68,7 @@ def test_mcnemar_equals_scipy_and_statsmodels(b: int, c: int) -> None:
     assert (ours.only_first, ours.only_second) == (b, c)
     assert ours.method == "McNemar, exact binomial, two-sided"
     if b + c:
-        theirs = stats.binomtest(
-            b, b + c, 0.5
-        ).pvalue  # 0 for some p-values up to 1e-262; the next test is exact
+        theirs = stats.binomtest(b, b + c, 0.5).pvalue  # 0 for some p-values up to 1e-262; the next test is exact
         assert ours.p_value == pytest.approx(theirs, rel=1e-10, abs=1e-250)
         table = mcnemar([[0, b], [c, 0]], exact=True).pvalue
         assert ours.p_value == pytest.approx(table, rel=1e-9, abs=1e-290)
