@@ -230,24 +230,24 @@ def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, list[float
     if not _is_sample(record):
         raise SchemaError(f"{where}: this is no sample that lm_eval logged (it needs doc, and resps or filtered_resps)")
     doc = record["doc"]
-    if not isinstance(doc, dict) or not {"id", "prompt", "label_space"} <= doc.keys():
+    key, space = (doc.get("id"), doc.get("label_space")) if isinstance(doc, dict) else (None, None)
+    if not isinstance(key, str) or not isinstance(space, list) or "prompt" not in doc:
         raise SchemaError(f"{where}: the sample is of another task than those that StaICC exports")
-    space = doc["label_space"]
-    answers = record.get("filtered_resps") or [answer for (answer,) in record["resps"]]
-    if len(answers) != len(space):
-        raise SchemaError(f"{where}: {len(answers)} answers for the {len(space)} labels of {doc['id']}")
+    try:
+        answers = record.get("filtered_resps") or [answer for (answer,) in record["resps"]]
+        logits = [float(answer[0]) for answer in answers]
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        found = record.get("filtered_resps") or record.get("resps")
+        raise SchemaError(f"{where}: expected a log-probability for each label of {key}, found {found}") from error
+    if len(logits) != len(space):
+        raise SchemaError(f"{where}: {len(logits)} answers for the {len(space)} labels of {key}")
     for place, (context, continuation) in enumerate(_arguments(where, record, len(space))):
         if context != doc["prompt"] or continuation != space[place]:
             raise SchemaError(
-                f"{where}: lm_eval asked another prompt than the exported one of {doc['id']}; run it without "
+                f"{where}: lm_eval asked another prompt than the exported one of {key}; run it without "
                 "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
             )
-    try:
-        return doc["id"], [float(answer[0]) for answer in answers]
-    except (TypeError, ValueError, IndexError, KeyError) as error:
-        raise SchemaError(
-            f"{where}: expected a log-probability for each label of {doc['id']}, found {answers}"
-        ) from error
+    return key, logits
 
 
 def _arguments(where: str, record: Mapping[str, Any], labels: int) -> list[tuple[str, str]]:
