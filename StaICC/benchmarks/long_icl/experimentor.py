@@ -202,10 +202,10 @@ class LongICLExperimentor:
     def prompts_digest(self, number: int) -> str:
         """SHA-256 of the list of the SHA-256 digests of a round's final prompts, one a line."""
         digest = hashlib.sha256()
-        beginning = hashlib.sha256(self._contexts[number].encode())
+        beginning = hashlib.sha256(_bytes(self._contexts[number]))
         for place, question in enumerate(self._questions):
             one = beginning.copy()
-            one.update(question.encode())
+            one.update(_bytes(question))
             digest.update((b"\n" if place else b"") + one.hexdigest().encode())
         return digest.hexdigest()
 

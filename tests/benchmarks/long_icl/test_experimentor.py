@@ -46,6 +46,17 @@ def test_queries(small: Path, name: str) -> None:
     assert sum(len(item.gold) for item in own.test_items) <= 9 or name == "few_nerd"
 
 
+def test_half_a_surrogate_pair_in_a_file_is_digested_like_any_text(small: Path) -> None:
+    path = small / card("few_nerd").files["test"][0].names[0]
+    whole = make("few_nerd", small, rounds=[1]).prompts_digest(1)
+    records = json.loads(path.read_text("utf-8"))
+    records[0]["sentence"] += " \ud83d"
+    path.write_text(json.dumps(records), "utf-8")
+    own = make("few_nerd", small, rounds=[1])
+    assert own.settings()["prompts"]["1"] != whole
+    assert own.prompt_set()[0].count("\ud83d") == 1
+
+
 @pytest.mark.parametrize("variant", ["published", "strict"])
 @pytest.mark.parametrize("name", cards())
 def test_right_and_wrong_answers(small: Path, name: str, variant: str) -> None:
