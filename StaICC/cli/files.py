@@ -71,9 +71,9 @@ def show_result(result: Result | ResultGroup, save: str | Path | None) -> None:
     if save is not None and str(save) == STDOUT:
         print(json.dumps(result.to_dict(), ensure_ascii=False, allow_nan=False))
         return
-    print(result)
-    if save is not None:
+    if save is not None:  # before printing: the reader of the table may go away
         result.save(save)
+    print(result)
 
 
 def write_text(output: str | Path, lines: Iterable[str]) -> None:

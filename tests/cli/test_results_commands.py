@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import StaICC
 from StaICC.cli import main
+from StaICC.cli.files import show_result
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +22,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             f"{name}.json"
         )
     return tmp_path
+
+
+def test_a_result_is_saved_before_its_reader_can_go_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    result = StaICC.results.load("a.json")
+    monkeypatch.setattr("sys.stdout", Gone())
+    with pytest.raises(BrokenPipeError):
+        show_result(result, tmp_path / "kept.json")
+    assert StaICC.results.load(tmp_path / "kept.json") == result
 
 
 def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
