@@ -304,14 +304,20 @@ class PredictionStore:
             with source._using() as reading:
                 names = read_names(reading)
                 cursor = reading.execute("SELECT model, key, answer, seal FROM answers")
-                while rows := cursor.fetchmany(_ROWS_A_TRANSACTION):
-                    for model, key, answer, mark in rows:
-                        unseal(sealer(model), key, answer, mark)
-                    done = self.absorb(rows, names)
-                    added += done.added
-                    present += done.present
-                    different += done.different
+            while rows := source._next_rows(cursor):
+                done = self.absorb(rows, names)
+                added += done.added
+                present += done.present
+                different += done.different
         return MergeReport(added, present, different)
+
+    def _next_rows(self, cursor: sqlite3.Cursor) -> list[tuple[bytes, ...]]:
+        """Read on, and prove each row; the lock is free between two calls, for a fork waits for the locks of all."""
+        with self._using():
+            rows = cursor.fetchmany(_ROWS_A_TRANSACTION)
+            for model, key, answer, mark in rows:
+                unseal(sealer(model), key, answer, mark)
+        return rows
 
     def absorb(self, rows: Sequence[tuple[bytes, ...]], names: Mapping[bytes, str]) -> MergeReport:
         """Store whole rows that were read from another file and proved good, in one transaction.

@@ -244,6 +244,34 @@ def test_an_error_of_the_stream_is_not_one_of_the_store(path):
         store.export(Broken())
 
 
+def test_a_merge_holds_one_lock_at_a_time(path, tmp_path, monkeypatch):
+    """A fork takes the locks of all stores, in an order of its own: whoever holds one and wants another may wait."""
+    other = tmp_path / "other.sqlite"
+    with PredictionStore(other) as source:
+        source.put_many("A", [(key(1), [1.0])])
+    free = []
+
+    def look():
+        for store in list(StaICC.inference.store._STORES):
+            if store.path == other and not store._closed:
+                free.append(store._lock.acquire(timeout=2))
+                if free[-1]:
+                    store._lock.release()
+
+    absorb = PredictionStore.absorb
+
+    def looked_at(store, rows, names):
+        looking = threading.Thread(target=look)
+        looking.start()
+        looking.join()
+        return absorb(store, rows, names)
+
+    monkeypatch.setattr(PredictionStore, "absorb", looked_at)
+    with PredictionStore(path) as store:
+        assert store.merge(other).added == 1
+    assert free == [True]
+
+
 def test_merge_adds_keeps_and_counts(path, tmp_path):
     other = tmp_path / "other.sqlite"
     with PredictionStore(path) as store, PredictionStore(other) as source:
