@@ -127,6 +127,18 @@ def look_at(path: Path) -> None:
         )
 
 
+def _copy(fresh: Path, path: Path) -> None:
+    """Copy a new store to its place; half a copy is taken away again, one of another process stays."""
+    with fresh.open("rb") as source, path.open("xb") as target:
+        try:
+            shutil.copyfileobj(source, target)
+            target.flush()
+            os.fsync(target.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
 def create(path: Path) -> None:
     """Make an empty store, whole or not at all; if another process makes it first, that one counts."""
     fresh = beside(path, f".{secrets.token_hex(8)}.new")
@@ -146,10 +158,8 @@ def create(path: Path) -> None:
         except FileExistsError:
             pass
         except OSError:  # a file system without hard links
-            with contextlib.suppress(FileExistsError), fresh.open("rb") as source, path.open("xb") as target:
-                shutil.copyfileobj(source, target)
-                target.flush()
-                os.fsync(target.fileno())
+            with contextlib.suppress(FileExistsError):
+                _copy(fresh, path)
         with contextlib.suppress(OSError):  # the name is on the disk too; not every system lets a folder be synced
             folder = os.open(path.parent, os.O_RDONLY)
             try:

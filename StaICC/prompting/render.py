@@ -67,10 +67,9 @@ class PromptRenderer:
         settings: Everything else.
     """
 
-    __slots__ = ("_demonstration", "_label_parts", "_labels", "_texts", "settings", "split")
+    __slots__ = ("_demonstration", "_label_parts", "_labels", "_texts", "settings")
 
     def __init__(self, split: TripletSplit, settings: PromptSettings) -> None:
-        self.split = split
         self.settings = settings
         self._demonstration = split.demonstration
         template = settings.template

@@ -60,6 +60,15 @@ def expected() -> str:
     return content(Normal(datasets=["mini"])(Deterministic()))
 
 
+@pytest.fixture(autouse=True)
+def whole(client: Any) -> None:
+    """Workers that another test killed are back: without any, a cluster waits for ever."""
+    try:
+        client.wait_for_workers(2, timeout=60)
+    except TimeoutError:
+        client.restart(timeout=120)
+
+
 def pids(client: Any) -> list[int]:
     return list(client.run(os.getpid).values())
 

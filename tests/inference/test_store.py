@@ -622,6 +622,7 @@ def test_a_store_that_cannot_be_made_is_said(path, monkeypatch):
         StoreError, match=r"the prediction store cannot be made \(the disk is full\); give another path"
     ):
         PredictionStore(path)
+    assert list(path.parent.iterdir()) == []
 
 
 @pytest.fixture
