@@ -183,7 +183,9 @@ class LongICL:
         given = self._by_dataset(preentered_prediction, "a list of answers", lambda _: False)
         if list_of_forward_inference is None and preentered_prediction is None:
             raise ArgumentError("give an inference function, one for each data set, or preentered_prediction")
-        for one, function in zip(self.experimentor, functions, strict=True):
+        for one, function, answered in zip(self.experimentor, functions, given, strict=True):
+            if function is None and answered is None:
+                raise ArgumentError(f"{one.name} has neither an inference function nor preentered_prediction")
             _check_function(one, function)
         timing: dict[str, float] = {}
         answers: dict[str, list[Any]] = {}

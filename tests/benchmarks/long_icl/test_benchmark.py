@@ -278,6 +278,15 @@ def test_store_and_executor(small: Path, tmp_path: Path) -> None:
     assert result == again == threaded == benchmark(answer)
 
 
+def test_a_data_set_without_a_function_needs_answers(small: Path) -> None:
+    benchmark = make(small, ["goemotions", "banking77"], [1], 4)
+    answers = ["joy"] * len(benchmark[0].prompt_set())
+    with pytest.raises(ArgumentError, match="banking77 has neither an inference function nor preentered_prediction"):
+        benchmark([lambda prompt, label_space: 0, None])
+    with pytest.raises(ArgumentError, match="banking77 has neither"):
+        benchmark(preentered_prediction=[answers, None])
+
+
 def test_functions_for_data_sets(small: Path) -> None:
     benchmark = make(small, ["goemotions", "few_nerd"])
     one = benchmark([lambda prompt, label_space: 1, lambda prompt, label_space: "x: art-film"])
