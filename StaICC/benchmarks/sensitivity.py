@@ -118,17 +118,13 @@ class GLERTask:
 def _consistency_scores(experimentor: Experimentor, outcomes: Sequence[Outcome]) -> Scores:
     """Score how often the conditions agree, query by query, where every condition has an answer."""
     if len(outcomes) < 2:
-        reason = "there is only one condition, so there is nothing to agree with (demonstrations set by hand ask once)"
-        return Scores(
-            {"sensitivity": {"consistency": None}}, {"consistency": None}, {"sensitivity.consistency": reason}
+        return _no_consistency(
+            "there is only one condition, so there is nothing to agree with (demonstrations set by hand ask once)"
         )
     by_query = zip(*(outcome.predictions for outcome in outcomes), strict=True)
     answered = [list(labels) for labels in by_query if None not in labels]
     if not answered:
-        reason = "no query has an answer in every condition"
-        return Scores(
-            {"sensitivity": {"consistency": None}}, {"consistency": None}, {"sensitivity.consistency": reason}
-        )
+        return _no_consistency("no query has an answer in every condition")
     missing: dict[str, str] = {}
     if experimentor.metric_set.as_released and len(answered) == len(outcomes[0].answers):
         rows = [row for outcome in outcomes for row in outcome.rows]
@@ -136,6 +132,10 @@ def _consistency_scores(experimentor: Experimentor, outcomes: Sequence[Outcome])
     else:
         value = consistency([[label for label in labels if label is not None] for labels in answered])
     return Scores({"sensitivity": {"consistency": value}}, {"consistency": value}, missing)
+
+
+def _no_consistency(reason: str) -> Scores:
+    return Scores({"sensitivity": {"consistency": None}}, {"consistency": None}, {"sensitivity.consistency": reason})
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, StaICCError
 
-__all__ = ["Shipment", "ship"]
+__all__ = ["Shipment", "cannot_run", "ship"]
 
 _KEPT: dict[str, Any] = {}  # of this worker: the function under the latest mark
 _KEEPING = threading.Lock()
@@ -99,7 +99,16 @@ def ship(function: Any, executor: Executor) -> Shipment:
     try:
         return Shipment(mark, function, pickle.dumps(function))
     except Exception as error:
-        raise ArgumentError(
-            f"the executor could not run a chunk ({type(error).__name__}: {error}); the inference function must be "
-            "picklable to run in other processes: a function of a module, or a kernel made from a name"
-        ) from error
+        raise cannot_run(error) from error
+
+
+def cannot_run(error: Exception) -> ArgumentError:
+    """Make the error of an executor that cannot run the function: it is not picklable, mostly.
+
+    Args:
+        error: What was raised on the way.
+    """
+    return ArgumentError(
+        f"the executor could not run a chunk ({type(error).__name__}: {error}); the inference function must be "
+        "picklable to run in other processes: a function of a module, or a kernel made from a name"
+    )

@@ -25,7 +25,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future,
 from typing import Any, Generic, TypeVar
 
 from StaICC.errors import ArgumentError, StaICCError
-from StaICC.inference.shipping import Shipment, ship
+from StaICC.inference.shipping import Shipment, cannot_run, ship
 
 __all__ = ["WorkerDeath", "WorkerPool", "solve_in_workers"]
 
@@ -315,10 +315,7 @@ def _result(future: Future[list[Answer]]) -> list[Answer]:
     except Exception as error:
         if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
             raise WorkerDeath(str(error)) from error
-        raise ArgumentError(
-            f"the executor could not run a chunk ({type(error).__name__}: {error}); the inference function must be "
-            "picklable to run in other processes: a function of a module, or a kernel made from a name"
-        ) from error
+        raise cannot_run(error) from error
 
 
 def solve_in_workers(
