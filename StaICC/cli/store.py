@@ -79,8 +79,13 @@ def _export(path: Path, output: Path | None) -> int:
         if output is None:
             lines = store.export(sys.stdout)
         else:
-            with output.open("x", encoding="utf-8", newline="\n") as stream:
-                lines = store.export(stream)
+            stream = output.open("x", encoding="utf-8", newline="\n")
+            try:
+                with stream:
+                    lines = store.export(stream)
+            except BaseException:
+                output.unlink(missing_ok=True)  # half of the answers would look like all
+                raise
     print(f"{lines} answers", file=sys.stderr)
     return 0
 

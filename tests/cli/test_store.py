@@ -65,6 +65,14 @@ def test_export(path, tmp_path, capsys):
         run("export", path, "--output", tmp_path / "out.jsonl")
 
 
+def test_an_export_that_fails_leaves_no_file(path, tmp_path):
+    spoil(path)
+    for _ in range(2):
+        with pytest.raises(SchemaError, match="salvage"):
+            run("export", path, "--output", tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_merge(path, tmp_path, capsys):
     new = tmp_path / "all.sqlite"
     assert run("merge", new, path, path, "--json") == 0
