@@ -164,12 +164,11 @@ def read_parquet(path: str | os.PathLike[str], label: str) -> tuple[list[str] | 
         MissingDependencyError: ``pyarrow`` is not installed.
     """
     parquet = require("pyarrow.parquet", EXTRA, FEATURE)
-    file = parquet.ParquetFile(os.fspath(path))
-    about = json.loads((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
+    about = json.loads((parquet.read_schema(os.fspath(path)).metadata or {}).get(b"huggingface", b"{}"))
     names = _class_names(about.get("info", {}).get("features", {}).get(label))
 
     def records() -> Iterator[Record]:
-        with file:
+        with parquet.ParquetFile(os.fspath(path)) as file:  # not before: where the names are wrong nobody reads on
             for batch in file.iter_batches():
                 yield from batch.to_pylist()
 
