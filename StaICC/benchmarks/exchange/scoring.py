@@ -117,6 +117,10 @@ def _why_unknown(key: str, asked: Sequence[AskedQuery]) -> str:
 
 def _answer(one: AskedQuery, prediction: Mapping[str, Any]) -> Answer:
     """Check an answer and bring it into the order of the labels."""
+    if len(prediction) != 1:
+        raise OutputError(
+            f"{one.id}: expected exactly one of {', '.join(ANSWERS)}, got {', '.join(prediction) or '{}'}"
+        )
     ((field, value),) = prediction.items()
     space = one.query.label_space
     try:

@@ -259,6 +259,7 @@ def test_answers_of_several_kinds(stand_in: Model) -> None:
         ({"index": "1"}, "index must be a whole number"),
         ({"label": "sport"}, "which is no label"),
         ({"label": 1}, "label must be the text of a label"),
+        ({"index": 0, "label": "food"}, "expected exactly one of .*, got index, label"),
         ({"guess": 1}, "an answer is one of probabilities, logits, index, label"),
     ],
 )
