@@ -16,13 +16,13 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.exchange.files import json_lines, numbered_records
-from StaICC.benchmarks.exchange.queries import prompt_records
+from StaICC.benchmarks.exchange.queries import members, prompt_records
 from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.datasets.storage import write_beside
 from StaICC.errors import ArgumentError, SchemaError
@@ -140,7 +140,7 @@ def export_tasks(
         + " |"
         for one in groups
     )
-    settings = "\n".join(f"    {member.signature()}" for member in _members(benchmark))
+    settings = "\n".join(f"    {member.signature()}" for member in members(benchmark).values())
     _write(
         folder / "README.md",
         _README.format(
@@ -148,10 +148,6 @@ def export_tasks(
         ),
     )
     return names
-
-
-def _members(benchmark: Benchmark | BenchmarkGroup) -> Iterator[Benchmark]:
-    yield from benchmark.members.values() if isinstance(benchmark, BenchmarkGroup) else [benchmark]
 
 
 def _write(path: Path, text: str) -> None:
