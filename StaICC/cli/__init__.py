@@ -14,6 +14,7 @@ file completes commands, options and names.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import shlex
@@ -59,6 +60,7 @@ examples:
 
 _INTERRUPTED = 130
 _PATIENCE = 1.0
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _WRONG_FILE = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
@@ -138,6 +140,8 @@ def _status(argv: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output went away, such as `| head`
         sys.stderr.close()
         return 0
-    except _WRONG_FILE as error:
-        print(f"staicc: {error.filename}: {error.strerror}", file=sys.stderr)
+    except OSError as error:
+        if not isinstance(error, _WRONG_FILE) and error.errno not in _FULL_DISK:
+            raise
+        print(f"staicc: {error.filename or 'writing'}: {error.strerror}", file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -100,6 +101,24 @@ def test_mini_needs_no_data(tmp_path: Path) -> None:
     done = run("run", "normal", "--datasets", "mini", STAICC_HOME=str(tmp_path), STAICC_OFFLINE="1")
     assert done.returncode == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_said_and_other_faults_are_not_hidden(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def save(self: object, path: object) -> None:
+        raise OSError(fault, os.strerror(fault), "r.json")
+
+    monkeypatch.setattr(StaICC.Result, "save", save)
+    command = ["run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json"]
+    fault = errno.ENOSPC
+    assert main(command) == 2
+    assert capsys.readouterr().err.endswith(f"staicc: r.json: {os.strerror(errno.ENOSPC)}\n")
+    fault = errno.EBADF
+    with pytest.raises(OSError, match="r.json"):
+        main(command)
 
 
 def test_an_interrupt_is_status_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
