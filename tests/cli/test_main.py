@@ -117,7 +117,7 @@ def test_a_full_disk_is_said_and_other_faults_are_not_hidden(
     assert main(command) == 2
     assert capsys.readouterr().err.endswith(f"staicc: r.json: {os.strerror(errno.ENOSPC)}\n")
     fault = errno.EBADF
-    with pytest.raises(OSError, match="r.json"):
+    with pytest.raises(OSError, match=r"r\.json"):
         main(command)
 
 
