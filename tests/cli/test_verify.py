@@ -59,7 +59,7 @@ def test_other_prompts_are_status_1(capsys: pytest.CaptureFixture[str], saved: P
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no json", "Expecting value"),
+        ("no json", "no saved result, or a damaged one; it is not JSON (Expecting value"),
         ('{"kind": "result", "schema": 99}', "the file has result schema 99, this version of StaICC reads up to"),
     ],
 )
