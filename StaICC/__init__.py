@@ -30,8 +30,10 @@ if TYPE_CHECKING:
         TripletBias,
     )
     from StaICC.benchmarks.long_icl import LongICL
+    from StaICC.benchmarks.statistics import Statistics
     from StaICC.compat import Contextual_bias, Demo_sens, Domain_bias, Post_bias, Template_sens, Triplet_bias
     from StaICC.datasets import Card, Dataset, load_dataset
+    from StaICC.errors import StaICCError
     from StaICC.prefabricate_inference.models import load_kernel
     from StaICC.results import Result, ResultGroup, load
 
@@ -53,6 +55,8 @@ __all__ = [
     "PosteriorBias",
     "Result",
     "ResultGroup",
+    "StaICCError",
+    "Statistics",
     "Suite",
     "TemplateSensitivity",
     "Template_sens",
@@ -70,8 +74,10 @@ _HOMES = {
         "TemplateSensitivity TripletBias"
     ),
     "StaICC.benchmarks.long_icl": "LongICL",
+    "StaICC.benchmarks.statistics": "Statistics",
     "StaICC.compat": "Contextual_bias Demo_sens Domain_bias Post_bias Template_sens Triplet_bias",
     "StaICC.datasets": "Card Dataset load_dataset",
+    "StaICC.errors": "StaICCError",
     "StaICC.prefabricate_inference.models": "load_kernel",
     "StaICC.results": "Result ResultGroup load",
 }
@@ -87,4 +93,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *_HOME} - {"Any", "TYPE_CHECKING", "annotations", "importlib"})

@@ -146,3 +146,12 @@ def test_nothing_is_printed_by_library_code() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
                 wrong.append(f"{name_of(path)}:{node.lineno}")
     assert wrong == []
+
+
+def test_the_names_of_the_package_are_listed_once_and_are_its_own() -> None:
+    for name in StaICC.__all__:
+        getattr(StaICC, name)
+    listed = dir(StaICC)
+    assert len(listed) == len(set(listed))
+    assert set(StaICC.__all__) <= set(listed)
+    assert not {"Any", "TYPE_CHECKING", "annotations", "importlib"} & set(listed)

@@ -69,8 +69,11 @@ class Benchmark:
     ) -> None:
         unknown = [name for name in settings if name not in Settings.__annotations__]
         if unknown:
-            known = ", ".join(Settings.__annotations__)
-            raise TypeError(f"{type(self).__name__} has no argument {unknown[0]!r}; beside its own it takes {known}")
+            legal = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
+            error = unknown_name(
+                f"argument of {type(self).__name__}", unknown[0], legal, "It may have some of its own."
+            )
+            raise TypeError(str(error))
         self.task = task
         self._metrics = metrics
         self._settings = settings
@@ -214,7 +217,8 @@ class Benchmark:
             return [by_name[one.name] for one in self.experimentor]
         if isinstance(given, (str, bytes)) or not hasattr(given, "__len__") or len(given) != len(self):
             raise ArgumentError(
-                f"preentered_prediction needs one list of answers for each of the {len(self)} data sets"
+                f"preentered_prediction needs one list of answers for each of the {len(self)} data sets (here a list "
+                f"of {len(self)} lists), not {given!r:.60}"
             )
         return given
 

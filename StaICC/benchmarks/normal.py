@@ -66,6 +66,7 @@ class Normal(Benchmark):
         limit: Ask only the first so many test rows of each data set.
         outputs: Read f's numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides for each data set as a
             whole.
+        statistics: Intervals and baselines beside the scores, a :class:`~StaICC.benchmarks.statistics.Statistics`.
 
     Example:
         >>> def always_first(prompt, label_space):

@@ -72,6 +72,8 @@ def write_beside(path: Path, parts: Iterable[bytes | bytearray]) -> None:
     Raises:
         OSError: The file could not be written; whatever stood at the path still does, and nothing else is left.
     """
+    if not path.parent.is_dir():  # else the passing name would stand in the message
+        raise FileNotFoundError(errno.ENOENT, "the folder is not there; make it first", str(path.parent))
     # Not tempfile: its files are readable by their owner alone, and a folder of frozen data may be shared.
     passing = path.with_name(_passing_name(path.name))
     try:

@@ -64,7 +64,11 @@ def _say(error: BaseException) -> str:
 
 
 def _raised(who: str, error: BaseException) -> Failure:
-    return Failure(f"{who} raised {_say(error)}", error, final=isinstance(error, _FINAL))
+    hint = ""
+    if isinstance(error, TypeError) and "unexpected keyword argument 'prompt" in str(error):
+        names = "prompts and label_space" if who.startswith("the batched") else "prompt and label_space"
+        hint = f"; it is called with arguments by name: call its parameters {names}"
+    return Failure(f"{who} raised {_say(error)}{hint}", error, final=isinstance(error, _FINAL))
 
 
 def checked(value: object, label_space: Sequence[str], free_text: bool) -> Answer | Failure:

@@ -148,7 +148,8 @@ def _log_F(table: _Table, k: int) -> float:
     if tail < 0.5:
         return math.log1p(-tail)
     place = k - table.first
-    return math.log(table.at_most[place]) if place >= 0 else -math.inf
+    share = table.at_most[place] if place >= 0 else 0.0
+    return math.log(share) if share > 0.0 else -math.inf  # it may lie below what floating point holds
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from StaICC.errors import unknown_name
+from StaICC.errors import ArgumentError, unknown_name
 
 __all__ = ["KINDS", "load_kernel"]
 
@@ -43,6 +43,7 @@ def load_kernel(spec: str, **options: Any) -> Any:
         first needed.
 
     Raises:
+        ArgumentError: The name is no text.
         UnknownNameError: No kind of kernel has that name.
         MissingDependencyError: The kernel needs a package that is not installed.
 
@@ -50,6 +51,8 @@ def load_kernel(spec: str, **options: Any) -> Any:
         >>> load_kernel("ppm").fingerprint.startswith("ppm")
         True
     """
+    if not isinstance(spec, str):
+        raise ArgumentError(f"a kernel is loaded by its name, such as 'ppm' or 'hf:gpt2', not from {spec!r:.80}")
     kind = spec.split(":", 1)[0]
     if kind not in KINDS and (spec.endswith(".gguf") or "/" in spec or "\\" in spec):
         kind = "hf"

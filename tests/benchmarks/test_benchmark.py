@@ -208,7 +208,9 @@ def test_bad_data_sets(datasets: Any, error: type[StaICCError], message: str) ->
 
 
 def test_an_unknown_setting_is_refused_with_those_there_are() -> None:
-    with pytest.raises(TypeError, match=r"^Normal has no argument 'limits'; beside its own it takes .*\blimit\b"):
+    with pytest.raises(
+        TypeError, match=r"^there is no argument of Normal 'limits'; did you mean 'limit'\? There are: k, "
+    ):
         StaICC.Normal(datasets=["mini"], limits=1)  # type: ignore[call-arg]
 
 
@@ -481,3 +483,14 @@ def test_without_demonstrations_the_signature_still_knows_the_labels():
         StaICC.Normal(k=0, datasets=[own("same", labels)], limit=2).signature() for labels in (["x", "y"], ["y", "x"])
     ]
     assert list(signatures[0].differences(signatures[1])) == ["data"]
+
+
+def test_other_names_of_parameters_get_a_hint():
+    with pytest.raises(OutputError, match="it is called with arguments by name: call its parameters prompt and label_"):
+        StaICC.Normal(datasets=["mini"], limit=1)(lambda p, labels: 0)
+
+
+def test_a_result_is_not_saved_into_a_folder_that_is_not_there(tmp_path):
+    result = StaICC.Normal(datasets=["mini"], limit=1)(lambda prompt, label_space: 0)
+    with pytest.raises(FileNotFoundError, match=r"the folder is not there; make it first: '.*nowhere'$"):
+        result.save(tmp_path / "nowhere" / "result.json")

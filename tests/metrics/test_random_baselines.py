@@ -389,3 +389,11 @@ def test_a_mean_accuracy_over_the_suite_has_its_p_value() -> None:
     assert baseline.max_random_baseline(10) == pytest.approx(
         baseline.max_random_baseline(1) + 1.53875 * spread, abs=2e-5
     )
+
+
+def test_thirty_million_examples_where_a_lower_tail_is_below_floating_point() -> None:
+    guessing = RandomBaseline(30_000_000, 0.5)
+    assert guessing._likely.at_most[0] == 0.0  # what this test is about
+    # The best of 10 normal variables lies 1.5387527 standard deviations above the mean (David and Nagaraja 2003).
+    expected = 0.5 + 1.5387527 * math.sqrt(0.25 / 30_000_000)
+    assert guessing.max_random_baseline(10) == pytest.approx(expected, rel=1e-7)

@@ -102,6 +102,8 @@ def export_tasks(
         OSError: The folder cannot be written.
     """
     folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"{folder} is a file; the tasks are several files, so give a folder")
     folder.mkdir(parents=True, exist_ok=True)
     by_task: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for record in prompt_records(benchmark, with_truth=True):

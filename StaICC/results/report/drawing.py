@@ -152,7 +152,7 @@ def settings() -> Any:
     Raises:
         MissingDependencyError: ``matplotlib`` is not installed.
     """
-    matplotlib = require("matplotlib", "report", "a report's figures")
+    matplotlib = require("matplotlib", "report", "drawing figures")
     return matplotlib.rc_context(_SETTINGS)
 
 
@@ -174,7 +174,7 @@ def drawn(function: Drawing) -> Drawing:
 @functools.cache
 def _figure_class() -> Any:
     """Make the class of figures: matplotlib's, which a notebook shows without pyplot."""
-    require("matplotlib", "report", "a report's figures")
+    require("matplotlib", "report", "drawing figures")
     from matplotlib.figure import Figure
 
     class ReportFigure(Figure):  # type: ignore[misc, unused-ignore]  # without matplotlib, mypy takes it for Any

@@ -152,7 +152,7 @@ def report_html(results: Mapping[str, Result | ResultGroup], title: str = "StaIC
     """
     if not results:
         raise ArgumentError("a report needs one result at least")
-    require("matplotlib", "report", "a report's figures")
+    require("matplotlib", "report", "drawing figures")
     benchmarks = by_benchmark(results)
     built = list(_sections(benchmarks))
     script, style = _resource("page.js"), _resource("style.css")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import StaICC
 from StaICC.benchmarks.exchange import (
     asked_queries,
+    export_tasks,
     prompt_records,
     query_id,
     read_predictions,
@@ -321,3 +322,10 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows:
     lines = [json.dumps({"id": key, "logits": row}) for key, row in rows.items()]
     path.write_text("\n".join(lines), "utf-8")
     assert read_predictions(path) == {key: {"logits": row} for key, row in rows.items()}
+
+
+def test_tasks_are_not_written_over_a_file(tmp_path: Path) -> None:
+    (tmp_path / "tasks").write_text("mine")
+    with pytest.raises(ArgumentError, match=r"tasks is a file; the tasks are several files, so give a folder$"):
+        export_tasks(StaICC.Normal(datasets=["mini"], limit=1), tmp_path / "tasks")
+    assert (tmp_path / "tasks").read_text() == "mine"
