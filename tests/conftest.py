@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,9 @@ GOLDEN = Path(__file__).parent / "golden"
 REQUIRE = "STAICC_REQUIRE_PACK"
 """Environment variable: with ``1``, tests that need the frozen data fail where it cannot be had."""
 
+REQUIRE_EXTRAS = "STAICC_REQUIRE_EXTRAS"
+"""Environment variable: with ``1``, examples and blocks of the docs fail where an optional package is missing."""
+
 _absent: list[str] = []
 
 
@@ -24,6 +30,22 @@ _absent: list[str] = []
 def golden() -> dict[str, Any]:
     """What the released 0.1.1 really does (see golden/README.md)."""
     return json.loads((GOLDEN / "staicc_0_1_1.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="session")
+def need() -> Callable[[Iterable[str], str], None]:
+    """A function of (packages, what needs them) that skips a test where an optional package is missing."""
+
+    def check(packages: Iterable[str], what: str) -> None:
+        missing = sorted(name for name in packages if importlib.util.find_spec(name) is None)
+        if missing:
+            reason = f"{what} needs {', '.join(missing)}: optional packages, which CONTRIBUTING.md says how to install"
+            if os.environ.get(REQUIRE_EXTRAS) == "1":
+                pytest.fail(f"{REQUIRE_EXTRAS}=1, but {reason}", pytrace=False)
+            warnings.warn(f"did not run: {reason}", stacklevel=2)
+            pytest.skip(reason)
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -39,8 +39,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,14 +162,6 @@ def imported(code: str) -> set[str]:
     return found - {"StaICC"} - sys.stdlib_module_names
 
 
-def skip_without(packages: set[str], block: Block) -> None:
-    missing = sorted(name for name in packages if importlib.util.find_spec(name) is None)
-    assert set(missing) <= OPTIONAL, f"{block} imports {', '.join(missing)}"
-    if missing:
-        warnings.warn(f"{block} did not run: it needs {', '.join(missing)}", stacklevel=2)
-        pytest.skip(f"needs {', '.join(missing)}")
-
-
 @pytest.fixture(scope="session")
 def my_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny random model and its tokenizer, as ``save_pretrained`` writes them."""
@@ -213,9 +204,13 @@ PARAMETERS = [pytest.param(block, marks=pytest.mark.slow if block in SLOW else (
 
 
 @pytest.mark.parametrize("block", PARAMETERS)
-def test_a_program_runs(block: Block, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_program_runs(
+    block: Block, tmp_path: Path, request: pytest.FixtureRequest, need: Callable[[set[str], str], None]
+) -> None:
     code = program_of(block)
-    skip_without({*block.needs, *imported(code)}, block)
+    missing = {name for name in {*block.needs, *imported(code)} if importlib.util.find_spec(name) is None}
+    assert missing <= OPTIONAL, f"{block} imports {', '.join(sorted(missing - OPTIONAL))}"
+    need(missing, str(block))
     furnish(code, tmp_path, request)
     (tmp_path / "program.py").write_text(code, encoding="utf-8")
     done = run(["-W", "ignore", "program.py"], tmp_path)

@@ -11,14 +11,12 @@ which refuses files written elsewhere and connections to other machines.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +29,7 @@ import StaICC
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 TORCH = ("torch", "transformers", "tokenizers")
+Need = Callable[[tuple[str, ...], str], None]
 JUPYTER = ("nbclient", "nbformat", "ipykernel")
 
 GUARD = '''
@@ -177,13 +176,6 @@ KNOWN = {
 }
 
 
-def skip_without(packages: tuple[str, ...], what: str) -> None:
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
-    if missing:
-        warnings.warn(f"{what} did not run: it needs {', '.join(missing)}", stacklevel=2)
-        pytest.skip(f"needs {', '.join(missing)}")
-
-
 @dataclass(frozen=True)
 class Place:
     """Where an example runs: an empty folder, and one beside it for what programs write on their own."""
@@ -236,9 +228,9 @@ SCRIPTS = [pytest.param(name, marks=[pytest.mark.slow] if one.slow else []) for 
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_an_example_runs_as_a_script(name: str, place: Place) -> None:
+def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> None:
     example = KNOWN[name]
-    skip_without(example.needs, f"examples/{name}.py")
+    need(example.needs, f"examples/{name}.py")
     done = run_script(EXAMPLES / f"{name}.py", place)
     assert done.returncode == 0, done.stderr
     example.check(done.stdout, place.folder)
@@ -272,9 +264,9 @@ def run_notebook(notebook: Any, place: Place, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
-def test_an_example_runs_as_a_notebook(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monkeypatch: pytest.MonkeyPatch) -> None:
     example = KNOWN[name]
-    skip_without((*JUPYTER, *example.needs), f"examples/{name}.ipynb")
+    need((*JUPYTER, *example.needs), f"examples/{name}.ipynb")
     import nbformat
 
     helpers = {f"{name}.ipynb", "tiny_model.py"}
@@ -293,8 +285,8 @@ def test_an_example_runs_as_a_notebook(name: str, place: Place, monkeypatch: pyt
 
 
 @pytest.mark.slow
-def test_the_guard_sees_what_a_notebook_must_not_do(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    skip_without(JUPYTER, "the guard's own test")
+def test_the_guard_sees_what_a_notebook_must_not_do(place: Place, need: Need, monkeypatch: pytest.MonkeyPatch) -> None:
+    need(JUPYTER, "the guard's own test")
     import nbclient
     import nbformat
 
@@ -341,8 +333,8 @@ def test_a_notebook_has_no_outputs_and_explains(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_notebook_and_script_are_in_step(name: str) -> None:
-    skip_without(("jupytext", "nbformat"), f"the comparison of examples/{name}.py with its notebook")
+def test_notebook_and_script_are_in_step(name: str, need: Need) -> None:
+    need(("jupytext", "nbformat"), f"the comparison of examples/{name}.py with its notebook")
     import jupytext
     import nbformat
 
