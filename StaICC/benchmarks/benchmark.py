@@ -277,7 +277,9 @@ class Benchmark:
                 **fields,
                 "benchmark": self.task.name,
                 "datasets": None if chosen == names() else "+".join(map(escaped, chosen)),
-                "data": short_digest([[one.dataset.table.digest, one.get_label_space()] for one in self.experimentor]),
+                "data": short_digest(
+                    [[one.dataset.table.digest, list(one.card.label_space)] for one in self.experimentor]
+                ),
                 "sampler": SAMPLER_VERSION,
                 "options": options or None,
                 "prompts": short_digest(prompts),
