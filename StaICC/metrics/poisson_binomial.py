@@ -18,7 +18,7 @@ from operator import mul
 
 __all__ = ["UNLIKELY", "Distribution", "binomial_probabilities", "log_upper_tail", "poisson_binomial_probabilities"]
 
-_SMALLEST = 1e-320
+SMALLEST = 1e-320
 """Where a chain of ratios stops: below it floating point has too few digits for a product to fall further."""
 
 UNLIKELY = 1e-40
@@ -57,7 +57,7 @@ def _one_by_one(rates: Sequence[float], negligible: float) -> Distribution:
     return _trimmed(0, values, negligible)
 
 
-def binomial_probabilities(n: int, p: float, negligible: float = _SMALLEST) -> Distribution:
+def binomial_probabilities(n: int, p: float, negligible: float = SMALLEST) -> Distribution:
     """Probabilities of a binomial distribution, by default wherever floating point can hold them.
 
     Args:
@@ -92,7 +92,7 @@ def binomial_probabilities(n: int, p: float, negligible: float = _SMALLEST) -> D
     return mode - len(below), [weight / total for weight in [*reversed(below), *above]]
 
 
-def poisson_binomial_probabilities(groups: Sequence[tuple[float, int]], negligible: float = _SMALLEST) -> Distribution:
+def poisson_binomial_probabilities(groups: Sequence[tuple[float, int]], negligible: float = SMALLEST) -> Distribution:
     """Probabilities of the number of successes in trials that differ in their chance of success.
 
     Args:

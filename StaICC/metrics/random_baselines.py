@@ -34,7 +34,7 @@ from operator import index
 from typing import NamedTuple
 
 from StaICC.errors import ArgumentError
-from StaICC.metrics.poisson_binomial import UNLIKELY, log_upper_tail, poisson_binomial_probabilities
+from StaICC.metrics.poisson_binomial import SMALLEST, UNLIKELY, log_upper_tail, poisson_binomial_probabilities
 
 __all__ = [
     "GuessRates",
@@ -121,8 +121,7 @@ class _Table(NamedTuple):
 @lru_cache(maxsize=16)
 def _table(groups: tuple[tuple[float, int], ...], whole: bool) -> _Table:
     """Compute the distribution; without ``whole`` the unlikely counts are left out, which mixtures gain much by."""
-    negligible = {} if whole else {"negligible": UNLIKELY}
-    first, values = poisson_binomial_probabilities(groups, **negligible)
+    first, values = poisson_binomial_probabilities(groups, SMALLEST if whole else UNLIKELY)
     return _Table(
         first,
         tuple(values),
