@@ -10,9 +10,9 @@ The names below are imported when they are first used, so that importing the pac
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from StaICC.lazy import lazy_names
 from StaICC.version import __version__
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from StaICC.compat import Contextual_bias, Demo_sens, Domain_bias, Post_bias, Template_sens, Triplet_bias
     from StaICC.datasets import Card, Dataset, load_dataset
     from StaICC.errors import StaICCError
-    from StaICC.prefabricate_inference.models import load_kernel
+    from StaICC.kernels.registry import load_kernel
     from StaICC.results import Result, ResultGroup, load
 
 __all__ = [
@@ -78,19 +78,12 @@ _HOMES = {
     "StaICC.compat": "Contextual_bias Demo_sens Domain_bias Post_bias Template_sens Triplet_bias",
     "StaICC.datasets": "Card Dataset load_dataset",
     "StaICC.errors": "StaICCError",
-    "StaICC.prefabricate_inference.models": "load_kernel",
+    "StaICC.kernels.registry": "load_kernel",
     "StaICC.results": "Result ResultGroup load",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME} - {"Any", "TYPE_CHECKING", "annotations", "importlib"})
+    return sorted({*globals(), *" ".join(_HOMES.values()).split()} - {"TYPE_CHECKING", "annotations", "lazy_names"})

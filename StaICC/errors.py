@@ -7,21 +7,30 @@ nothing of this module still works. A message says what was given, what was expe
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 __all__ = [
     "ArgumentError",
     "DataDamagedError",
     "DataError",
     "DataMissingError",
+    "EditionError",
+    "IdentityError",
     "MissingDependencyError",
     "OutputError",
+    "PluginError",
+    "PromptError",
+    "RemovedNameError",
     "SchemaError",
     "StaICCError",
     "UndefinedMetricError",
+    "UnknownKeyError",
     "UnknownNameError",
+    "removed_names",
+    "unknown_key",
     "unknown_name",
+    "validate_integer",
 ]
 
 
@@ -33,12 +42,37 @@ class ArgumentError(StaICCError, ValueError):
     """An argument has a value or a type that the function cannot use."""
 
 
+class PromptError(ArgumentError):
+    """A prompt cannot be given to the model.
+
+    Attributes:
+        index: Number of the prompt in the list that was given, from 0.
+    """
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message)
+        self.index = index
+
+    def __reduce__(self) -> tuple[type[PromptError], tuple[str, int]]:
+        return (PromptError, (str(self), self.index))
+
+
 class UnknownNameError(StaICCError, LookupError):
     """A name (of a data set, a metric, a method, ...) that the library does not have."""
 
 
+class UnknownKeyError(UnknownNameError, KeyError):
+    """A key that a result or a group of results does not have."""
+
+    __str__ = Exception.__str__  # that of KeyError shows the message in quotes
+
+
 class OutputError(StaICCError, ValueError):
     """The user's inference function failed or returned something that cannot be scored."""
+
+
+class EditionError(OutputError):
+    """A served model changed to another edition, so that predictions of two models would be mixed. It ends a run."""
 
 
 class DataError(StaICCError, RuntimeError):
@@ -53,6 +87,10 @@ class DataDamagedError(DataError):
     """A file of frozen data is not the one that was published."""
 
 
+class IdentityError(StaICCError, RuntimeError):
+    """The inference function is not what it was: at the start of the run, or when stored predictions were computed."""
+
+
 class UndefinedMetricError(StaICCError, ValueError):
     """A metric has no value on this input (undefined is never reported as zero)."""
 
@@ -63,6 +101,14 @@ class SchemaError(StaICCError, ValueError):
 
 class MissingDependencyError(StaICCError, ImportError):
     """An optional package is not installed."""
+
+
+class RemovedNameError(StaICCError, ImportError):
+    """A name of StaICC 0.1.1 that this version does not have; the page on migration says what to use instead."""
+
+
+class PluginError(StaICCError, RuntimeError):
+    """An entry of another package is broken, or two packages have entries of one name."""
 
 
 def unknown_name(kind: str, given: object, legal: Iterable[str], hint: str = "") -> UnknownNameError:
@@ -81,9 +127,74 @@ def unknown_name(kind: str, given: object, legal: Iterable[str], hint: str = "")
         >>> str(unknown_name("data set", "trec", ["TREC", "SST5"]))
         "there is no data set 'trec'; did you mean 'TREC'? There are: TREC, SST5."
     """
+    import difflib  # only where there is an error
+
     names = list(legal)
     folded = {name.casefold(): name for name in names}
+    folded |= {word: name for name in names[::-1] for word in name.casefold().split("_")} | folded
     near = difflib.get_close_matches(str(given).casefold(), folded, n=1, cutoff=0.5)
     guess = f"; did you mean {folded[near[0]]!r}?" if near else "."
     known = f" There are: {', '.join(names)}." if len(names) <= 30 else ""
     return UnknownNameError(f"there is no {kind} {given!r}{guess}{known}{' ' + hint if hint else ''}")
+
+
+def unknown_key(kind: str, given: object, legal: Iterable[str], elsewhere: Iterable[str] = ()) -> UnknownKeyError:
+    """Build the error for an unknown key of a result, with the nearest legal one.
+
+    Args:
+        kind: What the key names, in the singular.
+        given: What the caller passed.
+        legal: The keys that there are.
+        elsewhere: Names that are found in "Divided results" instead.
+
+    Example:
+        >>> str(unknown_key("part", "Norma", ["Normal", "GLER"]))
+        "there is no part 'Norma'; did you mean 'Normal'? There are: Normal, GLER."
+    """
+    hint = f'Use result["Divided results"][{given!r}].' if given in list(elsewhere) else ""
+    return UnknownKeyError(str(unknown_name(kind, given, legal, hint)))
+
+
+def removed_names(module: str, *names: str) -> Callable[[str], NoReturn]:
+    """Return the ``__getattr__`` of a module whose names of 0.1.1 are gone.
+
+    Args:
+        module: The module.
+        *names: The names; ``"__path__"`` for all submodules.
+
+    Returns:
+        A function that raises :class:`RemovedNameError` for these names, and AttributeError for others.
+    """
+
+    def missing(name: str) -> NoReturn:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        gone = module if name == "__path__" else f"{module}.{name}"
+        raise RemovedNameError(
+            f"{gone} of StaICC 0.1.1 is gone. See 'Removed names' in docs/migration.md for what to use instead"
+        )
+
+    return missing
+
+
+def validate_integer(name: str, value: object, minimum: int, maximum: int | None = None) -> int:
+    """Return a value after checking that it is an integer within a range; booleans are refused.
+
+    Args:
+        name: Name of the argument, for the message.
+        value: The argument.
+        minimum: The smallest legal value.
+        maximum: The largest legal value; ``None`` for no limit.
+
+    Raises:
+        ArgumentError: The value is not an integer, or is out of range.
+
+    Example:
+        >>> validate_integer("k", 4, 0)
+        4
+    """
+    in_range = isinstance(value, int) and value >= minimum and (maximum is None or value <= maximum)
+    if not isinstance(value, int) or isinstance(value, bool) or not in_range:
+        span = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise ArgumentError(f"{name} must be an integer {span}, not {value!r}")
+    return value

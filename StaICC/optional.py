@@ -1,17 +1,66 @@
 """Import of optional packages: one helper, one wording.
 
-The core needs nothing but the standard library. What does need a package (torch, matplotlib, ...) asks for it here,
-inside the function that uses it, so that importing the library never does.
+The core needs nothing but the standard library. Code that needs a package (torch, matplotlib, ...) imports it with this
+module, inside the function that uses it, so that importing the library never does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import json
+import shlex
+from pathlib import Path
 from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from StaICC.errors import MissingDependencyError
+from StaICC.version import __version__
 
-__all__ = ["require"]
+__all__ = ["install_command", "require"]
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to this installation, from where it was installed.
+
+    The index has the release 0.1.1 under the same name, so the name alone would replace this version by that one.
+
+    Args:
+        extra: The extra, such as ``"hf"``.
+    """
+    from importlib import metadata  # slow to import, and needed for messages only
+
+    root = Path(__file__).resolve().parents[1]
+    clone = (root / "pyproject.toml").is_file()
+    target, tool, kept = f"{root if clone else '<path to the clone>'}[{extra}]", "pip install", ""
+    with contextlib.suppress(
+        metadata.PackageNotFoundError, OSError, ValueError, LookupError, TypeError, AttributeError
+    ):
+        found = metadata.distribution("staicc")
+        if found.version == __version__:  # else it is another installation than the one that runs
+            if (found.read_text("INSTALLER") or "").strip() == "uv":
+                tool = "uv pip install"
+            origin = json.loads(found.read_text("direct_url.json") or "{}")
+            if clone:
+                kept = " -e" if origin.get("dir_info", {}).get("editable") else ""
+            else:
+                target = _target(origin, extra) if origin else f"staicc[{extra}]=={__version__}"
+    return f"{tool}{kept} {shlex.quote(target)}"
+
+
+def _target(origin: dict[str, Any], extra: str) -> str:
+    """Return what to install, from the record of the installer (PEP 610)."""
+    from urllib.request import url2pathname
+
+    url = urlsplit(origin["url"])
+    if url.scheme == "file" and "dir_info" in origin:
+        return f"{url2pathname(url.path)}[{extra}]"
+    address = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))  # without credentials
+    info = origin.get("vcs_info")
+    if info:
+        address = f"{info['vcs']}+{address}@{info['commit_id']}"
+    return f"staicc[{extra}] @ {address}"
 
 
 def require(module: str, extra: str, feature: str) -> ModuleType:
@@ -32,6 +81,6 @@ def require(module: str, extra: str, feature: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingDependencyError(
-            f"{feature} needs the package {module!r}, which could not be imported ({error}); "
-            f"install it with: pip install 'staicc[{extra}]'"
+            f"{feature} needs the package {module!r}, which could not be imported ({error}). "
+            f"Install it with: {install_command(extra)}"
         ) from error

@@ -13,5 +13,5 @@ __version__ = "1.0.0"
 SAMPLER_VERSION = "lcg42"
 """The published generator: linear congruential, seed 42 (see :mod:`StaICC.prompting.stable_random`)."""
 
-RESULT_SCHEMA = 1
-"""Schema number of saved results (see :mod:`StaICC.results.result`)."""
+RESULT_SCHEMA = 2
+"""Schema number of saved results (see :mod:`StaICC.results.result`); 1 had no provenance and no digests."""

@@ -1,9 +1,9 @@
-"""Adding a method of one's own, and setting it beside the others on the same prompts.
+"""Adding your own method, and comparing it with others on the same prompts.
 
 The method is temperature scaling (Guo et al. 2017): probabilities are raised to the power 1 / T and divided by their
 sum, with the T that makes the true labels of some calibration prompts most likely. Run it::
 
-    python examples/adding_a_method.py                    # the embedded model on the data set inside: no downloads
+    python examples/adding_a_method.py                    # the embedded model on mini: no downloads
     python examples/adding_a_method.py smollm2 TREC SST5  # needs the extra hf
 
 docs/adding_a_method.md explains it line by line.
@@ -17,14 +17,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from StaICC import Normal
-from StaICC.prefabricate_inference.calibration import Calibration
-from StaICC.prefabricate_inference.calibration_samples import labelled_prompts
-from StaICC.prefabricate_inference.features import Feature, features_of
-from StaICC.prefabricate_inference.methods import MethodSpec, calibrated, run_all
-from StaICC.prefabricate_inference.models import load_kernel
-from StaICC.prefabricate_inference.prior_calibration import label_rows
+from StaICC.kernels.registry import load_kernel
+from StaICC.methods.calibration.base import Calibration
+from StaICC.methods.calibration.prior import label_rows
+from StaICC.methods.calibration.samples import LabelledPrompts, labelled_prompts
+from StaICC.methods.features import Feature
+from StaICC.methods.run import MethodSpec, calibrated, run_all
 
-TEMPERATURES = [2 ** (step / 4) for step in range(-12, 25)]  # 1/8 to 64
+TEMPERATURES = tuple(2 ** (step / 4) for step in range(-12, 25))  # 1/8 to 64
 
 
 def cooled(row: Sequence[float], temperature: float) -> list[float]:
@@ -37,24 +37,17 @@ def cooled(row: Sequence[float], temperature: float) -> list[float]:
 class TemperatureScaling(Calibration):
     """Temperature scaling (Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks")."""
 
-    name: ClassVar[str] = "temperature_scaling"
+    name: ClassVar[str] = "grid_temperature"
     feature: ClassVar[Feature] = "probabilities"
     temperature = 1.0
 
-    def train(
-        self,
-        default_prompt_maker: Any,
-        feedforward: Any,
-        calibration_set: Any,
-        calibration_number: int = 128,
-        k: int = 4,
-    ) -> None:
+    def samples(self, make_prompt: Any, calibration_set: Any, number: int, k: int, **options: Any) -> LabelledPrompts:
+        """Return prompts about rows of the calibration set, with their labels."""
+        return labelled_prompts(make_prompt, calibration_set, self.label_space, number, k, self.variant)
+
+    def learn(self, rows: Any, labels: Sequence[int]) -> None:
         """Choose the temperature under which the true labels are most likely."""
-        prompts, labels = labelled_prompts(
-            default_prompt_maker, calibration_set, self.label_space, calibration_number, k, self.variant
-        )
-        answers = features_of(feedforward, prompts, self.label_space, "probabilities")
-        rows = label_rows(answers, self.n_label, "calibration prompt")
+        rows = label_rows(rows, self.n_label, "calibration prompt")
 
         def surprise(temperature: float) -> float:
             return -math.fsum(
@@ -62,11 +55,9 @@ class TemperatureScaling(Calibration):
             )
 
         self.temperature = min(TEMPERATURES, key=surprise)
-        self.training_prompts = len(prompts)
-        self.trained = True
 
     def apply(self, features: Any) -> list[list[float]]:
-        """Correct label probabilities, one row for each prompt."""
+        """Return calibrated label probabilities, one row for each prompt."""
         self.check_trained()
         return [cooled(row, self.temperature) for row in label_rows(features, self.n_label, "prompt")]
 
@@ -78,7 +69,7 @@ class TemperatureScaling(Calibration):
 
 
 TEMPERATURE = MethodSpec(
-    "temperature_scaling",
+    "grid_temperature",
     "Temperature scaling",
     calibrated(lambda bench, labels: TemperatureScaling(labels, variant=bench.variant)),
     trains=True,
@@ -86,7 +77,7 @@ TEMPERATURE = MethodSpec(
 
 
 def main(model: str = "ppm", *datasets: str) -> None:
-    """Print the new method beside three others."""
+    """Print the new method with three others."""
     benchmark = Normal(k=2, datasets=list(datasets) or ["mini"], limit=32)
     methods: list[str | MethodSpec] = ["vanilla", "contextual_calibration", "batch_calibration", TEMPERATURE]
     print(run_all(load_kernel(model), benchmark, calibration_number=48, methods=methods))

@@ -14,16 +14,16 @@
 # %% [markdown]
 # # Calibration: what it corrects and what it costs
 #
-# A model may prefer a label whatever it reads. A calibration measures that preference on prompts of the calibration set
-# and takes it out of the answers. This notebook sets all calibrations side by side on the same prompts, with what each
-# was given beforehand, and then trains one by hand.
+# A model may prefer a label for any input. A calibration estimates this bias on prompts of the calibration set and
+# removes it from the predictions. This notebook compares all calibrations on the same prompts, with the cost of their
+# training, and then trains one by hand.
 
 # %%
 import importlib.util
 import os
 
 from StaICC import ContextualBias, Normal, load_kernel
-from StaICC.prefabricate_inference.methods import run_all
+from StaICC.methods.run import run_all
 from StaICC.prefabricate_inference.standard_calibration import (
     CalibratedKernel,
     contextual_calibration,
@@ -32,7 +32,7 @@ from StaICC.prefabricate_inference.standard_calibration import (
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
 MODEL = os.environ.get("STAICC_EXAMPLES_MODEL", "ppm")  # "smollm2", "hf:gpt2", ... need the extra hf
-CALIBRATION_NUMBER = 48  # prompts to learn from; the paper gives each method 128
+CALIBRATION_NUMBER = 48  # training prompts; the paper uses 128
 BLACK_BOX = ["vanilla", "contextual_calibration", "domain_calibration", "batch_calibration"]
 WHITE_BOX = ["vanilla", "knn_prompt", "hidden_calibration"]
 
@@ -42,9 +42,9 @@ kernel = load_kernel(MODEL)
 # %% [markdown]
 # ## Is there anything to correct?
 #
-# With an empty query a model without a preference would spread its probability evenly. `entropy` says how evenly it
-# does on the mean over all prompts: log 3 = 1.0986 is even for three labels. A model may be even there and yet be sure
-# of a label for each single prompt; that is what `contextual_bias` measures (0 is as biased as can be).
+# For an empty query, an unbiased model predicts the uniform distribution. `entropy` is the entropy of the mean
+# prediction: for three labels, log 3 = 1.0986 means uniform. A model may be uniform on average and still be certain of
+# a label for each single prompt; `contextual_bias` measures that (0 is the maximum bias).
 
 # %%
 bias = ContextualBias(datasets=DATASETS)(kernel)
@@ -60,19 +60,21 @@ print({name: [round(share, 3) for share in scores["distribution"]] for name, sco
 # | domain calibration | queries of random words of the data set |
 # | batch calibration | the predictions of the batch itself |
 #
-# `run_all` runs them on the same prompts and asks a prompt that several share once. The last four columns are the cost:
-# prompts and seconds of the training, different prompts and seconds of the test. Look at ECE-1 (the calibration error)
-# as well as at the accuracy: a calibration can mend one and harm the other.
+# `run_all` runs them on the same prompts and evaluates shared prompts once. The last five columns are the cost:
+# prompts and seconds of the training, distinct prompts and seconds of the test, and prompts that were computed before.
+# Contextual and domain calibration add 3 and 20 texts after the demonstrations of each query, as in their papers, so
+# they have no training prompts but 4 and 21 test prompts for each query. Look at ECE-1 (the calibration error) and at
+# accuracy: a calibration can improve one and worsen the other.
 
 # %%
 table = run_all(kernel, benchmark, calibration_number=CALIBRATION_NUMBER, methods=BLACK_BOX)
 print(table)
 
 # %% [markdown]
-# An interval is wider than most differences here, so do not read a ranking out of such a table: the notebook
+# The confidence intervals are wider than most differences here, so the table is not a ranking. The notebook
 # `compare_two_models` shows a paired test, which also works for two methods.
 #
-# Each method's result is a result as any other.
+# Each method has a normal result.
 
 # %%
 for name, result in table.items():
@@ -82,9 +84,8 @@ for name, result in table.items():
 # %% [markdown]
 # ## One by hand
 #
-# `train` takes the prompt writer, the model and the calibration set of one data set. Joined with the kernel, the
-# trained calibration is an inference function like any other, so it also works for the bias benchmarks, with stores and
-# with workers.
+# `train` takes the prompt writer, the model and the calibration set of one data set. Together with the kernel, the
+# trained calibration is an inference function, so it also works with the bias benchmarks, with stores and with workers.
 
 # %%
 one = benchmark[0]
@@ -101,23 +102,22 @@ before, after = (ContextualBias(datasets=[one.name])(function).averaged["entropy
 print(f"entropy of the mean prediction for empty queries: {before:.4f} before, {after:.4f} after")
 
 # %% [markdown]
-# What was learned is saved as plain numbers, never as a pickle.
+# The learned parameters are saved as plain numbers, never as a pickle.
 
 # %%
 calibration.save("calibration.json")
 assert load_calibration("calibration.json").apply([[0.5, 0.3, 0.2]]) == calibration.apply([[0.5, 0.3, 0.2]])
 
 # %% [markdown]
-# ## Calibrations that look inside the model
+# ## Calibrations that use internals of the model
 #
-# k-NN prompting reads the distribution over the whole vocabulary, hidden calibration the last hidden state. The
-# embedded model has neither, and a method that a kernel cannot do is left out with the reason. With torch and
-# transformers, a tiny random model, made on the spot, shows how they run. Its figures mean nothing: it never learned
-# anything.
+# k-NN prompting uses the distribution over the vocabulary, hidden calibration uses the last hidden state. The
+# embedded model has neither; methods that a kernel does not support are skipped with the reason. With torch and
+# transformers, a tiny random model shows how they run. Its scores are meaningless, because it is not trained.
 
 # %%
 if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"):
-    from tiny_model import tiny_kernel  # the file beside this one
+    from tiny_model import tiny_kernel  # examples/tiny_model.py
 
     inside = kernel if hasattr(kernel, "hidden_states") else tiny_kernel()
     small = Normal(k=2, datasets=DATASETS, limit=16)

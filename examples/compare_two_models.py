@@ -14,9 +14,9 @@
 # %% [markdown]
 # # Is one model better than another?
 #
-# Two intervals that overlap do not answer this. Both models were asked the same prompts, so they can be compared query
-# by query, which sees much smaller differences. This notebook compares the embedded model with a smaller setting of
-# itself, draws the figures, and writes a report.
+# Two overlapping confidence intervals do not answer this. Both models have the same test rows, so they can be compared
+# row by row, which detects much smaller differences. This notebook compares the embedded model with a smaller
+# variant, draws the figures, and writes a report.
 
 # %%
 import importlib.util
@@ -33,7 +33,7 @@ kernels = {
 # %% [markdown]
 # ## Two runs, saved
 #
-# The files are all that the rest needs, so the two runs may come from two machines.
+# The rest of the notebook only needs the saved files, so the two runs may be from two machines.
 
 # %%
 benchmark = Normal(datasets=DATASETS)
@@ -42,7 +42,7 @@ for name, kernel in kernels.items():
 results = {name: load(f"{name}.json") for name in kernels}
 
 # %% [markdown]
-# In Jupyter a result shows as a table.
+# Jupyter shows a result as a table.
 
 # %%
 results["order 12"]
@@ -53,29 +53,28 @@ results["order 1"]
 # %% [markdown]
 # ## The paired test
 #
-# * *difference*: first minus second accuracy, with an interval by bootstrap over test rows.
-# * *p*: permutation test that swaps the two answers of a test row, all repeats together; *p (Holm)* corrects it for the
-#   number of data sets. McNemar's test takes queries as independent, so it is too small where rows were asked twice.
-# * *detectable*: the smallest true difference that such a sample would show with probability 0.8. If the difference
-#   that you care about is smaller, a large p says nothing: take more rows.
+# * *difference*: first minus second accuracy (or the metric of `metric=`), with an interval over test examples.
+# * *p*: sign-flip test that swaps the predictions of the two models for a test example, all repeats together; *p
+#   (Holm)* corrects it for the number of data sets and of pairs of runs.
+# * *detectable*: the smallest true difference that a sample of this size detects with power 0.8. If you are interested
+#   in smaller differences, you need more test examples.
 #
-# Results that were not asked the same are refused, and the message names the part of the signature that differs.
+# Results on other test examples are refused. All other differences are listed above the table.
 
 # %%
 found, left_out = compare_all(results)
 print(format_comparisons(found))
 
 # %% [markdown]
-# The numbers are there as well, for a decision that you state before you look. With several data sets, `together` has
-# them all in one.
+# The numbers are also available in Python. `overall` is the mean over the data sets, or the only data set.
 
 # %%
-one = found[0].comparison.together or found[0].comparison.datasets[0]
-verdict = "differ" if one.permutation < 0.05 else "are not shown to differ"
+one = found[0].comparisons[0].overall
+verdict = "differ" if one.p_value < 0.05 else "are not shown to differ"
 print(f"On {one.dataset} the two {verdict} at level 0.05; only a difference of {one.detectable:.3f} would be found.")
 
 # %% [markdown]
-# The same table for a paper (`"markdown"`, `"latex"`, `"json"`):
+# The same table for a paper (`"markdown"`, `"latex"`, `"csv"`, `"json"`):
 
 # %%
 print(format_comparisons(found, "latex"))
@@ -83,8 +82,7 @@ print(format_comparisons(found, "latex"))
 # %% [markdown]
 # ## Figures
 #
-# Each figure of a report is a function that returns a matplotlib figure, which Jupyter shows. They need `pip install
-# '.[report]'`.
+# Each figure of a report is a function that returns a matplotlib figure. They need `pip install '.[report]'`.
 
 # %%
 with_figures = importlib.util.find_spec("matplotlib") is not None
@@ -95,9 +93,9 @@ if with_figures:
     accuracy.savefig("accuracy.svg")
 
 # %% [markdown]
-# Bars and points next to each other invite a glance, not a test: the intervals are of each model alone. The reliability
-# diagram shows accuracy against confidence (on the diagonal: calibrated), the confusion matrix which labels are taken
-# for which.
+# The intervals in the figure belong to single models and do not replace the paired test. The reliability
+# diagram shows accuracy against confidence (on the diagonal: calibrated), and the confusion matrix shows true labels
+# against predicted labels.
 
 # %%
 reliability_diagrams(results["order 12"]) if with_figures else None
@@ -108,7 +106,7 @@ confusion_matrices(results["order 12"]) if with_figures else None
 # %% [markdown]
 # ## The report
 #
-# One HTML file with all this, which loads nothing from elsewhere.
+# One self-contained HTML file with all figures and tables.
 
 # %%
 if with_figures:

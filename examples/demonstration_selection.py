@@ -14,22 +14,21 @@
 # %% [markdown]
 # # Choosing demonstrations, their order, and the instruction
 #
-# The benchmark draws demonstrations at random, the same for everybody. Three methods of the paper's Table 2 choose
-# instead: TopK takes the nearest demonstrations, SA-ICL also the order that makes the model surest, PPL-ICL the
-# instruction that the model finds most natural. This notebook runs them, shows what they chose, and writes a choice by
-# hand.
+# The benchmark draws demonstrations at random, with a fixed seed. Three methods of the paper's Table 2 choose them
+# instead: TopK takes the nearest demonstrations, SA-ICL also the order with the most confident prediction, and PPL-ICL
+# the instruction with the lowest perplexity. This notebook runs them, shows their choices, and makes a choice by hand.
 #
-# They look inside the model, so they need `pip install '.[hf]'`. By default the model is tiny and random, made on the
-# spot: nothing is fetched, and its figures mean nothing.
+# They use internals of the model, so they need `pip install '.[hf]'`. By default the model is tiny and random: nothing
+# is downloaded, and its scores are meaningless.
 
 # %%
 import os
 
 from StaICC import Normal, load_kernel
-from StaICC.prefabricate_inference.methods import Method, run_all
+from StaICC.methods.run import Method, run_all
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
-INSTRUCTIONS = None if DATASETS is None else [  # the ten have theirs
+INSTRUCTIONS = None if DATASETS is None else [  # the ten data sets have their own
     "What is the sentence about? ",
     "Name the topic of the sentence. ",
     "Which topic does the sentence belong to? ",
@@ -40,15 +39,15 @@ benchmark = Normal(k=2, datasets=DATASETS, limit=8)
 if MODEL:
     kernel = load_kernel(MODEL)
 else:
-    from tiny_model import tiny_kernel  # the file beside this one
+    from tiny_model import tiny_kernel  # examples/tiny_model.py
 
     kernel = tiny_kernel()
 
 # %% [markdown]
-# ## Three methods beside plain inference
+# ## Three methods and plain inference
 #
-# The cost columns count what a method was given beforehand (texts that were encoded, instructions that were tried) and
-# the prompts that it asks: SA-ICL asks ten orders for each query (for `k=2` there are only six different ones).
+# The cost columns count the training (encoded texts, tried instructions) and the evaluated
+# prompts: SA-ICL evaluates ten different orders for each query.
 
 # %%
 table = run_all(
@@ -61,11 +60,11 @@ table = run_all(
 print(table)
 
 # %% [markdown]
-# ## What TopK chose
+# ## The choice of TopK
 #
-# `prepare` makes a method ready for one data set, without changing the experimentor that it is given. Its view is an
-# experimentor with the demonstrations that were chosen, nearest first. "Near" means the distance of the model's last
-# hidden states, so with a random model it means texts of like letters.
+# `prepare` prepares a method for one data set, without changing the experimentor. It returns an
+# experimentor with the chosen demonstrations, nearest first. The distance is that of the model's last
+# hidden states, so with a random model, texts with similar letters are near.
 
 # %%
 one = benchmark[0]
@@ -73,9 +72,9 @@ chosen = Method("topk", kernel).prepare(one).views[0]
 print("random: ", one.prompt_set()[0], "", "nearest:", chosen.prompt_set()[0], sep="\n")
 
 # %% [markdown]
-# ## Which instruction PPL-ICL chose
+# ## The choice of PPL-ICL
 #
-# Of the candidates it takes the one under which the calibration prompts have the lowest mean perplexity.
+# PPL-ICL takes the instruction with the lowest mean perplexity of the calibration prompts.
 
 # %%
 ppl_icl = Method("ppl-icl", kernel, calibration_number=16, instructions=INSTRUCTIONS)
@@ -84,14 +83,14 @@ print(ppl_icl.prepare(one).views[0].prompt_former.get_config_dict()["instruction
 # %% [markdown]
 # ## A choice by hand
 #
-# `set_demonstration_sampler` takes, for each test row, the positions of its demonstrations in the demonstration set.
-# Here: those that share the most words with the query, the nearest last. Look at inputs only; the labels of test rows
-# must not take part.
+# `set_demonstration_sampler` takes the positions in the demonstration set for each test example. Here we take those
+# that share the most words with the query, the nearest last. Use the input texts only, never the labels of the test
+# examples.
 
 
 # %%
 def words(texts: list[str]) -> set[str]:
-    """Give the words of a row's input texts."""
+    """Return the words of a row's input texts."""
     return {word.strip(".,!?").lower() for text in texts for word in text.split()}
 
 
@@ -100,8 +99,8 @@ for experimentor in by_hand:
     demonstrations = [words(texts) for texts, _ in experimentor.demonstration_set()]
     lists = []
     for texts, _ in experimentor.test_set():
-        asked = words(texts)
-        order = sorted(range(len(demonstrations)), key=lambda place: len(asked & demonstrations[place]))
+        query = words(texts)
+        order = sorted(range(len(demonstrations)), key=lambda place: len(query & demonstrations[place]))
         lists.append(order[-experimentor.get_k() :])
     experimentor.set_demonstration_sampler(lists)
 
@@ -110,8 +109,8 @@ result = by_hand(kernel)
 print(result)
 
 # %% [markdown]
-# The signature says that the demonstrations are not the benchmark's, so this result cannot be taken for one of it.
-# `experimentor.reset_demonstration_sampler()` goes back.
+# The signature records that the demonstrations were changed. `experimentor.reset_demonstration_sampler()` restores
+# them.
 
 # %%
 print(result.signature.fields["demonstrations"])

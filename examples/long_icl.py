@@ -14,10 +14,10 @@
 # %% [markdown]
 # # LongICL: many labels, long contexts
 #
-# LongICL shows 28 to 174 labels in one to five *rounds*; a round shows every label once more. The data sets have
-# licences of their own, so you bring the files (`docs/long_icl.md` says from where). This notebook has none of them: it
-# **makes up** rows in the published formats, in a folder that says so, to show how a run goes. Its figures say nothing
-# about any model.
+# LongICL has 28 to 174 labels in one to five *rounds*; each round adds one demonstration of every label. The data sets
+# have their own licences, so you must download the files yourself (`docs/long_icl.md` says from where). This notebook
+# does not need them: it writes **synthetic** rows in the published formats, to show how to run the benchmark. Its
+# scores are meaningless.
 
 # %%
 import csv
@@ -33,12 +33,11 @@ DATA = Path(
 )  # None: what `python -m StaICC data install long-icl` put in its place; then skip the next cell
 
 # %% [markdown]
-# ## Made-up files
+# ## Synthetic files
 #
 # BANKING77 is published as CSV with the header `text,category`, Discovery as tab-separated lines of two sentences, a
-# label and a number. Discovery has a file name of its own for made-up rows, `discovery_shape_*.tsv`: results of such
-# files say so. Where a digest is published, as for BANKING77, other rows are refused, and `verify=False` lets them
-# pass.
+# label and a number. Synthetic rows of Discovery have their own file name, `discovery_shape_*.tsv`, and results
+# record it. If a digest is published, as for BANKING77, other rows are refused unless `verify=False`.
 
 # %%
 DATA.mkdir(exist_ok=True)
@@ -58,8 +57,8 @@ for split, turns in (("train", 5), ("test", 2)):
 # %% [markdown]
 # ## How long is a context?
 #
-# All queries of a round share one context. Measure it before you pay for it: `longest_prompts` takes any function of a
-# text, such as the number of a tokenizer's tokens. Here it is the number of characters.
+# All queries of a round share one context. To measure its length first, `longest_prompts` takes any function of a
+# text, such as the number of tokens. Here it is the number of characters.
 
 # %%
 benchmark = LongICL(DATA, ["banking77", "discovery"], rounds=(1, 2), test_number=77, verify=False)
@@ -71,9 +70,9 @@ print(query.context[-400:] + query.question)
 # %% [markdown]
 # ## Run it
 #
-# A function answers by text (which is parsed as published), by a label's index, or by one number for each label. A
-# kernel chooses among the labels. That is easier than writing one, and such a result says so. Labels of many tokens
-# need `label_scoring="full"`.
+# A function returns a text (which is parsed as in the paper), a label index, or a score for each label. A
+# kernel chooses among the labels. That is easier than generating a label, and the result records it. Labels with many
+# tokens need `label_scoring="full"`.
 
 # %%
 options = {} if MODEL == "ppm" else {"label_scoring": "full"}
@@ -82,20 +81,20 @@ print(result)
 result.save("long_icl.json")
 
 # %% [markdown]
-# The remarks below the table say that the files are not the published ones. `majority` is what the most frequent label
-# of the test items would score. Where in the context the right label stands is known too: here the context is cut into
-# four parts of equal length.
+# The notes below the table say that the files are not the published ones. `majority` is the accuracy of the most
+# frequent label. The position of the right label in the context is also known; here the context is divided into four
+# parts of equal length.
 
 # %%
 for round_name, parts in positions_of(result, "banking77", bins=4).items():
     print(round_name, [f"places {part.start}-{part.end}: {part.correct} of {part.gold}" for part in parts])
 
 # %% [markdown]
-# ## Answers as text
+# ## Predictions as text
 #
-# Published runs let the model write, and an answer counts only if it is the label to the letter. `variant="strict"`
-# forgives a full stop or quotation marks. This function copies the label of the demonstration that shares the most
-# words with the query (and knows the cues of BANKING77), which is easy with made-up rows. Then it adds a full stop.
+# In the published runs, the model generates text, which must equal the label exactly. `variant="strict"`
+# ignores a full stop or quotation marks. This function copies the label of the demonstration that shares the most
+# words with the query (with the cues of BANKING77), which is easy with synthetic rows. Then it adds a full stop.
 
 
 # %%
@@ -112,7 +111,7 @@ for variant in ("published", "strict"):
     print(variant, written(copies)["Divided results"]["banking77"]["1R"])
 
 # %% [markdown]
-# `parse_answer` is the parser by itself.
+# `parse_answer` is the parser.
 
 # %%
 item = benchmark["banking77"].queries()[0].item
@@ -120,10 +119,10 @@ for answer in ("activate_my_card", "activate_my_card."):
     print(repr(answer), "->", repr(parse_answer("banking77", answer, item)))
 
 # %% [markdown]
-# ## Beside the published tables
+# ## Comparison with the published tables
 #
-# The comparison lists what keeps a run from being comparable: here the made-up files, the choice among labels, and the
-# small number of items.
+# The comparison lists why a run is not comparable: here the synthetic files, the choice among labels, and the
+# small number of test items.
 
 # %%
 print(compare_with_published(result))

@@ -14,17 +14,16 @@
 # %% [markdown]
 # # The noisy channel: how likely is the text, given the label?
 #
-# Usually a model is asked for the label that follows a text. The noisy channel (Min et al. 2022) turns that round: the
-# label stands first, and the label that makes the text most likely wins. This notebook shows the prompts of both ways,
-# runs both, and writes the second one out by hand.
+# Usually a model predicts the label after a text (direct channel). In the noisy channel (Min et al. 2022), the label
+# comes first, and the predicted label is the one with the highest likelihood of the text. This notebook shows the
+# prompts of both channels, runs both, and implements the noisy channel by hand.
 
 # %%
 import math
 import os
 
 from StaICC import Normal, load_kernel
-from StaICC.errors import ArgumentError
-from StaICC.results.comparison_formats import compare_all
+from StaICC.results import compare
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
 MODEL = os.environ.get("STAICC_EXAMPLES_MODEL", "ppm")  # "smollm2", "hf:gpt2", ... need the extra hf
@@ -33,8 +32,8 @@ kernel = load_kernel(MODEL)
 # %% [markdown]
 # ## The prompts
 #
-# The direct way has one prompt for each query. The noisy channel has a *list*, one text for each label, which differ in
-# the label before the last text and in nothing else.
+# The direct channel has one prompt for each query. The noisy channel has a *list* with one prompt for each label; they
+# differ only in the label before the last text.
 
 # %%
 direct = Normal(k=2, datasets=DATASETS)
@@ -46,11 +45,11 @@ print("the last lines of all:")
 print("".join(prompt.rstrip("\n").rsplit("\n", 1)[1] + "\n" for prompt in prompts))
 
 # %% [markdown]
-# ## Both ways
+# ## Both channels
 #
-# The score of a label is the log-probability of the query's text after it, and nothing else of the prompt: the
-# demonstrations are the same for all labels. The softmax over the labels makes probabilities of the scores. (Release
-# 0.1.1 took the mean loss over the whole prompt instead; local models still do so with `variant="0.1.1"`.)
+# The score of a label is the log-probability of the query text after it. The rest of the prompt is not scored, because
+# the demonstrations are the same for all labels. The softmax over the labels gives probabilities. (Release
+# 0.1.1 used the mean loss over the complete prompt; local models do so with `variant="0.1.1"`.)
 
 # %%
 of_direct, of_noisy = direct(kernel), noisy(kernel)
@@ -58,21 +57,17 @@ print(of_direct)
 print(of_noisy)
 
 # %% [markdown]
-# The signatures differ in the channel and in the digest of the prompts. So the two were not asked the same, and a
-# comparison in pairs is refused with the reason rather than made in silence.
+# Both runs have the same test examples, so they can be compared in pairs; the differences of their settings are listed.
 
 # %%
-try:
-    compare_all({"direct": of_direct, "noisy": of_noisy})
-except ArgumentError as error:
-    print(error)
+print(compare(of_direct, of_noisy))
 
 # %% [markdown]
 # ## A function of your own
 #
-# An inference function for this channel gets the list as its prompt and returns one number for each label. Here the
-# texts are scored by a language model of a few lines: it counts which words follow which. The score is the sum of the
-# log-probabilities of the query's words, with each demonstration weighed only if it has the label that is tried.
+# An inference function for this channel gets the list as its prompt and returns one score for each label. This one
+# is a unigram language model in a few lines. The score of a label is the sum of the
+# log-probabilities of the query's words, estimated from the demonstrations with that label.
 
 
 # %%
@@ -83,8 +78,8 @@ def words_given_label(prompt: list[str], label_space: list[str]) -> list[float]:
         *lines, query = [line.split(": ", 2)[1:] for line in text.strip().split("\n")]
         # each line reads "topic: LABEL sentence: WORDS": the label with the next prefix, then the words
         known = [word for head, words in lines if head.startswith(label) for word in words.lower().split()]
-        asked = query[1].lower().split()
-        scores.append(sum(math.log((known.count(word) + 0.5) / (len(known) + 500)) for word in asked))
+        words = query[1].lower().split()
+        scores.append(sum(math.log((known.count(word) + 0.5) / (len(known) + 500)) for word in words))
     return scores
 
 

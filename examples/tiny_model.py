@@ -1,4 +1,4 @@
-"""A tiny random language model, made on the spot, for the notebooks that need one: nothing is fetched.
+"""A tiny random language model for notebooks, without downloads.
 
 It has two layers and a tokenizer of single bytes. It never learned anything, so its figures mean nothing; with it, each
 way through the library can be run in seconds, without a network.
@@ -10,7 +10,7 @@ import tokenizers
 import torch
 import transformers
 
-from StaICC.prefabricate_inference.causal_lm import CausalLMKernel
+from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
 __all__ = ["tiny_kernel"]
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import os
+import signal
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,7 +18,12 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("staicc", deadline=None)  # timings of a busy machine are no bugs
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("staicc")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # A shell starts background commands with SIGINT ignored, and children inherit that. Tests of Ctrl-C need it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GOLDEN = Path(__file__).parent / "golden"
 REQUIRE = "STAICC_REQUIRE_PACK"
@@ -29,7 +38,30 @@ _absent: list[str] = []
 @pytest.fixture(scope="session")
 def golden() -> dict[str, Any]:
     """What the released 0.1.1 really does (see golden/README.md)."""
-    return json.loads((GOLDEN / "staicc_0_1_1.json").read_text("utf-8"))
+    content: dict[str, Any] = json.loads((GOLDEN / "staicc_0_1_1.json").read_text("utf-8"))
+    return content
+
+
+@pytest.fixture(scope="session")
+def file_name() -> Callable[[str], str]:
+    """A function that drops the letters that file names cannot have here (with ``LC_ALL=C``, all but ASCII)."""
+    return lambda name: name.encode(sys.getfilesystemencoding(), "ignore").decode(sys.getfilesystemencoding())
+
+
+@pytest.fixture(scope="session")
+def anonymous() -> Callable[[Any], Any]:
+    """A function that copies a result (or a group) without who predicted and how, to compare the numbers of two."""
+
+    def copied(found: Any) -> Any:
+        from StaICC.results import Provenance, Result, Signature
+
+        found = copy.deepcopy(found)
+        for one in [found] if isinstance(found, Result) else found.results():
+            one.provenance = Provenance()
+            one.signature = Signature({key: value for key, value in one.signature.fields.items() if key != "scoring"})
+        return found
+
+    return copied
 
 
 @pytest.fixture(scope="session")
@@ -64,10 +96,157 @@ def pack() -> None:
         pytest.skip(f"the frozen data cannot be had: {error}")
 
 
+# -- tiny random models of many families, and tokenizers made here: nothing is fetched
+
+VOCABULARY = 384
+COMMON: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.3,  # large enough that a wrong mask or position shows
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+}
+SIZES: dict[str, dict[str, Any]] = {
+    "GPT2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256},
+    "Llama": {"num_key_value_heads": 2},
+    "OPT": {"ffn_dim": 64, "word_embed_proj_dim": 24, "init_std": 0.3},
+    "GPTNeoX": {"rotary_pct": 0.25},
+    "Falcon": {"alibi": False, "new_decoder_architecture": False},
+    "Qwen2": {"num_key_value_heads": 2},
+    "Gemma": {"num_key_value_heads": 2, "head_dim": 8},
+    "Mamba": {"state_size": 4},
+    "Gemma2": {
+        "num_key_value_heads": 2, "head_dim": 8, "final_logit_softcapping": 5.0, "query_pre_attn_scalar": 8,
+        "sliding_window": 24,
+    },
+    "Cohere": {"num_key_value_heads": 2, "logit_scale": 0.25},
+    "Granite": {"num_key_value_heads": 2, "logits_scaling": 3.0},
+    "Bloom": {"n_layer": 2, "n_head": 4},
+    "Mistral": {"num_key_value_heads": 2, "sliding_window": 24},
+    "GPTJ": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "rotary_dim": 4},
+    "Mixtral": {"num_key_value_heads": 2, "num_local_experts": 4},
+}  # fmt: skip
+TEXT = "question: who wrote the play about good and bad people in the city? answer: person location number entity"
+
+
+@pytest.fixture(scope="session")
+def make_model() -> Any:
+    """Builds a tiny random model of a family, in float32 and evaluation mode, the same for the same arguments."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+
+    def make(family: str, seed: int = 0, **more: Any) -> Any:
+        config_class = getattr(transformers, f"{family}Config", None)
+        if config_class is None:
+            pytest.skip(f"this release of transformers has no {family}")
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            config = config_class(**{**COMMON, **SIZES.get(family, {}), **more})
+            return transformers.AutoModelForCausalLM.from_config(config).float().eval()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_tokenizer() -> Any:
+    """Builds a byte-level tokenizer that knows the words of one sentence."""
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+
+    def make(**more: Any) -> Any:
+        made = tokenizers.Tokenizer(tokenizers.models.BPE())
+        made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = tokenizers.decoders.ByteLevel()
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=VOCABULARY,
+            initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+            special_tokens=["<|end|>"],
+            show_progress=False,
+        )
+        made.train_from_iterator([TEXT, TEXT], trainer)
+        start = more.pop("add_start", False)
+        if start:
+            made.post_processor = tokenizers.processors.TemplateProcessing(
+                single="<|end|> $A", special_tokens=[("<|end|>", 0)]
+            )
+        names = {"eos_token": "<|end|>", "bos_token": "<|end|>", **more}
+        return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
+
+    return make
+
+
+# -- which tests run, and in how many processes
+
+NOT_QUICK = (
+    "benchmarks/exchange",
+    "benchmarks/long_icl/test_benchmark.py",
+    "benchmarks/long_icl/test_kernel.py",
+    "benchmarks/test_golden.py",
+    "benchmarks/test_group.py",
+    "benchmarks/test_verify_edits.py",
+    "cli",
+    "datasets/test_fetch.py",
+    "datasets/test_frozen_data.py",
+    "datasets/test_pack.py",
+    "datasets/test_table.py",
+    "datasets/test_wheel.py",
+    "inference/test_damaged_outputs.py",
+    "inference/test_durability.py",
+    "inference/test_durability_dask.py",
+    "inference/test_store.py",
+    "kernels/endpoint",
+    "kernels/huggingface",
+    "methods",
+    "metrics/test_intervals.py",
+    "metrics/test_significance.py",
+    "results/report",
+    "results/test_published.py",
+    "test_docs_blocks.py",
+    "test_docs_reports.py",
+    "test_docs_site.py",
+    "test_examples_notebooks.py",
+    "test_extensions.py",
+)
+"""What ``--quick`` leaves out: tests that start processes, load models or statsmodels, damage files in every place, or
+run whole benchmarks."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out what starts processes or runs whole benchmarks")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Use all cores for the whole suite. A run of named files stays in one process, and ``-n 0`` always does."""
+    whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS
+    worker = hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ
+    if whole and not worker and not config.option.collectonly and getattr(config.option, "numprocesses", 0) is None:
+        config.option.numprocesses = "auto"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        settings.load_profile("quick")  # tests that state their number of examples keep it
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if config.getoption("--quick") and collection_path in {Path(__file__).parent / name for name in NOT_QUICK}:
+        return True
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("pack") and "pack" not in item.fixturenames:
-            item.fixturenames.insert(0, "pack")
+        names = getattr(item, "fixturenames", [])
+        if item.get_closest_marker("pack") and "pack" not in names:
+            names.insert(0, "pack")
+        if item.get_closest_marker("posix") and os.name == "nt":
+            item.add_marker(pytest.mark.skip(reason="needs POSIX: fork, signals or permissions"))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

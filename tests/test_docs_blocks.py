@@ -56,7 +56,7 @@ FENCE = re.compile(
     flags=re.MULTILINE | re.DOTALL,
 )
 OTHER_COMMANDS = (
-    r"pip install (\.|'(\.|staicc)\[[a-z,]+\]'|staicc)( dask-jobqueue)?",
+    r"pip install (\.|'\.\[[a-z,]+\]')( dask-jobqueue)?",  # never from the index: 0.1.1 is there
     r"git clone \S+",
     r"cd [\w./-]+",
     r"python -m pytest( [\w./-]+)*",
@@ -67,13 +67,13 @@ OTHER_COMMANDS = (
 )
 """What a page may tell the reader to type beside StaICC's own commands."""
 
-OPTIONAL = {"torch", "transformers", "openai", "matplotlib", "distributed", "dask", "numpy", "pandas", "tqdm"}
+OPTIONAL = {"torch", "transformers", "openai", "matplotlib", "distributed", "dask", "numpy", "pandas"}
 """Packages that a block may need; a missing one skips the block. Any other name that is missing is a mistake."""
 
 INPUTS = {
-    "run": [], "prompts": [], "data": [], "baseline": [], "cite": [],
+    "run": ["data"], "prompts": ["data"], "data": [], "baseline": [], "cite": [], "show": [],
     "report": ["results"], "compare": ["results"], "export": ["results"], "verify": ["result"],
-    "score": ["answers"], "published": ["beside"], "store": ["path", "others"],
+    "score": ["answers"], "published": ["result"], "store": ["path", "others"],
 }  # fmt: skip
 """Arguments of each command that name files which must be there."""
 
@@ -266,12 +266,12 @@ def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
     """Why a command cannot be run here, if so."""
     if args.command == "data" and args.action in ("install", "verify"):
         return "its data is fetched, or not there"
-    if getattr(args, "model", None) not in (None, "ppm") and args.command == "run":
+    if getattr(args, "model", None) not in (None, "ppm") and args.command in ("run", "race"):
         return "needs a model"
     if getattr(args, "benchmark", None) == "long-icl":
         return "needs the reader's files"
     of_tables = args.command in ("run", "prompts", "score") or getattr(args, "action", "") == "lm-eval"
-    if of_tables and args.datasets != ["mini"]:
+    if of_tables and args.datasets != ["mini"] and args.data is None:
         return "needs the ten data sets"
     if args.command == "report" and importlib.util.find_spec("matplotlib") is None:
         return "needs matplotlib"
@@ -292,6 +292,8 @@ WITH_COMMANDS = [page for page in PAGES if console_of(page, "console")]
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
 def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
+    rows = [f'premise {i},"hypothesis {i}",{"yes" if i % 2 else "no"}' for i in range(30)]
+    (tmp_path / "nli.csv").write_text("\n".join(["premise,hypothesis,label", *rows]), encoding="utf-8")
     for command in console_of(page, "console"):
         words = words_of(command)
         if words is None:

@@ -10,8 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import get_origin
 
-import pytest
-
 import StaICC
 
 ROOT = Path(StaICC.__file__).parents[1]
@@ -28,20 +26,16 @@ def offers_nothing(path: Path) -> bool:
     return len(ast.parse(path.read_text("utf-8")).body) == 1
 
 
-def load(path: Path) -> ModuleType:
-    if name_of(path) == "StaICC.__main__":
-        pytest.skip("importing it is running it")
-    if offers_nothing(path):
-        return ModuleType(name_of(path))
+def load(path: Path) -> ModuleType | None:
+    """The module, or None where it offers nothing, needs an extra that is missing, or runs when it is imported."""
+    if name_of(path) == "StaICC.__main__" or offers_nothing(path):
+        return None
     try:
         return importlib.import_module(name_of(path))
     except ImportError as error:
         if "torch" in str(error) or "transformers" in str(error):
-            pytest.skip(f"needs an extra: {error}")
+            return None
         raise
-
-
-PARAMETERS = pytest.mark.parametrize("path", MODULES, ids=name_of)
 
 
 def place_of(name: str) -> tuple[int, str]:
@@ -49,27 +43,40 @@ def place_of(name: str) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
 
 
-@PARAMETERS
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"))
-    docstring = ast.get_docstring(tree)
-    assert docstring
-    assert docstring[0] in "\"'`" or docstring[0].isupper() or docstring[0].isdigit()
-    assert docstring.split("\n\n")[0].rstrip().endswith((".", ":", "?"))
-    assert offers_nothing(path) or "from __future__ import annotations" in path.read_text("utf-8")
+def test_every_module_says_what_it_is_for() -> None:
+    wrong = []
+    for path in MODULES:
+        text = path.read_text("utf-8")
+        docstring = ast.get_docstring(ast.parse(text)) or ""
+        if not docstring:
+            wrong.append(f"{name_of(path)}: no docstring")
+        elif not (docstring[0] in "\"'`" or docstring[0].isupper() or docstring[0].isdigit()):
+            wrong.append(f"{name_of(path)}: begins with {docstring[0]!r}")
+        elif not docstring.split("\n\n")[0].rstrip().endswith((".", ":", "?")):
+            wrong.append(f"{name_of(path)}: its first paragraph does not end as a sentence")
+        if not offers_nothing(path) and "from __future__ import annotations" not in text:
+            wrong.append(f"{name_of(path)}: no `from __future__ import annotations`")
+    assert not wrong, "\n".join(wrong)
 
 
-@PARAMETERS
-def test_all_is_sorted_and_true(path: Path) -> None:
-    module = load(path)
-    if offers_nothing(path):
-        return
-    names = getattr(module, "__all__", None)
-    assert isinstance(names, list), f"{path.name} has no __all__"
-    assert names == sorted(names, key=place_of)
-    assert len(set(names)) == len(names)
-    missing = [name for name in names if not hasattr(module, name)]
-    assert missing == []
+def test_all_is_sorted_and_true() -> None:
+    wrong = []
+    for path in MODULES:
+        module = load(path)
+        if module is None:
+            continue
+        names = getattr(module, "__all__", None)
+        if not isinstance(names, list):
+            wrong.append(f"{name_of(path)}: no __all__")
+            continue
+        if names != sorted(names, key=place_of):
+            wrong.append(f"{name_of(path)}: __all__ is not sorted: {names}")
+        if len(set(names)) != len(names):
+            wrong.append(f"{name_of(path)}: __all__ has a name twice: {names}")
+        wrong += [
+            f"{name_of(path)}: __all__ lists {name}, which is not there" for name in names if not hasattr(module, name)
+        ]
+    assert not wrong, "\n".join(wrong)
 
 
 def members(kind: type) -> Iterator[tuple[str, object]]:
@@ -79,38 +86,41 @@ def members(kind: type) -> Iterator[tuple[str, object]]:
             yield name, plain
 
 
-@PARAMETERS
-def test_public_functions_and_classes_are_documented(path: Path) -> None:
-    module = load(path)
-    bare = []
+def undocumented(module: ModuleType) -> Iterator[str]:
     own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
     for name in dict.fromkeys([*getattr(module, "__all__", []), *(name for name in own if not name.startswith("_"))]):
-        value = getattr(module, name)
+        value = getattr(module, name, None)
         if get_origin(value) is None and (inspect.isclass(value) or inspect.isfunction(value)):
             if not value.__doc__ or value.__doc__.startswith(f"{name}("):  # what a dataclass writes by itself
-                bare.append(name)
+                yield name
             if inspect.isclass(value) and value.__module__ == module.__name__:
-                bare += [f"{name}.{member}" for member, inner in members(value) if not getattr(inner, "__doc__", None)]
-    assert bare == []
+                yield from (f"{name}.{key}" for key, inner in members(value) if not getattr(inner, "__doc__", None))
 
 
-@PARAMETERS
-def test_docstrings_name_every_argument(path: Path) -> None:
+def test_public_functions_and_classes_are_documented() -> None:
+    modules = [module for module in map(load, MODULES) if module is not None]
+    wrong = [f"{module.__name__}: {name}" for module in modules for name in undocumented(module)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_docstrings_name_every_argument() -> None:
     """Where a docstring lists arguments, it lists all of them, by their names."""
-    tree = ast.parse(path.read_text("utf-8"))
     wrong = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
-            continue
-        docstring = ast.get_docstring(node) or ""
-        if "Args:\n" not in docstring:
-            continue
-        listed = docstring.split("Args:\n")[1].split("\n\n")[0]
-        arguments = [argument.arg for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]]
-        for argument in arguments:
-            if argument not in ("self", "cls") and f"{argument}:" not in listed and f"{argument} (" not in listed:
-                wrong.append(f"{node.name}({argument})")
-    assert wrong == []
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            docstring = ast.get_docstring(node) or ""
+            if "Args:\n" not in docstring:
+                continue
+            listed = docstring.split("Args:\n")[1].split("\n\n")[0]
+            arguments = [argument.arg for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]]
+            wrong += [
+                f"{name_of(path)}:{node.lineno}: {node.name}({argument})"
+                for argument in arguments
+                if argument not in ("self", "cls") and f"{argument}:" not in listed and f"{argument} (" not in listed
+            ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_top_level_names() -> None:
@@ -133,7 +143,7 @@ def test_private_names_are_not_imported_from_other_modules() -> None:
                     for alias in node.names
                     if alias.name.startswith("_") and not alias.name.startswith("__")
                 ]
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def test_nothing_is_printed_by_library_code() -> None:
@@ -145,7 +155,7 @@ def test_nothing_is_printed_by_library_code() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
                 wrong.append(f"{name_of(path)}:{node.lineno}")
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_names_of_the_package_are_listed_once_and_are_its_own() -> None:

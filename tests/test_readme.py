@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -25,7 +26,13 @@ def test_main_job_runs_on_mini(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "StaICC", "run", "normal", "--datasets", "mini"],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "STAICC_OFFLINE": "1", "STAICC_HOME": str(tmp_path / "home"), "PATH": ""},
+        env={
+            "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
+            "PYTHONPATH": str(ROOT),
+            "STAICC_OFFLINE": "1",
+            "STAICC_HOME": str(tmp_path / "home"),
+            "PATH": "",
+        },
         capture_output=True,
         text=True,
         check=False,

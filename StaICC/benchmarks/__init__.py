@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from StaICC.benchmarks.benchmark import Benchmark
-from StaICC.benchmarks.bias import ContextualBias, DomainBias, PosteriorBias
-from StaICC.benchmarks.experimentor import DatasetRun, Experimentor
-from StaICC.benchmarks.group import BenchmarkGroup, Diagnosis, Suite, TripletBias
+from StaICC.benchmarks.benchmark import Benchmark, TaskBenchmark
+from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.normal import Normal, NormalTask
-from StaICC.benchmarks.sensitivity import GLER, DemonstrationSensitivity, TemplateSensitivity
-from StaICC.benchmarks.task import Condition, Outcome, Scores, Task
+from StaICC.benchmarks.outcome import Condition, Outcome, Scores
+from StaICC.benchmarks.task import Scoring, Task, TaskInput
+from StaICC.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from StaICC.benchmarks.bias import ContextualBias, DomainBias, PosteriorBias
+    from StaICC.benchmarks.group import BenchmarkGroup, Diagnosis, Suite, TripletBias
     from StaICC.benchmarks.long_icl import LongICL
+    from StaICC.benchmarks.sensitivity import GLER, DemonstrationSensitivity, TemplateSensitivity
 
 __all__ = [
     "GLER",
@@ -32,16 +35,21 @@ __all__ = [
     "Outcome",
     "PosteriorBias",
     "Scores",
+    "Scoring",
     "Suite",
     "Task",
+    "TaskBenchmark",
+    "TaskInput",
     "TemplateSensitivity",
     "TripletBias",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "LongICL":  # readers and parsers of six data sets: imported by those who use them
-        from StaICC.benchmarks.long_icl import LongICL
-
-        return LongICL
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "StaICC.benchmarks.bias": "ContextualBias DomainBias PosteriorBias",
+        "StaICC.benchmarks.group": "BenchmarkGroup Diagnosis Suite TripletBias",
+        "StaICC.benchmarks.sensitivity": "GLER DemonstrationSensitivity TemplateSensitivity",
+        "StaICC.benchmarks.long_icl": "LongICL",
+    },
+)

@@ -1,106 +1,132 @@
-"""What a user gives a benchmark, checked: numbers, metrics, and answers that were computed elsewhere."""
+"""Validation of the arguments of benchmarks (outputs, metrics, given predictions), and the metrics as a dictionary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference import Answer, Failure, check_answer
+from StaICC.inference.contract import refuse_other_order
 from StaICC.metrics import MetricSet, metric_set
 from StaICC.prompting import Query
 
-__all__ = ["Metric", "check_k", "check_limit", "check_outputs", "given_answers", "read_metrics"]
+__all__ = ["Metric", "MetricTable", "read_metrics", "read_predictions", "validate_outputs"]
 
 Metric = Callable[[list[int], list[list[float]]], float]
-"""A user's metric of (true label indexes, one row of numbers for each query)."""
+"""A user's metric of (true label indexes, one row of probabilities for each query)."""
 
 _OUTPUTS = ["auto", "probabilities", "logits"]
 
 
-def check_k(k: object) -> int:
-    """Give the number of demonstrations.
+def validate_outputs(outputs: str, metrics: MetricSet) -> None:
+    """Refuse an unknown value of ``outputs``, and any but ``"auto"`` for metrics that decide by their own rule.
 
     Raises:
-        ArgumentError: It is no whole number of at least 0.
-    """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
-        raise ArgumentError(f"k, the number of demonstrations, must be a whole number of at least 0, not {k!r}")
-    return k
-
-
-def check_limit(limit: object) -> int | None:
-    """Give how many test rows are asked; ``None`` for all.
-
-    Raises:
-        ArgumentError: It is neither None nor a whole number of at least 1.
-    """
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ArgumentError(f"limit must be a number of test rows of at least 1, or None for all, not {limit!r}")
-    return limit
-
-
-def check_outputs(outputs: str, metrics: MetricSet) -> None:
-    """Refuse a reading of outputs that does not exist, or that the metrics do not leave to the user.
-
-    Raises:
-        UnknownNameError: There is no such reading.
-        ArgumentError: The release's metrics decide by themselves.
+        UnknownNameError: There is no such value.
+        ArgumentError: The metric set has a rule of its own.
     """
     if outputs not in _OUTPUTS:
         raise unknown_name("reading of outputs", outputs, _OUTPUTS)
     if metrics.as_released and outputs != "auto":
         raise ArgumentError(
-            f"the metric set {metrics.name!r} decides by the release's own rule what numbers mean; "
-            f"leave outputs at 'auto', or use the set 'standard' with outputs={outputs!r}"
+            f"the metric set {metrics.name!r} reads rows of numbers by the rule of StaICC 0.1.1; "
+            f"leave outputs at 'auto', or use the metric set 'standard' with outputs={outputs!r}"
         )
 
 
-def read_metrics(metrics: str | MetricSet | Mapping[str, Metric]) -> tuple[MetricSet, dict[str, Metric]]:
-    """Give the metric set, and the user's own metrics.
+def read_metrics(metrics: object) -> MetricSet:
+    """Return the metric set of names or functions.
 
     Raises:
-        UnknownNameError: There is no such set.
-        ArgumentError: They are neither a set nor functions by name.
+        UnknownNameError: There is no such set or metric.
+        ArgumentError: They are neither names, nor a set, nor functions by name.
     """
-    if isinstance(metrics, str):
-        return metric_set(metrics), {}
-    if isinstance(metrics, MetricSet):
-        return metrics, {}
-    named = isinstance(metrics, Mapping) and all(isinstance(name, str) for name in metrics)
-    if named and metrics and all(callable(function) for function in metrics.values()):
-        return MetricSet("custom", ()), dict(metrics)
-    raise ArgumentError(f"metrics must be the name of a metric set or functions by name, not {metrics!r}")
+    if isinstance(metrics, (str, MetricSet)):
+        return metric_set(metrics)
+    functions = metrics if isinstance(metrics, Mapping) else {}
+    if not functions or not all(
+        isinstance(name, str) and name and callable(metric) for name, metric in functions.items()
+    ):
+        raise ArgumentError(f"metrics must be the name of a metric set or functions by name, not {metrics!r}")
+    return metric_set(functions)
 
 
-def given_answers(given: Any, queries: Sequence[Query], where: str) -> list[Answer | Failure]:
-    """Read answers that were computed elsewhere.
+class MetricTable(MutableMapping[str, Metric]):
+    """The metric functions of a benchmark by name. All of its data sets share it, so that each metric has a mean.
 
     Args:
-        given: One answer for each query, in order; an array of numbers will do.
-        queries: What they answer.
-        where: Name of the run, for messages.
+        metrics: The name of a metric set, a metric set, or functions by name.
 
-    Returns:
-        The answers, checked as those of an inference function are.
+    Attributes:
+        metric_set: The metrics as an immutable set.
+    """
+
+    __slots__ = ("metric_set",)
+    metric_set: MetricSet
+
+    def __init__(self, metrics: object) -> None:
+        self.metric_set = metrics.metric_set if isinstance(metrics, MetricTable) else read_metrics(metrics)
+
+    def __getitem__(self, name: str) -> Metric:
+        return {metric.name: metric.function for metric in self.metric_set.metrics}[name]
+
+    def __setitem__(self, name: str, metric: Metric) -> None:
+        """Add a metric, or replace one.
+
+        Raises:
+            ArgumentError: The name is not a text, or the metric cannot be called.
+        """
+        (added,) = read_metrics({name: metric}).metrics
+        self.metric_set = self.metric_set.adding(added)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        kept = tuple(metric for metric in self.metric_set.metrics if metric.name != name)
+        self.metric_set = replace(self.metric_set, metrics=kept)
+
+    def __iter__(self) -> Iterator[str]:
+        return (metric.name for metric in self.metric_set.metrics)
+
+    def __len__(self) -> int:
+        return len(self.metric_set.metrics)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+def read_predictions(given: Any, queries: Sequence[Query], run_name: str) -> list[Answer | Failure]:
+    """Validate predictions that were computed elsewhere, as those of an inference function are.
+
+    Args:
+        given: One prediction for each query, in order: a sequence or an array.
+        queries: The queries.
+        run_name: Benchmark and data set, for messages.
 
     Raises:
-        ArgumentError: It is no list, or not of the queries' length.
-        OutputError: One of them is no usable answer; it is named.
+        ArgumentError: It is not a list, has another length than the queries, or an index of its own.
+        OutputError: A prediction cannot be used; the message names its query.
     """
-    plain = given.tolist() if hasattr(given, "tolist") else given
-    if isinstance(plain, (str, bytes, Mapping, Set)) or not hasattr(plain, "__len__"):
+    try:
+        refuse_other_order(given)
+    except OutputError as error:
+        raise ArgumentError(f"{run_name}, preentered_prediction: {error}") from error
+    predictions = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(predictions, (str, bytes, Mapping, Set)) or not hasattr(predictions, "__len__"):
         raise ArgumentError(
-            f"preentered_prediction must be a list with one answer for each prompt, not {type(given).__name__}"
+            f"preentered_prediction must be a list with one prediction for each prompt, not {type(given).__name__}"
         )
-    if len(plain) != len(queries):
+    if len(predictions) != len(queries):
         raise ArgumentError(
-            f"{where}: preentered_prediction has {len(plain)} answers, prompt_set() has {len(queries)} prompts"
+            f"{run_name}: preentered_prediction has {len(predictions)} predictions, prompt_set() has {len(queries)} "
+            "prompts"
         )
-    answers: list[Answer | Failure] = []
-    for number, (value, query) in enumerate(zip(plain, queries, strict=True)):
+    checked: list[Answer | Failure] = []
+    for number, (prediction, query) in enumerate(zip(predictions, queries, strict=True)):
         try:
-            answers.append(check_answer(value, query.label_space))
+            checked.append(check_answer(prediction, query.label_space))
         except OutputError as error:
-            raise OutputError(f"{where}, query {number}: {error}") from error
-    return answers
+            raise OutputError(f"{run_name}, query {number}: {error}") from error
+    return checked

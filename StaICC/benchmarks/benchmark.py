@@ -1,60 +1,75 @@
-"""A benchmark: one task over several data sets; building, running, aggregating and signing are written here, once."""
+"""A benchmark: one task over several data sets. It builds, runs, aggregates and signs."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from StaICC.benchmarks.arguments import Metric
-from StaICC.benchmarks.experimentor import DatasetRun, Experimentor
-from StaICC.benchmarks.recording import digest_prompts, records_of
-from StaICC.benchmarks.running import Running, RunSettings
+from StaICC.benchmarks.arguments import Metric, MetricTable
+from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.experimentor_list import ExperimentorList
+from StaICC.benchmarks.means import means_of
+from StaICC.benchmarks.predictions import Predictions
+from StaICC.benchmarks.records import digest_prompts, records_of
+from StaICC.benchmarks.run_warnings import data_warnings
+from StaICC.benchmarks.running import RunContext, RunSettings
+from StaICC.benchmarks.sequential import StoppingRule, evaluate_in_rounds, row_order
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.benchmarks.task import Task
 from StaICC.datasets import Dataset, names
+from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference import Inference, Part
 from StaICC.metrics import Kind, MetricSet
-from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
+from StaICC.registry import labelled, origin_of
+from StaICC.results import Result, ResultRecord, Signature, describe_environment, escaped, short_digest
+from StaICC.results.early_stopping import EarlyStopping
+from StaICC.results.provenance import utc_now
+from StaICC.results.signature import common
 from StaICC.version import SAMPLER_VERSION, __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Benchmark", "DatasetChoice", "MetricChoice", "Settings"]
+__all__ = ["Benchmark", "DatasetChoice", "MetricChoice", "Settings", "TaskBenchmark", "mean"]
 
 DatasetChoice = Sequence[str | Dataset] | str | Dataset | None
 MetricChoice = str | MetricSet | Mapping[str, Metric]
 
 
 class Settings(TypedDict, total=False):
-    """What every benchmark can be told beside its own arguments."""
+    """Arguments of every benchmark, in addition to its own."""
 
     limit: int | None
-    """Ask only the first so many test rows of each data set: a trial, and the signature says so."""
+    """The maximum number of test rows per data set; the signature contains it."""
     outputs: Kind
-    """Read f's numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides for each condition as a whole."""
+    """Read rows of numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides once for each condition."""
     statistics: Statistics | None
-    """Intervals and baselines beside the scores."""
+    """Options of the confidence intervals and random baselines."""
 
 
-class Benchmark:
+class Benchmark(ExperimentorList[Experimentor]):
     """A task over data sets, called with the user's inference function.
 
     Args:
-        task: What to ask of each data set and how to score it.
+        task: Writes the queries of each data set and scores their predictions.
         k: Demonstrations per prompt.
-        noisy_channel: Ask for the text given the label.
+        noisy_channel: Score the text given the label (noisy channel).
         metrics: Metric set by name, or functions by name.
         datasets: Names or data sets; the ten by default.
         **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
 
     Attributes:
         experimentor: One experimentor for each data set, in order.
+        task: The task.
+        metrics: The metric functions by name, which the experimentors share. Assigning an item adds or replaces a
+            metric.
     """
 
+    __slots__ = ("_noisy_channel", "_settings", "_stopping", "metrics", "task")
     task_name: ClassVar[str]
     """The name that results carry."""
 
@@ -71,71 +86,56 @@ class Benchmark:
         if unknown:
             legal = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
             error = unknown_name(
-                f"argument of {type(self).__name__}", unknown[0], legal, "It may have some of its own."
+                f"argument of {type(self).__name__}", unknown[0], legal, "The benchmark may have further arguments."
             )
             raise TypeError(str(error))
         self.task = task
-        self._metrics = metrics
+        self._stopping: EarlyStopping | None = None
+        self.metrics = MetricTable(metrics)
         self._settings = settings
-        self.noisy_channel = noisy_channel
+        self._noisy_channel = noisy_channel
         self.experimentor = self._make(_read_datasets(datasets), k)
-        seen = [one.name for one in self.experimentor]
-        doubled = next((name for name in seen if seen.count(name) > 1), None)
-        if doubled is not None:
-            raise ArgumentError(f"the data set {doubled!r} was given twice; results are kept by name")
+        names: dict[str, str] = {}
+        for name in self.dataset_names:
+            if (before := names.setdefault(name.casefold(), name)) == name and self.dataset_names.count(name) > 1:
+                raise ArgumentError(f"the data set {name!r} was given twice; give each data set once")
+            if before != name:
+                raise ArgumentError(f"the data sets {before!r} and {name!r} differ only in case; rename one of them")
 
     def _make(self, datasets: Sequence[str | Dataset], k: int) -> list[Experimentor]:
         return [
             Experimentor(
-                dataset, self.task, k=k, noisy_channel=self.noisy_channel, metrics=self._metrics, **self._settings
+                dataset, self.task, k=k, noisy_channel=self.noisy_channel, metrics=self.metrics, **self._settings
             )
             for dataset in datasets
         ]
 
-    def __len__(self) -> int:
-        return len(self.experimentor)
-
-    def __getitem__(self, index: int | str) -> Experimentor:
-        """Return an experimentor by position or by the name of its data set."""
-        if isinstance(index, str):
-            for one in self.experimentor:
-                if one.name.casefold() == index.casefold():
-                    return one
-            raise unknown_name("data set in this benchmark", index, [one.name for one in self.experimentor])
-        return self.experimentor[index]
-
-    def __iter__(self) -> Iterator[Experimentor]:
-        return iter(self.experimentor)
+    @property
+    def noisy_channel(self) -> bool:
+        """Whether the text is scored given the label; :meth:`re_initialize` changes it."""
+        return self._noisy_channel
 
     def __repr__(self) -> str:
-        return f"<{self.task.name} over {', '.join(one.name for one in self.experimentor)}>"
+        return f"<{self.task.name} over {', '.join(self.dataset_names)}>"
 
     def re_initialize(self, k: int = 4, noisy_channel: bool = False, keep_prompter: bool = False) -> None:
-        """Make the experimentors anew.
+        """Build the experimentors again.
 
         Args:
             k: Demonstrations per prompt.
-            noisy_channel: Ask for the text given the label.
-            keep_prompter: Keep the prompt writers with everything that was changed in them.
+            noisy_channel: Score the text given the label (noisy channel).
+            keep_prompter: Keep the prompt writers with their changes.
         """
         before = self.experimentor
-        self.noisy_channel = noisy_channel
-        self.experimentor = self._make([one.dataset for one in before], k)
+        self._noisy_channel = noisy_channel
+        self.experimentor = self._make([experimentor.dataset for experimentor in before], k)
         if keep_prompter:
             for old, new in zip(before, self.experimentor, strict=True):
                 new.prompt_former = old.prompt_former
 
-    def get_experimentors(self) -> list[Experimentor]:
-        """Return the experimentors."""
-        return self.experimentor
-
-    def get_label_spaces_for_experimentors(self) -> list[list[str]]:
-        """Return the label space of each data set."""
-        return [one.get_label_space() for one in self.experimentor]
-
     def get_experiment_data(self) -> list[Any]:
         """Return the split of each data set."""
-        return [one.triplet_dataset for one in self.experimentor]
+        return [experimentor.triplet_dataset for experimentor in self.experimentor]
 
     # -- running
 
@@ -145,8 +145,11 @@ class Benchmark:
         return_divided_results: bool = True,
         batched_inference: bool = False,
         *,
+        forward_inference: Inference | Sequence[Inference] | None = None,
         preentered_prediction: Sequence[Any] | Mapping[str, Any] | None = None,
         return_outputs: bool = False,
+        precision: float | None = None,
+        score: str | None = None,
         **run: Unpack[RunSettings],
     ) -> Result:
         """Run the benchmark.
@@ -154,21 +157,28 @@ class Benchmark:
         Args:
             list_of_forward_inference: One inference function for all data sets, or a list with one for each.
             return_divided_results: Whether the dictionary shows the scores of each data set.
-            batched_inference: The functions take the list of all prompts and return the list of answers.
-            preentered_prediction: Instead of functions: for each data set, in order or by name, one answer for
-                each prompt.
-            return_outputs: Keep the answers of each query in ``result.outputs``.
-            **run: How to ask: store, executor, failure policy, progress; see
+            batched_inference: The functions take the list of all prompts and return the list of predictions.
+            forward_inference: Another name of ``list_of_forward_inference``.
+            preentered_prediction: Instead of functions: for each data set, in order or by name, one prediction
+                for each prompt.
+            return_outputs: Keep the prediction of each query in ``result.outputs``.
+            precision: Evaluate test rows in a fixed random order, and stop when half the width of the interval of the
+                score is at most this; ``result.stopping`` has the interval (see docs/early_stopping.md).
+            score: The score that ``precision`` is about: ``"accuracy"`` (the default) or ``"likelihood"``.
+            **run: Store, executor, failure policy, progress; see
                 :class:`~StaICC.benchmarks.running.RunSettings`.
 
         Returns:
             The result: a dictionary with the documented keys.
 
         Raises:
-            ArgumentError: An argument is unfit, such as a list of functions of another length than the data sets.
-            OutputError: A query has no usable answer and ``on_error="raise"``.
+            ArgumentError: An argument is invalid, such as a list of functions of another length than the data sets.
+            OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
-        started = time.monotonic()
+        started, began = time.monotonic(), utc_now()
+        list_of_forward_inference = self.given_functions(list_of_forward_inference, forward_inference)
+        if list_of_forward_inference is not None and preentered_prediction is not None:
+            raise ArgumentError("got an inference function and preentered_prediction; give one of the two")
         functions: Sequence[Inference | None] = [None] * len(self)
         if list_of_forward_inference is not None:
             functions = self.functions_for_datasets(list_of_forward_inference)
@@ -176,97 +186,110 @@ class Benchmark:
             raise ArgumentError(
                 "give an inference function, a list with one for each data set, or preentered_prediction"
             )
-        given = self._given_each(preentered_prediction)
-        runs = {}
-        with Running(batched_inference, **run) as running:
-            for number, one in enumerate(self.experimentor):
-                part = Part(f"{self.task.name}, {one.name}", number, len(self))
-                options = running.options_for(functions[number])
-                runs[one.name] = one.run(functions[number], given[number], options, part)
-        return self.collect(runs, time.monotonic() - started, return_outputs, return_divided_results)
+        predictions_given = self.predictions_for_datasets(preentered_prediction)
+        rule = None
+        if precision is not None:
+            if preentered_prediction is not None:
+                raise ArgumentError("precision needs an inference function: got preentered_prediction")
+            rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
+        elif score is not None:
+            raise ArgumentError(f"score={score!r} says what precision is about: got no precision. Give it too")
+        runs: dict[str, DatasetRun] = {}
+        finished = self
+        with RunContext(batched_inference, **run) as context:
+            context.start(functions)
+            context.warn(*data_warnings(self.experimentor))
+            if rule is not None:
+                models = [[function for function in functions if function is not None]]
+                stopping, (runs,) = evaluate_in_rounds(rule, self.experimentor, models, context)
+                finished = self.stopped(stopping)
+            for number, experimentor in enumerate(self.experimentor if rule is None else ()):
+                part = Part(f"{self.task.name}, {experimentor.name}", number, len(self))
+                options = context.options_for(functions[number])
+                runs[experimentor.name] = experimentor.run(functions[number], predictions_given[number], options, part)
+        used = dict(zip(runs, functions, strict=True))
+        predictions = Predictions.of_run(context, used, batched_inference, began)
+        return finished.collect(runs, time.monotonic() - started, predictions, return_outputs, return_divided_results)
 
     __call__ = auto_run
 
-    def functions_for_datasets(self, functions: Sequence[Inference] | Inference) -> Sequence[Inference]:
-        """Give one function for each data set, from one for all or a list.
+    def stopped(self, stopping: EarlyStopping) -> Benchmark:
+        """Return this benchmark with the test rows that a run evaluated before it stopped early.
 
-        Raises:
-            ArgumentError: It is no function, or the list has another length than the data sets.
+        Args:
+            stopping: The record of the run.
         """
-        if callable(functions):
-            return [functions] * len(self)
-        if isinstance(functions, (str, bytes)) or not isinstance(functions, Sequence):
-            raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}")
-        if len(functions) != len(self):
-            raise ArgumentError(f"{len(functions)} inference functions given for {len(self)} data sets")
-        for number, function in enumerate(functions):
-            if not callable(function):
-                raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
-        return functions
-
-    def _given_each(self, given: Sequence[Any] | Mapping[str, Any] | None) -> Sequence[Any]:
-        if given is None:
-            return [None] * len(self)
-        if isinstance(given, Mapping):
-            missing = [one.name for one in self.experimentor if one.name not in given]
-            if missing or len(given) != len(self):
-                raise ArgumentError(
-                    f"preentered_prediction needs exactly the data sets of this benchmark; lacks {missing}"
-                )
-            by_name: Mapping[str, Any] = given
-            return [by_name[one.name] for one in self.experimentor]
-        if isinstance(given, (str, bytes)) or not hasattr(given, "__len__") or len(given) != len(self):
-            raise ArgumentError(
-                f"preentered_prediction needs one list of answers for each of the {len(self)} data sets (here a list "
-                f"of {len(self)} lists), not {given!r:.60}"
-            )
-        return given
+        restricted = [one.restricted_to(row_order(one)[: stopping.rounds]) for one in self.experimentor]
+        return self.copy_with(experimentor=restricted, _stopping=stopping)
 
     def collect(
-        self, runs: Mapping[str, DatasetRun], seconds: float, keep_outputs: bool = False, with_divided: bool = True
+        self,
+        runs: Mapping[str, DatasetRun],
+        seconds: float,
+        predictions: Predictions,
+        keep_outputs: bool = False,
+        with_divided: bool = True,
     ) -> Result:
-        """Put the runs over the data sets together.
+        """Build the result of the runs over all data sets.
 
         Args:
             runs: One run for each data set, by name.
-            seconds: How long they took.
-            keep_outputs: Keep the answers of each query.
+            seconds: Their duration.
+            predictions: The provenance of the predictions.
+            keep_outputs: Keep the prediction of each query.
             with_divided: Whether the dictionary shows the scores of each data set.
 
         Returns:
             The result.
         """
         keys = list(dict.fromkeys(key for run in runs.values() for key in run.averaged))
-        averaged = {key: _mean([run.averaged.get(key) for run in runs.values()]) for key in keys}
+        averaged = {key: mean([run.averaged.get(key) for run in runs.values()]) for key in keys}
         details = {name: run.details for name, run in runs.items()}
+        answers = {
+            name: [answer for outcome in run.outcomes for answer in outcome.answers] for name, run in runs.items()
+        }
         return Result(
-            self.task.name,
-            {name: run.values for name, run in runs.items()},
-            averaged,
-            self.signature(runs),
-            describe_environment(),
-            details,
-            {"seconds": seconds},
-            {name: records_of(run.outcomes) for name, run in runs.items()} if keep_outputs else None,
-            with_divided,
+            ResultRecord(
+                benchmark=self.task.name,
+                divided={name: run.values for name, run in runs.items()},
+                averaged=averaged,
+                signature=self.signature(runs, predictions),
+                provenance=predictions.provenance(answers, details),
+                environment=describe_environment(),
+                details=details,
+                means=means_of(runs),
+                timing={"seconds": seconds},
+                outputs={name: records_of(run.outcomes) for name, run in runs.items()} if keep_outputs else None,
+                with_divided=with_divided,
+                stopping=self._stopping,
+                warnings=tuple(dict.fromkeys([*data_warnings(self.experimentor), *predictions.warnings])),
+                files={
+                    one.name: record for one in self.experimentor if (record := record_of(one.dataset.source, one.card))
+                },
+            )
         )
 
-    def signature(self, runs: Mapping[str, DatasetRun] | None = None) -> Signature:
-        """Return what can move a number of this benchmark.
+    def signature(
+        self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
+    ) -> Signature:
+        """Return every setting that can change a number of this benchmark.
 
         Args:
-            runs: The runs over the data sets; without them, prompts are written only to be digested.
+            runs: The runs over the data sets; without them, the prompts are written to compute their digests.
+            predictions: The provenance of the predictions; without it, the signature has no ``scoring``.
 
         Returns:
             The signature.
         """
-        each = [one.settings_for_signature() for one in self.experimentor]
-        fields: dict[str, str | None] = (
-            {key: _common([settings[key] for settings in each]) for key in each[0]} if each else {}
-        )
-        chosen = tuple(one.name for one in self.experimentor)
+        all_settings = [experimentor.settings_for_signature() for experimentor in self.experimentor]
+        fields = {key: common([settings[key] for settings in all_settings]) for key in all_settings[0]}
+        limits = [settings["limit"] for settings in all_settings if settings["limit"] is not None]
+        fields["limit"] = limits[0] if limits else None  # data sets with fewer rows than the limit have none
+        chosen = tuple(self.dataset_names)
         if runs is None:
-            prompts = {one.name: digest_prompts(one.all_queries())[0] for one in self.experimentor}
+            prompts = {
+                experimentor.name: digest_prompts(experimentor.all_queries())[0] for experimentor in self.experimentor
+            }
             failed = 0
         else:
             prompts = {name: run.details.prompts for name, run in runs.items()}
@@ -275,13 +298,17 @@ class Benchmark:
         return Signature(
             {
                 **fields,
-                "benchmark": self.task.name,
-                "datasets": None if chosen == names() else "+".join(map(escaped, chosen)),
+                "benchmark": labelled(self.task.name, origin_of(self.task) or origin_of(self)),
+                "datasets": None
+                if chosen == names()
+                else "+".join(labelled(escaped(each.name), each.dataset.origin) for each in self.experimentor),
                 "data": short_digest(
-                    [[one.dataset.table.digest, list(one.card.label_space)] for one in self.experimentor]
+                    [[each.dataset.table.digest, list(each.card.label_space)] for each in self.experimentor]
                 ),
                 "sampler": SAMPLER_VERSION,
                 "options": options or None,
+                "stopping": self._stopping.settings if self._stopping is not None else None,
+                "scoring": predictions.scoring(chosen) if predictions is not None else None,
                 "prompts": short_digest(prompts),
                 "failed": str(failed) if failed else None,
                 "version": __version__,
@@ -289,13 +316,33 @@ class Benchmark:
         )
 
 
-def _common(values: Sequence[str | None]) -> str | None:
-    """Give the value that all share, or a digest of the list."""
-    return values[0] if len(set(values)) == 1 else f"mixed-{short_digest(list(values))}"
+class TaskBenchmark(Benchmark):
+    """A benchmark whose task has no arguments of its own: a subclass names the class of its task.
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: Metric set by name, or functions by name.
+        datasets: Names or data sets; the ten by default.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
+
+    __slots__ = ()
+    task_class: ClassVar[type[Task]]
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: MetricChoice = "standard",
+        datasets: DatasetChoice = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        super().__init__(self.task_class(), k, noisy_channel, metrics, datasets, **settings)
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Give the mean; one missing part makes it missing."""
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the data sets' scores; it is undefined (``None``) if one of them is."""
     if not values or any(value is None for value in values):
         return None
     return math.fsum(value for value in values if value is not None) / len(values)
@@ -307,9 +354,9 @@ def _read_datasets(datasets: DatasetChoice) -> Sequence[str | Dataset]:
     if not isinstance(datasets, (str, Dataset, Sequence)):
         raise ArgumentError(f"datasets must be names or data sets in a list, not {datasets!r}")
     chosen = [datasets] if isinstance(datasets, (str, Dataset)) else list(datasets)
-    for one in chosen:
-        if not isinstance(one, (str, Dataset)):
-            raise ArgumentError(f"a data set is given by its name or as a Dataset, not {one!r}")
+    for dataset in chosen:
+        if not isinstance(dataset, (str, Dataset)):
+            raise ArgumentError(f"a data set is given by its name or as a Dataset, not {dataset!r}")
     if not chosen:
         raise ArgumentError("no data set was chosen; leave datasets out for all ten, or name at least one")
     return chosen

@@ -1,38 +1,52 @@
-"""Benchmarks by the name that the command line uses."""
+"""Benchmarks by name: the built-in ones, those of plug-ins (``staicc.benchmarks``), and ``package.module:name``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from StaICC.benchmarks.benchmark import Benchmark
-from StaICC.benchmarks.bias import ContextualBias, DomainBias, PosteriorBias
-from StaICC.benchmarks.group import BenchmarkGroup, Diagnosis, Suite, TripletBias
-from StaICC.benchmarks.normal import Normal
-from StaICC.benchmarks.sensitivity import GLER, DemonstrationSensitivity, TemplateSensitivity
-from StaICC.errors import unknown_name
+from StaICC.registry import Registry, callable_entry, fold
 
 __all__ = ["BENCHMARKS", "make_benchmark"]
 
-BENCHMARKS: dict[str, type[Benchmark] | type[BenchmarkGroup]] = {
-    "normal": Normal,
-    "contextual-bias": ContextualBias,
-    "domain-bias": DomainBias,
-    "post-bias": PosteriorBias,
-    "triplet-bias": TripletBias,
-    "gler": GLER,
-    "template": TemplateSensitivity,
-    "demonstration": DemonstrationSensitivity,
-    "diagnosis": Diagnosis,
-    "suite": Suite,
+_BUILTIN = {
+    "normal": "StaICC.benchmarks.normal:Normal",
+    "contextual-bias": "StaICC.benchmarks.bias:ContextualBias",
+    "domain-bias": "StaICC.benchmarks.bias:DomainBias",
+    "post-bias": "StaICC.benchmarks.bias:PosteriorBias",
+    "triplet-bias": "StaICC.benchmarks.group:TripletBias",
+    "gler": "StaICC.benchmarks.sensitivity:GLER",
+    "template": "StaICC.benchmarks.sensitivity:TemplateSensitivity",
+    "demonstration": "StaICC.benchmarks.sensitivity:DemonstrationSensitivity",
+    "diagnosis": "StaICC.benchmarks.group:Diagnosis",
+    "suite": "StaICC.benchmarks.group:Suite",
 }
-"""All benchmarks that run over frozen classification data."""
+_SPELLINGS = {"template_sens": "template", "demo_sens": "demonstration"}
+"""Names of 0.1.1 that are not those of the classes."""
+
+
+def _spellings() -> dict[str, str]:
+    """Return the built-in names by folded spelling: their own, those of their classes, and those of 0.1.1."""
+    classes = {place.rpartition(":")[2]: name for name, place in _BUILTIN.items()}
+    named = {**{name: name for name in _BUILTIN}, **classes, **_SPELLINGS}
+    return {fold(spelling): name for spelling, name in named.items()}
+
+
+BENCHMARKS: Registry[Callable[..., Any]] = Registry(
+    "benchmark",
+    "staicc.benchmarks",
+    _BUILTIN,
+    callable_entry("a class or function that makes a Benchmark or a BenchmarkGroup"),
+    folded=_spellings(),
+)
+"""All benchmarks that run over frozen classification data. To add one, add its line here."""
 
 
 def make_benchmark(name: str, **arguments: Any) -> Any:
     """Make a benchmark by name.
 
     Args:
-        name: A key of :data:`BENCHMARKS`.
+        name: A name of :data:`BENCHMARKS`, a plug-in's benchmark, or ``package.module:name``.
         **arguments: For the benchmark: ``k``, ``noisy_channel``, ``metrics``, ``datasets``, ``limit``, ``outputs``.
 
     Returns:
@@ -40,7 +54,6 @@ def make_benchmark(name: str, **arguments: Any) -> Any:
 
     Raises:
         UnknownNameError: There is no such benchmark.
+        PluginError: A plug-in is broken, or two plug-ins have that benchmark.
     """
-    if name not in BENCHMARKS:
-        raise unknown_name("benchmark", name, BENCHMARKS)
-    return BENCHMARKS[name](**arguments)
+    return BENCHMARKS.find(name).value(**arguments)

@@ -1,39 +1,37 @@
-"""The experimentor: one data set of a benchmark, with every control that a user has over it.
+"""The experimentor: one data set of a benchmark, with the settings that a user can change.
 
-It is the ``single_experimentor`` of 0.1.1: ``benchmark[i]`` is one. It owns the data set's split, the prompt writer,
-and the choice of demonstrations; asks its task for conditions; and has the runner ask and the task score. It keeps
-nothing from run to run, so a second run equals the first.
+``benchmark[i]`` is one (0.1.1: ``single_experimentor``). It holds the data set's split, the prompt writer and the
+choice of demonstrations. The task writes the conditions, the runner predicts, and
+:mod:`~StaICC.benchmarks.evaluation` scores. A run leaves no state, so a second run equals the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from StaICC.benchmarks.arguments import (
-    Metric,
-    check_k,
-    check_limit,
-    check_outputs,
-    given_answers,
-    read_metrics,
-)
-from StaICC.benchmarks.recording import details_of, outputs_of
+from StaICC.benchmarks.arguments import Metric, MetricTable, read_predictions, validate_outputs
+from StaICC.benchmarks.evaluation import DatasetRun, evaluate, settings_tried
+from StaICC.benchmarks.metric_identity import metrics_field
+from StaICC.benchmarks.outcome import Condition
+from StaICC.benchmarks.records import outputs_of
+from StaICC.benchmarks.run_warnings import WATCHED
 from StaICC.benchmarks.statistics import Statistics
-from StaICC.benchmarks.task import Condition, Outcome, Task
+from StaICC.benchmarks.task import Scoring, Task, TaskInput
 from StaICC.datasets import Card, Dataset, load_dataset
-from StaICC.errors import ArgumentError, OutputError, StaICCError
+from StaICC.datasets.dataset import default_split
+from StaICC.datasets.source import GivenRows, TableFile
+from StaICC.errors import ArgumentError, StaICCError, validate_integer
+from StaICC.frozen import FixedAttributes, FrozenList
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, ask
-from StaICC.metrics import Kind, MetricSet, metric_set
+from StaICC.inference.runner import report_phase
+from StaICC.metrics import Kind, MetricSet
 from StaICC.prompting import (
     DemonstrationLists,
-    PromptRenderer,
-    PromptSettings,
     PromptWriter,
     Query,
-    StableRandom,
     SubsetView,
     TripletSplit,
     as_argument,
@@ -42,38 +40,40 @@ from StaICC.prompting import (
     sample_demonstrations,
     split_dataset,
 )
-from StaICC.results import DatasetDetails, digest, escaped
+from StaICC.results import digest
 
-__all__ = ["DatasetRun", "Experimentor", "Metric"]
+__all__ = ["Experimentor"]
 
 _Mode = Literal["default", "in-domain", "out-of-domain", "manual"]
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetRun:
-    """What a run over one data set gives."""
-
-    values: Mapping[str, Any]
-    """Scores under the documented keys."""
-    averaged: Mapping[str, float | None]
-    """The figures that enter the mean over data sets."""
-    details: DatasetDetails
-    outcomes: Sequence[Outcome]
-
-
-class Experimentor:
+class Experimentor(FixedAttributes):
     """One data set of a benchmark.
 
     Args:
-        dataset: A data set, or the name of one of the benchmark's.
-        task: What to ask and how to score.
+        dataset: A data set, or its name.
+        task: Writes the conditions and scores their outcomes.
         k: Demonstrations per prompt.
-        noisy_channel: Ask for the text given the label.
-        metrics: The metric set, by name (``"standard"``, ``"0.1.1"``) or as functions by name.
-        limit: Ask only the first so many test rows (a trial; the signature says so).
-        outputs: How to read the numbers that f returns; ``"auto"`` decides for the whole matrix.
-        statistics: Intervals and baselines beside the scores; the defaults by default.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: The metric set, by name (``"standard"``, ``"0.1.1"``) or as functions by name; or the metrics of a
+            benchmark, which are shared.
+        limit: The maximum number of test rows; the signature contains it.
+        outputs: How to read rows of numbers; ``"auto"`` decides once for each condition.
+        statistics: Options of the confidence intervals and random baselines.
+
+    Attributes:
+        dataset: The data set.
+        task: The task.
+        metrics: The metric functions by name. Assigning an item adds or replaces a metric, for all data sets of the
+            benchmark.
+        limit: The maximum number of test rows.
+        statistics: Options of the confidence intervals and random baselines.
     """
+
+    __slots__ = (
+        "_k", "_manual", "_mode", "_outputs", "_rows", "_starts_noisy", "_triplet", "_writer",
+        "dataset", "limit", "metrics", "statistics", "task",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -82,46 +82,66 @@ class Experimentor:
         *,
         k: int = 4,
         noisy_channel: bool = False,
-        metrics: str | MetricSet | Mapping[str, Metric] = "standard",
+        metrics: str | MetricSet | Mapping[str, Metric] | MetricTable = "standard",
         limit: int | None = None,
         outputs: Kind = "auto",
         statistics: Statistics | None = None,
     ) -> None:
         self.dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
         self.task = task
-        self.metric_set, self._own_metrics = read_metrics(metrics)
-        check_outputs(outputs, self.metric_set)
+        self.metrics = metrics if isinstance(metrics, MetricTable) else MetricTable(metrics)
+        self.outputs = outputs
         if statistics is not None and not isinstance(statistics, Statistics):
             raise ArgumentError(f"statistics must be a Statistics, not {statistics!r}")
         if not isinstance(noisy_channel, bool):
             raise ArgumentError(f"noisy_channel must be True or False, not {noisy_channel!r}")
-        self.outputs: Kind = outputs
         self.statistics = statistics or Statistics()
-        self._limit = check_limit(limit)
+        self.limit = None if limit is None else validate_integer("limit", limit, 1)
         self._starts_noisy = noisy_channel
-        self._k = check_k(k)
+        self._k = validate_integer("k", k, 0)
         self._mode: _Mode = "default"
         self._manual: DemonstrationLists = ()
+        self._rows: frozenset[int] | None = None
+        self._triplet: TripletSplit | None = None
+        self._writer: PromptWriter | None = None
 
-    # -- what stands
+    # -- data and prompts
 
-    @cached_property
+    @property
     def _split(self) -> TripletSplit:
-        """The three sets, drawn when they are first needed: making a benchmark is cheap."""
-        split, rows = split_dataset(self.dataset), self.task.test_rows
-        if rows is None or rows >= len(split.test):
-            return split
-        test = SubsetView(split.test.name, self.dataset.table, split.test.indexes[:rows], self.card.label_space)
-        return TripletSplit(split.calibration, split.demonstration, test)
+        """The three sets; drawn at first use, so that building a benchmark is cheap."""
+        if self._triplet is None:
+            split, rows = split_dataset(self.dataset), self.task.test_rows
+            if rows is not None and rows < len(split.test):
+                first = split.test.indexes[:rows]
+                test = SubsetView(split.test.name, self.dataset.table, first, self.card.label_space)
+                split = TripletSplit(split.calibration, split.demonstration, test)
+            self._triplet = split
+        return self._triplet
 
-    @cached_property
+    @property
     def prompt_former(self) -> PromptWriter:
         """The prompt writer; it may be replaced."""
-        writer = PromptWriter(self.card, self._split, self._starts_noisy)
-        pseudo = getattr(self.task, "pseudo_queries", None)  # tasks that ask meaningless queries have them
-        if pseudo is not None:
-            writer.pseudo_prompt = pseudo(self)
-        return writer
+        if self._writer is None:
+            self._writer = PromptWriter(self.card, self._split, self._starts_noisy)
+            self._writer.pseudo_prompt = self.task.pseudo_queries(self.card, self._split.demonstration)
+        return self._writer
+
+    @prompt_former.setter
+    def prompt_former(self, writer: PromptWriter) -> None:
+        if not isinstance(writer, PromptWriter):
+            raise ArgumentError(f"prompt_former: got {writer!r:.60}, expected a PromptWriter")
+        self._writer = writer
+
+    @property
+    def outputs(self) -> Kind:
+        """How to read rows of numbers."""
+        return self._outputs
+
+    @outputs.setter
+    def outputs(self, outputs: Kind) -> None:
+        validate_outputs(outputs, self.metric_set)
+        self._outputs: Kind = outputs
 
     @property
     def card(self) -> Card:
@@ -138,11 +158,11 @@ class Experimentor:
         return self._split.demonstration
 
     def test_set(self) -> SubsetView:
-        """Return the rows that are asked."""
+        """Return the test rows."""
         return self._split.test
 
     def calibration_set(self) -> SubsetView:
-        """Return the rows that are left for training a calibration."""
+        """Return the rows for training a calibration."""
         return self._split.calibration
 
     @property
@@ -151,45 +171,40 @@ class Experimentor:
         return self._split
 
     def get_label_space(self) -> list[str]:
-        """Return the labels that the inference function is given."""
+        """Return the label names that the inference function receives."""
         return self.prompt_former.get_label_space()
 
     def get_prompt_writter_from_dataline(self) -> Callable[..., str | list[str]]:
         """Return the function that writes a prompt from given texts."""
         return self.prompt_former.write_prompt_from_dataline
 
-    @property
-    def limit(self) -> int | None:
-        """How many test rows are asked, if that was limited."""
-        return self._limit
-
     # -- demonstrations
 
     def get_k(self) -> int:
-        """Return how many demonstrations a prompt has."""
+        """Return the number of demonstrations per prompt."""
         return self._k
 
     def set_k(self, k: int) -> None:
-        """Set how many demonstrations a prompt has; demonstrations are sampled anew.
+        """Set the number of demonstrations per prompt, and go back to the benchmark's demonstrations.
 
         Raises:
-            ArgumentError: ``k`` is no whole number of at least 0.
+            ArgumentError: ``k`` is not an integer of at least 0.
         """
-        self._k = check_k(k)
+        self._k = validate_integer("k", k, 0)
         self.reset_demonstration_sampler()
 
     def get_repeat_times(self) -> int:
-        """Return how often each test row is asked: once with demonstrations set by hand."""
+        """Return how often each test row is used: once with demonstrations set by hand."""
         return 1 if self._mode == "manual" else self.task.repeats
 
     def set_demonstration_sampler(self, sampler: Sequence[Sequence[int]]) -> None:
-        """Choose the demonstrations by hand; each test row is asked once then.
+        """Set the demonstrations by hand; each test row is then used once.
 
         Args:
             sampler: For each test row, ``k`` positions of the demonstration set, in the order shown.
 
         Raises:
-            ArgumentError: Wrong number of rows, a row of other length than ``k``, or a position that does not exist.
+            ArgumentError: The number of rows is wrong, or a row is not a list of ``k`` existing positions.
         """
         self._manual = check_demonstration_lists(
             sampler, len(self._split.test), self._k, len(self._split.demonstration)
@@ -219,7 +234,7 @@ class Experimentor:
         self._manual = ()
 
     def demonstration_lists(self) -> DemonstrationLists:
-        """Return the demonstrations of each prompt; prompt ``i + r * rows`` asks test row ``i`` in repeat ``r``."""
+        """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
         if self._mode == "manual":
             return self._manual
         pool, test = len(self._split.demonstration), self._split.test
@@ -231,46 +246,58 @@ class Experimentor:
 
     @property
     def demonstration_sampler(self) -> list[list[int]]:
-        """The demonstrations of each prompt, as lists; change them by :meth:`set_demonstration_sampler`."""
-        return [list(positions) for positions in self.demonstration_lists()]
+        """The demonstrations of each prompt; assigning it is the same as :meth:`set_demonstration_sampler`."""
+        return FrozenList(FrozenList(positions) for positions in self.demonstration_lists())
+
+    @demonstration_sampler.setter
+    def demonstration_sampler(self, sampler: Sequence[Sequence[int]]) -> None:
+        self.set_demonstration_sampler(sampler)
 
     # -- queries
 
-    def queries(
-        self,
-        settings: PromptSettings | None = None,
-        pseudo: Iterator[tuple[str, ...]] | None = None,
-        noise: StableRandom | None = None,
-    ) -> tuple[Query, ...]:
-        """Write the queries of all repeats of all test rows.
+    @property
+    def watched(self) -> int:
+        """How many first queries show whether the model predicts one label only; 0 where this is expected."""
+        return WATCHED if self.task.scores_accuracy else 0
 
-        Args:
-            settings: Prompt settings; those of the prompt writer by default.
-            pseudo: Replaces the texts of the queries, one after the other.
-            noise: Generator of the label noise; a fresh one by default.
-
-        Returns:
-            The queries, repeat by repeat, rows beyond the limit left out.
-        """
-        settings = settings or self.prompt_former.settings
-        renderer = PromptRenderer(self._split, settings)
-        generator = noise or StableRandom()
-        test = self._split.test
-        asked = [test.row(number) for number in range(len(test))]
-        found = []
-        for number, positions in enumerate(self.demonstration_lists()):
-            repeat, row = divmod(number, len(asked))
-            texts = asked[row].texts if pseudo is None else next(pseudo)
-            if self._limit is not None and row >= self._limit and not settings.label_wrong_rate:
-                continue
-            prompt = renderer.render(positions, texts, generator)  # past the limit too: noise is drawn query by query
-            if self._limit is None or row < self._limit:
-                found.append(Query(prompt, settings.label_space, asked[row].label, row, repeat))
-        return tuple(found)
+    def task_input(self) -> TaskInput:
+        """Return the input of the task's conditions."""
+        return TaskInput(
+            self.card,
+            self._split,
+            self._k,
+            self.get_repeat_times(),
+            self.prompt_former.settings,
+            self.demonstration_lists(),
+            self.limit,
+        )
 
     def conditions(self) -> Sequence[Condition]:
-        """Return what is asked: named lists of queries."""
-        return self.task.conditions(self)
+        """Return the conditions: named lists of queries."""
+        return self.select(self.task.conditions(self.task_input()))
+
+    @property
+    def row_count(self) -> int:
+        """The number of test rows within the limit."""
+        rows = len(self._split.test)
+        return rows if self.limit is None else min(rows, self.limit)
+
+    def restricted_to(self, rows: Collection[int]) -> Experimentor:
+        """Return this data set with some of its test rows only, as after early stopping.
+
+        Its runs have no intervals or baselines: those assume that the number of rows was fixed.
+
+        Args:
+            rows: The test rows.
+        """
+        without = Statistics(level=self.statistics.level, intervals=False)
+        return self.copy_with(_rows=frozenset(rows), statistics=without)
+
+    def select(self, conditions: Sequence[Condition]) -> Sequence[Condition]:
+        """Return conditions with the queries of the rows that :meth:`restricted_to` chose; by default all."""
+        if self._rows is None:
+            return conditions
+        return [Condition(one.name, tuple(q for q in one.queries if q.row in self._rows)) for one in conditions]
 
     def all_queries(self) -> list[Query]:
         """Return the queries of all conditions, in order."""
@@ -286,31 +313,28 @@ class Experimentor:
     # -- running
 
     @property
-    def metrics(self) -> dict[str, Any]:
-        """The metrics by name, those added by hand last."""
-        return {**{metric.name: metric.function for metric in self.metric_set.metrics}, **self._own_metrics}
-
-    @property
-    def own_metrics(self) -> Mapping[str, Metric]:
-        """The metrics that the user added."""
-        return dict(self._own_metrics)
+    def metric_set(self) -> MetricSet:
+        """The metrics as an immutable set."""
+        return self.metrics.metric_set
 
     def add_metric(self, name: str, metric: Metric) -> None:
-        """Add a metric of one's own.
+        """Add a metric to the benchmark, for all of its data sets. A metric of this name is replaced, with a warning.
 
         Args:
-            name: Its name among the results.
-            metric: A function of (true label indexes, rows as the inference function returned them; a label index
-                comes as a row with a single 1). A value that is no finite number is reported as undefined.
+            name: Its name in the results.
+            metric: A function of (true label indexes, one row of probabilities for each query; one-hot rows
+                for predicted label indexes). A value that is not a finite number is reported as undefined.
 
         Raises:
-            ArgumentError: It cannot be called, or the name is taken.
+            ArgumentError: It cannot be called, or the name is not a text.
         """
         if not callable(metric):
             raise ArgumentError(f"the metric {name!r} must be callable, not {type(metric).__name__}")
-        if not isinstance(name, str) or name in self.metrics:
-            raise ArgumentError(f"a metric needs a name of its own; {name!r} is taken or no text")
-        self._own_metrics[name] = metric
+        if not isinstance(name, str):
+            raise ArgumentError(f"the name of a metric must be a text, not {name!r}")
+        if name in self.metrics:
+            warnings.warn(f"the metric {name!r} is replaced", stacklevel=2)
+        self.metrics[name] = metric
 
     def run(
         self,
@@ -319,78 +343,63 @@ class Experimentor:
         options: RunOptions | None = None,
         part: Part | None = None,
     ) -> DatasetRun:
-        """Ask, or take given predictions, and score.
+        """Predict, or take given predictions, and score.
 
         Args:
             forward_inference: The inference function.
-            preentered_prediction: One answer for each prompt of :meth:`prompt_set` instead.
-            options: How to ask.
+            preentered_prediction: One prediction for each prompt of :meth:`prompt_set` instead.
+            options: Options of the run.
             part: Name and number of this data set within a larger run.
 
         Returns:
             Scores and details.
 
         Raises:
-            ArgumentError: Neither or an unfit one of the two was given.
-            OutputError: A query has no usable answer.
+            ArgumentError: Neither is given, or the predictions do not fit the prompts.
+            OutputError: A query has no usable prediction.
         """
         part = part or Part(f"{self.task.name}, {self.name}")
         conditions = self.conditions()
+        queries = [query for condition in conditions for query in condition.queries]
         if preentered_prediction is not None:
-            answers = given_answers(preentered_prediction, [q for one in conditions for q in one.queries], part.name)
-        elif forward_inference is None:
+            return self.assemble(conditions, read_predictions(preentered_prediction, queries, part.name), part.name)
+        if forward_inference is None:
             raise ArgumentError(
-                "give forward_inference (a function) or preentered_prediction (one answer for each prompt)"
+                "give forward_inference (a function) or preentered_prediction (one prediction for each prompt)"
             )
-        elif options is not None and options.batched:
-            answers = [
-                answer
-                for condition in conditions
-                for answer in ask(forward_inference, condition.queries, part, options)
-            ]
-        else:
-            queries = [query for condition in conditions for query in condition.queries]
-            answers = ask(forward_inference, queries, part, options)
+        options = replace(options or RunOptions(), watched=self.watched)
+        batched = options.batched
+        lists = [condition.queries for condition in conditions] if batched else [queries]
+        answers = [answer for some in lists for answer in ask(forward_inference, some, part, options)]
+        report_phase(options, part, "statistics", queries, answers)
         return self.assemble(conditions, answers, part.name)
 
     def assemble(
         self, conditions: Sequence[Condition], answers: Sequence[Answer | Failure], where: str | None = None
     ) -> DatasetRun:
-        """Score the answers of all conditions.
+        """Score the predictions of all conditions.
 
         Args:
-            conditions: What was asked.
-            answers: The answers of all conditions, in order.
+            conditions: The conditions.
+            answers: The predictions of all conditions, in order.
             where: Name of this data set's run, for messages.
 
         Returns:
             Scores and details.
         """
-        outcomes = []
-        start = 0
-        for condition in conditions:
-            end = start + len(condition.queries)
-            try:
-                outcomes.append(Outcome(condition, answers[start:end], self.outputs))
-                _ = outcomes[-1].kind  # reads the numbers now, so that what cannot be read is named here
-            except OutputError as error:
-                place = f", condition {condition.name}" if len(conditions) > 1 else ""
-                raise OutputError(f"{where or self.name}{place}: {error}") from error
-            start = end
-        scores = self.task.score(self, outcomes)
-        details = self._details(outcomes, scores.missing)
-        return DatasetRun(scores.values, scores.averaged, details, outcomes)
+        run = evaluate(self.task, self._scoring(), conditions, answers, self.outputs, where or self.name)
+        details = replace(run.details, data=self._data_digest())
+        return replace(run, details=details if self._rows is None else replace(details, intervals={}, baselines={}))
 
-    def _details(self, outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> DatasetDetails:
-        wanted = self.statistics.resamples > 0 and not self.metric_set.as_released
-        scorable = all(outcome.queries for outcome in outcomes)
-        intervals = self.task.intervals(self, outcomes, self.statistics) if wanted and scorable else {}
-        scored = {metric.name for metric in self.metric_set.metrics}
-        if self.task.scores_accuracy:  # of the known metrics only those that were asked for; a task's own figures stay
-            left_out = {metric.name for metric in metric_set("standard").metrics} - scored
-            intervals = {key: value for key, value in intervals.items() if _metric_of(key) not in left_out}
-        tried = self.statistics.tried if self.task.scores_accuracy and "accuracy" in scored else None
-        return details_of(outcomes, missing, intervals, tried)
+    def _data_digest(self) -> str:
+        """Return the digest by which comparisons know the data: labels may be renamed or in another order."""
+        test = self._split.test
+        if self.task.content_free:
+            return self.dataset.table.digest
+        return digest([test.texts(row) for row in range(len(test))])
+
+    def _scoring(self) -> Scoring:
+        return Scoring(self.metric_set, self._k, self.statistics)
 
     def auto_run(
         self,
@@ -405,14 +414,14 @@ class Experimentor:
 
         Args:
             forward_inference: The inference function.
-            preentered_prediction: One answer for each prompt of :meth:`prompt_set` instead.
-            batched_inference: The function takes the list of all prompts and returns the list of answers.
-            return_outputs: Return the answers too.
-            options: How to ask (store, executor, ...).
+            preentered_prediction: One prediction for each prompt of :meth:`prompt_set` instead.
+            batched_inference: The function takes the list of all prompts and returns the list of predictions.
+            return_outputs: Return the predictions too.
+            options: Options of the run (store, executor, ...).
 
         Returns:
-            The scores under the documented keys, whether every query has an answer, and with ``return_outputs`` a
-            dictionary of ``ground_truth``, ``predictions`` and ``predicted_probabilities``.
+            The scores under the documented keys, whether every query has a prediction, and with ``return_outputs``
+            a dictionary of ``ground_truth``, ``predictions`` and ``predicted_probabilities``.
         """
         if batched_inference:
             options = replace(options or RunOptions(), batched=True)
@@ -426,12 +435,19 @@ class Experimentor:
         return f"<{self.task.name} on {self.name}: k = {self._k}, {self._mode} demonstrations>"
 
     def settings_for_signature(self) -> dict[str, str | None]:
-        """Return what can move a number of this data set, as text by signature field."""
+        """Return every setting that can change a number of this data set, as text by signature field."""
         writer = self.prompt_former
+        tried = settings_tried(self.task, self._scoring())
         demonstrations: str | None = None if self._mode == "default" else self._mode
         if self._mode == "manual":
             demonstrations = f"manual-{digest([list(positions) for positions in self._manual])[:12]}"
+        split: str | None = None
+        if isinstance(self.dataset.source, (TableFile, GivenRows)) and self.card.split != default_split(self.card.rows):
+            split = "+".join(
+                map(str, (self.card.split.calibration, self.card.split.demonstration, self.card.split.test))
+            )
         return {
+            "split": split,
             "k": str(self._k),
             "repeats": str(self.get_repeat_times()),
             "demonstrations": demonstrations,
@@ -439,13 +455,8 @@ class Experimentor:
             if writer.changed
             else None,
             "channel": "noisy" if writer.settings.noisy_channel else "direct",
-            "limit": None if self._limit is None else str(self._limit),
-            "metrics": "+".join(map(escaped, [self.metric_set.name, *self._own_metrics])),
+            "limit": None if self.limit is None or self.limit >= len(self._split.test) else str(self.limit),
+            "metrics": metrics_field(self.metric_set),
             "outputs": None if self.outputs == "auto" else self.outputs,
-            "statistics": None if self.metric_set.as_released else self.statistics.for_signature(),
+            "statistics": self.statistics.for_signature(not self.metric_set.as_released, tried is not None),
         }
-
-
-def _metric_of(key: str) -> str:
-    """Give the metric that an interval's key belongs to."""
-    return key.removeprefix("sensitivity.").removesuffix(" (bootstrap)")

@@ -1,26 +1,32 @@
 """Several benchmarks in one pass over their distinct prompts.
 
-The parts of StaICC ask many prompts twice: Normal, posterior bias and GLER without noise are the same queries. A
-group gathers the queries of all its members, data set by data set, asks each distinct (prompt, label space) once,
-prompts with a common prefix one after the other, and hands the answers back. The parts of its result equal the
-members' own results.
+The parts of StaICC share many prompts: Normal, posterior bias and GLER without noise have the same queries. A group
+collects the queries of all its members, data set by data set, and predicts each distinct (prompt, label space) once;
+prompts with a common prefix follow each other. The parts of its result equal the results of its members.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from StaICC.benchmarks.benchmark import Benchmark, DatasetChoice, MetricChoice, Settings
 from StaICC.benchmarks.bias import ContextualBias, DomainBias, PosteriorBias
-from StaICC.benchmarks.experimentor import DatasetRun, Experimentor
+from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.normal import Normal
-from StaICC.benchmarks.running import Running, RunSettings
+from StaICC.benchmarks.predictions import Predictions
+from StaICC.benchmarks.run_warnings import data_warnings
+from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.sensitivity import GLER, DemonstrationSensitivity, TemplateSensitivity
 from StaICC.errors import ArgumentError, unknown_name
+from StaICC.frozen import FixedAttributes
 from StaICC.inference import Inference, Part, RunOptions, ask
+from StaICC.inference.runner import report_phase
 from StaICC.results import ResultGroup
+from StaICC.results.provenance import utc_now
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["BenchmarkGroup", "Diagnosis", "Suite", "TripletBias"]
 
 
-class BenchmarkGroup:
+class BenchmarkGroup(FixedAttributes):
     """Benchmarks that run together.
 
     Args:
@@ -42,10 +48,12 @@ class BenchmarkGroup:
         members: The benchmarks.
     """
 
+    __slots__ = ("members", "name")
+
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
         self.name = name
         self.members = dict(members)
-        over = {part: [one.name for one in member] for part, member in self.members.items()}
+        over = {part: member.dataset_names for part, member in self.members.items()}
         if not over:
             raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
         first = next(iter(over))
@@ -73,48 +81,54 @@ class BenchmarkGroup:
 
     def auto_run(
         self,
-        forward_inference: Sequence[Inference] | Inference,
+        list_of_forward_inference: Sequence[Inference] | Inference | None = None,
         return_divided_results: bool = True,
         batched_inference: bool = False,
         *,
+        forward_inference: Sequence[Inference] | Inference | None = None,
         return_outputs: bool = False,
         **run: Unpack[RunSettings],
     ) -> ResultGroup:
         """Run all members.
 
         Args:
-            forward_inference: One inference function for all data sets, or a list with one for each.
+            list_of_forward_inference: One inference function for all data sets, or a list with one for each.
             return_divided_results: Whether the dictionaries show the scores of each data set.
-            batched_inference: The functions take the list of all prompts of a condition; every condition is asked in
-                full then.
-            return_outputs: Keep the answers of each query in the results' ``outputs``.
-            **run: How to ask: store, executor, failure policy, progress; see
+            batched_inference: The functions take the list of all prompts of a condition; equal prompts of several
+                conditions are then predicted several times.
+            forward_inference: Another name of ``list_of_forward_inference``.
+            return_outputs: Keep the prediction of each query in the results' ``outputs``.
+            **run: Store, executor, failure policy, progress; see
                 :class:`~StaICC.benchmarks.running.RunSettings`.
 
         Returns:
-            The results, by part. ``timing`` of each is that of the whole run.
+            The results, by part. The times and counts of each are those of the complete run.
 
         Raises:
-            ArgumentError: An argument is unfit.
-            OutputError: A query has no usable answer and ``on_error="raise"``.
+            ArgumentError: An argument is invalid.
+            OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
-        started = time.monotonic()
+        started, began = time.monotonic(), utc_now()
         first = next(iter(self.members.values()))
-        functions = first.functions_for_datasets(forward_inference)
+        functions = first.functions_for_datasets(first.given_functions(list_of_forward_inference, forward_inference))
         runs: dict[str, dict[str, DatasetRun]] = {part: {} for part in self.members}
-        with Running(batched_inference, **run) as running:
+        with RunContext(batched_inference, **run) as context:
+            context.start(functions)
+            context.warn(*data_warnings(one for member in self.members.values() for one in member))
             for number, function in enumerate(functions):
                 experimentors = {part: member[number] for part, member in self.members.items()}
                 name = first[number].name
                 where = Part(f"{self.name}, {name}", number, len(functions))
-                options = running.options_for(function, group_prefixes=True)
-                for part, done in _run_together(function, experimentors, where, options).items():
-                    runs[part][name] = done
+                options = context.options_for(function, group_prefixes=True)
+                for part, dataset_run in _run_together(function, experimentors, where, options).items():
+                    runs[part][name] = dataset_run
         seconds = time.monotonic() - started
+        used = dict(zip(first.dataset_names, functions, strict=True))
+        predictions = Predictions.of_run(context, used, batched_inference, began)
         return ResultGroup(
             self.name,
             {
-                part: member.collect(runs[part], seconds, return_outputs, return_divided_results)
+                part: member.collect(runs[part], seconds, predictions, return_outputs, return_divided_results)
                 for part, member in self.members.items()
             },
         )
@@ -125,17 +139,22 @@ class BenchmarkGroup:
 def _run_together(
     function: Inference, experimentors: Mapping[str, Experimentor], part: Part, options: RunOptions
 ) -> dict[str, DatasetRun]:
-    """Run the members over one data set, each distinct query once."""
+    """Run the members over one data set; predict each distinct query once."""
     if options.batched:
-        return {name: one.run(function, options=options, part=part) for name, one in experimentors.items()}
-    conditions = {name: one.conditions() for name, one in experimentors.items()}
-    queries = [query for asked in conditions.values() for condition in asked for query in condition.queries]
+        return {
+            name: experimentor.run(function, options=options, part=part) for name, experimentor in experimentors.items()
+        }
+    by_member = {name: experimentor.conditions() for name, experimentor in experimentors.items()}
+    queries = [query for conditions in by_member.values() for condition in conditions for query in condition.queries]
+    first = next(iter(experimentors.values()))
+    options = replace(options, watched=first.watched)
     answers = ask(function, queries, part, options)
+    report_phase(options, part, "statistics", queries, answers)
     runs = {}
     start = 0
-    for name, asked in conditions.items():
-        end = start + sum(len(condition.queries) for condition in asked)
-        runs[name] = experimentors[name].assemble(asked, answers[start:end], f"{part.name}, {name}")
+    for name, conditions in by_member.items():
+        end = start + sum(len(condition.queries) for condition in conditions)
+        runs[name] = experimentors[name].assemble(conditions, answers[start:end], f"{part.name}, {name}")
         start = end
     return runs
 
@@ -145,12 +164,19 @@ class TripletBias(BenchmarkGroup):
 
     Args:
         k: Demonstrations per prompt.
-        noisy_channel: Ask for the text given the label.
+        noisy_channel: Score the text given the label (noisy channel).
         metrics: Metric set.
         datasets: Data sets; the ten by default.
         domain_query_length: Words in a domain query.
         **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+
+    Attributes:
+        contextual: The benchmark of contextual bias.
+        domain: The benchmark of domain bias.
+        post: The benchmark of posterior bias.
     """
+
+    __slots__ = ("contextual", "domain", "post")
 
     def __init__(
         self,
@@ -162,14 +188,7 @@ class TripletBias(BenchmarkGroup):
         **settings: Unpack[Settings],
     ) -> None:
         self.contextual = ContextualBias(k, noisy_channel, metrics, datasets, **settings)
-        self.domain = DomainBias(
-            k,
-            noisy_channel,
-            metrics,
-            datasets,
-            domain_query_length,
-            **settings,
-        )
+        self.domain = DomainBias(k, noisy_channel, metrics, datasets, domain_query_length, **settings)
         self.post = PosteriorBias(k, noisy_channel, metrics, datasets, **settings)
         super().__init__("Triplet_bias", {"contextual": self.contextual, "domain": self.domain, "post": self.post})
 
@@ -177,25 +196,21 @@ class TripletBias(BenchmarkGroup):
 def _diagnosis(
     k: int, noisy_channel: bool, metrics: MetricChoice, datasets: DatasetChoice, settings: Settings
 ) -> dict[str, Benchmark]:
-    given = (k, noisy_channel, metrics, datasets)
+    common = (k, noisy_channel, metrics, datasets)
     return {
-        "Contextual_bias": ContextualBias(*given, **settings),
-        "Domain_bias": DomainBias(*given, **settings),
-        "Post_bias": PosteriorBias(*given, **settings),
+        "Contextual_bias": ContextualBias(*common, **settings),
+        "Domain_bias": DomainBias(*common, **settings),
+        "Post_bias": PosteriorBias(*common, **settings),
         "GLER": GLER(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
         "Template_sens": TemplateSensitivity(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
-        "Demo_sens": DemonstrationSensitivity(
-            k,
-            datasets,
-            metrics=metrics,
-            noisy_channel=noisy_channel,
-            **settings,
-        ),
+        "Demo_sens": DemonstrationSensitivity(k, datasets, metrics=metrics, noisy_channel=noisy_channel, **settings),
     }
 
 
 class Diagnosis(BenchmarkGroup):
     """All of StaICC-Diagnosis in one pass (arguments as :class:`Suite`)."""
+
+    __slots__ = ()
 
     def __init__(
         self,
@@ -213,7 +228,7 @@ class Suite(BenchmarkGroup):
 
     Args:
         k: Demonstrations per prompt.
-        noisy_channel: Ask for the text given the label.
+        noisy_channel: Score the text given the label (noisy channel).
         metrics: Metric set by name, such as ``"0.1.1"``.
         datasets: Data sets; the ten by default.
         **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
@@ -223,6 +238,8 @@ class Suite(BenchmarkGroup):
         >>> list(result)
         ['Normal', 'Contextual_bias', 'Domain_bias', 'Post_bias', 'GLER', 'Template_sens', 'Demo_sens']
     """
+
+    __slots__ = ()
 
     def __init__(
         self,

@@ -2,71 +2,60 @@
 
 Defined by Cho and Inoue (2025, arXiv 2501.15708, section 3.2).
 
-Each of 512 test rows of ten data sets is asked twice, with other demonstrations each time. Scores: accuracy, averaged
+Each of 512 test rows of ten data sets is used twice, with other demonstrations each time. Scores: accuracy, averaged
 true-label likelihood, macro F1, and expected calibration error (ECE-1, 10 bins), per data set and as means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
-from StaICC.benchmarks.benchmark import Benchmark, DatasetChoice, MetricChoice, Settings
+from StaICC.benchmarks.benchmark import TaskBenchmark
+from StaICC.benchmarks.intervals import Intervals, classification_intervals
+from StaICC.benchmarks.outcome import Condition, Outcome, Scores
 from StaICC.benchmarks.scoring import classification_scores
-from StaICC.benchmarks.statistics import Statistics, classification_intervals
-from StaICC.benchmarks.task import Condition, Outcome, Scores
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from StaICC.benchmarks.experimentor import Experimentor
-    from StaICC.metrics.intervals import Interval
+from StaICC.benchmarks.task import Scoring, Task, TaskInput
 
 __all__ = ["Normal", "NormalTask"]
 
 
 @dataclass(frozen=True, slots=True)
-class NormalTask:
-    """Ask the prompts as they stand; score classification."""
+class NormalTask(Task):
+    """Predicts with the unchanged prompts and scores the classification."""
 
     name: ClassVar[str] = "Normal"
-    test_rows: int | None = None
     repeats: int = 2
     scores_accuracy: ClassVar[bool] = True
+    row_scores: ClassVar[Sequence[str]] = ("accuracy", "averaged_truelabel_likelihood")
 
-    def options(self) -> Mapping[str, Any]:
-        """Return no settings: there are none."""
-        return {}
-
-    def conditions(self, experimentor: Experimentor) -> Sequence[Condition]:
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return the one condition."""
-        return [Condition("normal", experimentor.queries())]
+        return [Condition("normal", task_input.queries())]
 
-    def score(self, experimentor: Experimentor, outcomes: Sequence[Outcome]) -> Scores:
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Score the one outcome."""
-        values, missing = classification_scores(experimentor, outcomes[0])
+        values, missing = classification_scores(outcomes[0], scoring.metric_set)
         return Scores(values, values, missing)
 
-    def intervals(
-        self, experimentor: Experimentor, outcomes: Sequence[Outcome], statistics: Statistics
-    ) -> Mapping[str, Interval]:
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the intervals of the four metrics."""
-        return classification_intervals(outcomes[0], statistics)
+        return classification_intervals(outcomes[0], scoring.statistics)
 
 
-class Normal(Benchmark):
+class Normal(TaskBenchmark):
     """StaICC-Normal over the ten data sets.
 
     Args:
         k: Demonstrations per prompt.
-        noisy_channel: Ask for the text given the label; the prompt is then a list with one text for each label.
+        noisy_channel: Score the text given the label (noisy channel); the prompt is a list with one text for each
+            label.
         metrics: ``"standard"``, ``"0.1.1"`` (the release bug for bug), or functions by name.
         datasets: Names of data sets (or data sets of your own); the ten by default.
-        limit: Ask only the first so many test rows of each data set.
-        outputs: Read f's numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides for each data set as a
-            whole.
-        statistics: Intervals and baselines beside the scores, a :class:`~StaICC.benchmarks.statistics.Statistics`.
+        limit: The maximum number of test rows per data set.
+        outputs: Read rows of numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides once for each data set.
+        statistics: Options of the confidence intervals and random baselines.
 
     Example:
         >>> def always_first(prompt, label_space):
@@ -76,14 +65,6 @@ class Normal(Benchmark):
         0.26
     """
 
+    __slots__ = ()
     task_name = NormalTask.name
-
-    def __init__(
-        self,
-        k: int = 4,
-        noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
-        **settings: Unpack[Settings],
-    ) -> None:
-        super().__init__(NormalTask(), k, noisy_channel, metrics, datasets, **settings)
+    task_class = NormalTask

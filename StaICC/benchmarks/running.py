@@ -1,131 +1,297 @@
-"""How a run asks: the settings that every benchmark's call takes beside the inference function."""
+"""The context of a run: its settings, the open store, the workers, and the identity of its inference functions."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, TypedDict
 
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference import Inference, OnError, ProgressCallback, RunOptions
+from StaICC.inference.edition import served_function
+from StaICC.inference.identity import identity_of, lasting
+from StaICC.inference.recheck import RunCounter, tolerance_of
+from StaICC.inference.run_record import CountsRetries, RunCounts, RunRecord
+from StaICC.inference.store_names import check_model_name, name_in_store
 from StaICC.inference.workers import WorkerPool
+from StaICC.progress import ProgressLine, drawn_progress
+from StaICC.results.provenance import utc_now
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from StaICC.inference.bound_store import BoundStore
     from StaICC.inference.store import PredictionStore
 
-__all__ = ["RunSettings", "Running"]
+__all__ = ["RunContext", "RunSettings"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class RunSettings(TypedDict, total=False):
-    """How to ask, apart from what."""
+    """Settings of a run that do not change its queries."""
 
     store: str | os.PathLike[str] | PredictionStore | None
-    """Where answers are kept; the same call again goes on where the last one ended."""
+    """Where predictions are cached; the same call again continues where the last one ended."""
     model_name: str | None
-    """Tells the answers of a plain function from all others' in the store; kernels have a fingerprint of their own."""
+    """A name under which the store keeps the predictions, in addition to the identity of the inference function; needed
+    where the function cannot be identified completely."""
     executor: Executor | Callable[[], Executor] | None
     """Runs chunks of queries elsewhere: threads, processes, Dask, MPI. An executor, which stays open, or a function
-    that makes one: it is called when the first query must be asked and again when the executor breaks, and what it
-    made is shut down when the run ends."""
+    that makes one: it is called before the first query and again if the executor breaks, and its executors are shut
+    down when the run ends."""
     on_error: OnError
-    """``"raise"`` stops at the first query without an answer; ``"collect"`` goes on and gives a partial result that
-    says so."""
+    """``"raise"`` stops at the first failed query; ``"collect"`` continues, and the result says that it is partial."""
     chunk_size: int | None
-    """Queries per chunk; chosen by default."""
-    progress: ProgressCallback | None
-    """Told how far the run is."""
+    """Queries per chunk; chosen automatically by default."""
+    progress: ProgressCallback | bool | None
+    """By default, a line on stderr where it is a terminal or a notebook. ``False``: nothing; ``True``: also one line
+    per minute where stderr is a file; a function: called with the progress instead."""
+    recheck: bool
+    """Whether to compute 1 % of the reused predictions (at least 3) again, where there are new ones to compute too, and
+    to end the run if they differ; true by default."""
 
 
-class Running:
-    """The settings of one run, with the store open and the workers there while it lasts.
+class _Tracked:
+    """One inference function in a run: its identity at the start, its part of the store, its counts."""
+
+    def __init__(self, function: Inference, recheck: bool) -> None:
+        self.function = function
+        self.identity = identity_of(function)
+        self.started = utc_now()
+        self.counter = RunCounter(tolerance_of(function), recheck)
+        self.bound: BoundStore | None = None
+        self._served = served_function(function)
+        self._pinned = False
+        self._retried = function.retried if isinstance(function, CountsRetries) else 0
+
+    @property
+    def must_not_change(self) -> bool:
+        """Whether a change ends the run: not without a store if the identity was incomplete from the start."""
+        return self.bound is not None or not self.identity.unidentified
+
+    def record(self, model_name: str | None) -> RunRecord:
+        """Return what the run records about this function."""
+        retried = self.function.retried - self._retried if isinstance(self.function, CountsRetries) else 0
+        counts = self.counter.counts + RunCounts(retried=retried)
+        editions = self._served.editions if self._pinned and self._served is not None else ()
+        return RunRecord(self.identity, model_name, self.started, utc_now(), counts, editions)
+
+    def pin_edition(self) -> None:
+        """Once in a run, hold a served model to the edition that it has now.
+
+        Raises:
+            EditionError: The store has predictions of another one.
+        """
+        if not self._pinned and self._served is not None:
+            if self.bound is None:
+                self._served.pin_edition()
+            else:
+                self.bound.pin_edition(self._served)
+            self._pinned = True
+
+    def verify(self) -> str | None:
+        """Compute the identity again; if it changed, quarantine what was stored and say what changed."""
+        try:
+            now = identity_of(self.function)
+        except Exception as error:  # such as a deleted checkpoint: what cannot be verified is not kept
+            now = replace(
+                self.identity,
+                unidentified=(f"the identity cannot be computed any more ({type(error).__name__}: {error})",),
+            )
+        changes = self.identity.differences(now)
+        before = {lasting(reason) for reason in self.identity.unidentified}
+        new = [reason for reason in now.unidentified if lasting(reason) not in {None, *before}]
+        if not changes and not new:
+            return None
+        shown = [
+            f"{name} was {before or 'absent'}, is {after or 'absent'}" for name, (before, after) in changes.items()
+        ]
+        stored = self.bound.quarantine() if self.bound is not None else 0
+        aside = f" The {stored} predictions that this run stored are quarantined." if stored else ""
+        change = f"the inference function changed during the run: {'; '.join([*shown, *new])}"
+        if not self.must_not_change:
+            self.identity = replace(self.identity, unidentified=(*self.identity.unidentified, change))
+        return f"{change}.{aside}"
+
+
+class RunContext:
+    """The context manager of one run: it opens the store, keeps the workers, and checks identities.
+
+    The identity of each inference function is computed when the run starts and again when it ends. If it changed, the
+    predictions that the run stored are quarantined, and the run fails. (A function without a complete identity that
+    changes in a run without a store is only reported, in the log and in its record: it may load what it needs when it
+    is first called.)
 
     Args:
-        batched: The user calls the function batched.
-        **settings: How to ask.
+        batched: Whether the function is called with the list of all prompts.
+        **settings: The settings of the run.
 
     Raises:
         ArgumentError: The settings do not go together.
+
+    Attributes:
+        records: The record of each inference function, in the order of their first use; available after the
+            with-block.
+        warnings: What the run warned of, in order.
+        progress: Called with the progress of the run; ``None`` if it is not shown.
     """
 
-    def __init__(self, batched: bool, **settings: Unpack[RunSettings]) -> None:
+    def __init__(self, batched: bool, /, **settings: Unpack[RunSettings]) -> None:
         unknown = [name for name in settings if name not in RunSettings.__annotations__]
         if unknown:
-            known = ", ".join(RunSettings.__annotations__)
+            known = ", ".join(["batched_inference", *RunSettings.__annotations__])
             raise ArgumentError(f"a run has no setting {unknown[0]!r}; there are: {known}")
+        self.records: tuple[RunRecord, ...] = ()
+        self.warnings: dict[str, None] = {}
+        self.progress: ProgressCallback | None = None
+        self._drawing = contextlib.ExitStack()
         self._batched = batched
         self._settings = settings
         self._opened: PredictionStore | None = None
         self._store: PredictionStore | None = None
-        self._named: list[object] = []
+        self._tracked: list[_Tracked] = []
         executor = settings.get("executor")
         self._pool = WorkerPool(executor) if executor is not None else None
+        if not isinstance(settings.get("recheck", True), bool):
+            raise ArgumentError(f"recheck must be True or False, not {settings['recheck']!r}")
+        check_model_name(settings.get("model_name"))
         if batched and (settings.get("store") is not None or settings.get("executor") is not None):
             raise ArgumentError(
-                "batched_inference=True hands over whole lists, whose answers may depend on each other; they can "
-                "neither be stored one by one nor be split over workers. Give the function a 'batch' attribute "
-                "instead, if each answer depends on its own prompt only"
+                "batched_inference=True passes complete lists, whose predictions may depend on each other; they can "
+                "neither be cached one by one nor be split over workers. Give the function a 'batch' attribute "
+                "instead, if each prediction depends on its own prompt only"
             )
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> RunContext:
+        self.progress = self._drawing.enter_context(drawn_progress(self._settings.get("progress")))
         given = self._settings.get("store")
         if isinstance(given, (str, os.PathLike)):
             from StaICC.inference.store import PredictionStore  # sqlite3 is loaded only by those who use it
 
             self._opened = self._store = PredictionStore(given)
-        else:
+        elif given is not None:
+            from StaICC.inference.store import PredictionStore
+
+            if not isinstance(given, PredictionStore):
+                raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
             self._store = given
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._drawing.close()
         try:
             if self._pool is not None:
                 self._pool.close(hurry=kind is not None)
         finally:
-            if self._opened is not None:
-                self._opened.close()
+            try:
+                self._end(error)
+            finally:
+                if self._opened is not None:
+                    self._opened.close()
+
+    def _end(self, error: BaseException | None) -> None:
+        """Verify the identities, and quarantine predictions that were stored under a changed one.
+
+        Raises:
+            IdentityError: An inference function changed during the run. (After Ctrl-C it is only logged.)
+        """
+        verified = [(tracked, tracked.verify()) for tracked in self._tracked]
+        changes = [change for tracked, change in verified if change is not None and tracked.must_not_change]
+        reported = [change for tracked, change in verified if change is not None and not tracked.must_not_change]
+        if error is None:
+            name = self._settings.get("model_name")
+            self.records = tuple(tracked.record(name) for tracked in self._tracked)
+        if changes and isinstance(error, Exception | None):
+            raise IdentityError(
+                f"{' '.join(changes)} Its predictions are not those of one model. Keep the model, its settings and the "
+                "variables that it refers to as they are while it runs, and run again"
+            ) from error
+        for change in (*changes, *reported):
+            _LOG.warning("%s", change)
+
+    def start(self, functions: Iterable[Inference | None]) -> None:
+        """Compute the identities of the inference functions, before the first query.
+
+        Args:
+            functions: The functions of the run; ``None`` where predictions are given.
+
+        Raises:
+            ArgumentError: There is a store, and a function can neither be identified nor has a name, or two functions
+                have the same name and nothing else tells them apart.
+        """
+        tracked = [self._track(function) for function in functions if function is not None]
+        unclear: dict[str, Inference] = {}
+        for each in tracked:
+            if self._store is None or not each.identity.unidentified:
+                continue
+            if unclear.setdefault(each.identity.digest, each.function) is not each.function:
+                raise ArgumentError(
+                    f"two inference functions of the list have the same model_name "
+                    f"{self._settings.get('model_name')!r}: {each.identity.unidentified[0]}. Run them one by one, each "
+                    "with a name and the data sets of its own"
+                )
 
     def options_for(
         self, function: Inference | None, group_prefixes: bool = False, free_text: bool = False
     ) -> RunOptions:
-        """Return the options for asking one function.
+        """Return the options with which one inference function runs.
 
         Args:
             function: The inference function; ``None`` where predictions are given.
-            group_prefixes: Ask prompts that share a prefix one after the other.
-            free_text: Texts are answers as they stand.
+            group_prefixes: Order prompts so that those with a common prefix follow each other.
+            free_text: The predictions are texts, not label scores.
 
         Raises:
-            ArgumentError: There is a store, and the function has neither fingerprint nor name.
+            ArgumentError: There is a store, and the function can neither be identified nor has a name.
         """
-        bound = None
-        if self._store is not None and function is not None:
-            from StaICC.inference.bound_store import BoundStore, fingerprint_of
+        tracked = None if function is None else self._track(function)
+        if tracked is not None and tracked.bound is None and self._store is not None:
+            from StaICC.inference.bound_store import BoundStore
 
-            bound = BoundStore(self._store, fingerprint_of(function, self._name_of(function)), free_text)
+            name = name_in_store(tracked.identity, self._settings.get("model_name"))
+            tracked.bound = BoundStore(self._store, name, free_text)
         return RunOptions(
             batched=self._batched,
-            store=bound,
+            store=None if tracked is None else tracked.bound,
             executor=self._pool,
             on_error=self._settings.get("on_error", "raise"),
             chunk_size=self._settings.get("chunk_size"),
-            progress=self._settings.get("progress"),
+            progress=self.progress,
             group_prefixes=group_prefixes,
             free_text=free_text,
+            before_computing=None if tracked is None else tracked.pin_edition,
+            counter=None if tracked is None else tracked.counter,
+            warn=self.warn,
         )
 
-    def _name_of(self, function: Inference) -> str | None:
-        """Give the name that the user gave; numbered from the second function on, for they are different models."""
-        name = self._settings.get("model_name")
-        if name is None:
-            return None
-        number = next((number for number, known in enumerate(self._named) if known is function), None)
-        if number is None:
-            number = len(self._named)
-            self._named.append(function)
-        return name if number == 0 else f"{name}, function {number}"
+    def warn(self, *warnings: str) -> None:
+        """Keep warnings for the result, and log each once in this run."""
+        for warning in warnings:
+            if warning not in self.warnings:
+                self.warnings[warning] = None
+                if isinstance(self.progress, ProgressLine):
+                    self.progress.close()  # the next report draws it again
+                _LOG.warning("%s", warning)
+
+    def _track(self, function: Inference) -> _Tracked:
+        for known in self._tracked:
+            if known.function is function:
+                return known
+        tracked = _Tracked(function, self._settings.get("recheck", True))
+        if self._store is not None:
+            name_in_store(tracked.identity, self._settings.get("model_name"))  # refuses a function without a name
+        self._tracked.append(tracked)
+        return tracked
+
+    def record_of(self, function: Inference) -> RunRecord:
+        """Return the record of an inference function; available after the with-block."""
+        pairs = zip(self._tracked, self.records, strict=True)
+        return next(record for tracked, record in pairs if tracked.function is function)

@@ -1,34 +1,32 @@
-"""Scores of one outcome by a metric set and by the user's own metrics: what tasks share."""
+"""Scores of one outcome by a metric set; tasks share these functions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from StaICC.benchmarks.audit import DECIDED_BY_ORDER, blocking_reason
-from StaICC.benchmarks.task import Outcome
-from StaICC.errors import ArgumentError, UndefinedMetricError
+from StaICC.benchmarks.diagnostics import DECIDED_BY_ORDER, reason_undefined
+from StaICC.benchmarks.outcome import Outcome
+from StaICC.errors import UndefinedMetricError
+from StaICC.metrics import MetricSet
 
-if TYPE_CHECKING:
-    from StaICC.benchmarks.experimentor import Experimentor
+__all__ = ["NO_PREDICTIONS", "attempt", "classification_scores", "condition_missing"]
 
-__all__ = ["NO_ANSWERS", "attempt", "classification_scores", "condition_missing"]
-
-NO_ANSWERS = "no query has an answer"
+NO_PREDICTIONS = "no query has a prediction"
 
 
 def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Compute a value that may be undefined.
 
     Args:
-        missing: Gets the reason under the key.
+        missing: The reason is added to it under the key.
         key: Name of the value.
-        function: Computes it.
-        arguments: What to compute it from.
+        function: Computes the value.
+        arguments: The arguments of the function.
 
     Returns:
-        The value, or ``None`` if the function says that it is undefined.
+        The value; ``None`` if it is undefined or not finite.
     """
     try:
         value = function(*arguments)
@@ -41,52 +39,26 @@ def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *ar
     return value
 
 
-def _figure(name: str, metric: Callable[..., Any], truth: list[int], rows: list[list[float]]) -> Any:
-    """Compute a user's metric.
-
-    Raises:
-        ArgumentError: It raised something else than :class:`~StaICC.errors.UndefinedMetricError`, or gave no number.
-    """
-    try:
-        value = metric(truth, rows)
-    except UndefinedMetricError:
-        raise
-    except Exception as error:
-        raise ArgumentError(f"the metric {name!r} raised {type(error).__name__}: {error}") from error
-    if value is None:
-        raise UndefinedMetricError("the metric returned None")
-    if isinstance(value, (bool, str, bytes, complex)) or not hasattr(value, "__float__"):
-        raise ArgumentError(f"the metric {name!r} returned {value!r} of type {type(value).__name__}, expected a number")
-    if not math.isfinite(value):
-        raise UndefinedMetricError(f"the metric returned {value}")
-    return float(value)
-
-
-def classification_scores(experimentor: Experimentor, outcome: Outcome) -> tuple[dict[str, Any], dict[str, str]]:
-    """Score an outcome by the experimentor's metrics.
-
-    Args:
-        experimentor: Gives the metric set, the user's metrics, and how to read numbers.
-        outcome: The answers.
+def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict[str, Any], dict[str, str]]:
+    """Score an outcome with the metrics of a set.
 
     Returns:
-        Values by metric (``None`` where undefined), and the reasons for those.
+        Values by metric (``None`` where undefined), and the reasons for undefined ones.
     """
+    if not outcome.queries:
+        names = [metric.name for metric in metric_set.metrics]
+        return dict.fromkeys(names), dict.fromkeys(names, NO_PREDICTIONS)
+    normalised = None if metric_set.as_released else outcome.normalised
+    undefined = None if metric_set.as_released else reason_undefined(outcome)
+    scores = metric_set.score(outcome.truth, outcome.rows, outcome.outputs, outcome.hard, normalised)
     values: dict[str, Any] = {}
     missing: dict[str, str] = {}
-    metric_set, own = experimentor.metric_set, experimentor.own_metrics
-    if not outcome.queries:
-        names = [*(metric.name for metric in metric_set.metrics), *own]
-        return dict.fromkeys(names), dict.fromkeys(names, NO_ANSWERS)
-    blocked = None if metric_set.as_released else blocking_reason(outcome)
-    for name, score in metric_set.score(outcome.truth, outcome.rows, experimentor.outputs, outcome.hard).items():
-        reason = blocked if name in DECIDED_BY_ORDER and blocked else score.reason
-        values[name] = None if reason else score.value
-        if values[name] is None:
-            missing[name] = reason or "undefined on this input"
-    for name, metric in own.items():
-        copies = list(outcome.truth), [list(row) for row in outcome.rows]
-        values[name] = attempt(missing, name, _figure, name, metric, *copies)
+    for metric in metric_set.metrics:
+        score = scores[metric.name]
+        reason = undefined if undefined and metric.known and metric.name in DECIDED_BY_ORDER else score.reason
+        values[metric.name] = None if reason else score.value
+        if values[metric.name] is None:
+            missing[metric.name] = reason or "undefined on this input"
     return values, missing
 
 

@@ -1,163 +1,158 @@
-"""What a benchmark asks of one data set, and how the answers become scores.
+"""The protocol of a task: all that a sub-benchmark adds.
 
-A *task* is all that a sub-benchmark adds. It names *conditions* (lists of queries, such as one for each rate of label
-noise) and scores their *outcomes*. Building a benchmark over data sets, running, aggregating, printing and saving are
-written once, in :mod:`~StaICC.benchmarks.experimentor` and :mod:`~StaICC.benchmarks.benchmark`. Tasks are pure: the
-same experimentor gives the same queries every time.
+A *task* writes *conditions* (lists of queries, such as one for each rate of label noise) and scores their *outcomes*.
+Building a benchmark over data sets, running, aggregating, printing and saving are written once, in
+:mod:`~StaICC.benchmarks.experimentor`, :mod:`~StaICC.benchmarks.evaluation` and :mod:`~StaICC.benchmarks.benchmark`.
+Tasks are pure: the same input gives the same queries every time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
-from StaICC.errors import OutputError
-from StaICC.inference import Answer, Failure
-from StaICC.metrics import Kind, Normalised, normalise
-from StaICC.prompting import Query
+from StaICC.benchmarks.outcome import Condition, Outcome, Scores
+from StaICC.benchmarks.statistics import Statistics
+from StaICC.datasets import Card
+from StaICC.metrics import MetricSet
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.score_intervals import Withheld
+from StaICC.prompting import (
+    DemonstrationLists,
+    PromptRenderer,
+    PromptSettings,
+    Query,
+    StableRandom,
+    SubsetView,
+    TripletSplit,
+)
 
-if TYPE_CHECKING:
-    from StaICC.benchmarks.experimentor import Experimentor
-    from StaICC.benchmarks.statistics import Statistics
-    from StaICC.metrics.intervals import Interval
-
-__all__ = ["Condition", "Outcome", "Scores", "Task", "argmax"]
-
-OutputKind = Literal["probabilities", "logits", "labels", "ambiguous", "none"]
+__all__ = ["Scoring", "Task", "TaskInput"]
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """A named list of queries."""
+class TaskInput:
+    """What a task writes its conditions from: one data set with the settings of its prompts."""
 
-    name: str
-    """Unique within its task."""
-    queries: tuple[Query, ...]
-
-
-def argmax(row: Sequence[float]) -> int:
-    """Return the position of the largest value, the first of equals."""
-    return max(range(len(row)), key=row.__getitem__)
-
-
-class Outcome:
-    """A condition with its answers.
-
-    Only queries with an answer take part in scores; the others are counted as failed.
-
-    Args:
-        condition: What was asked.
-        answers: One for each query, in order.
-        outputs: How to read numbers: ``"auto"``, ``"probabilities"`` or ``"logits"``.
-
-    Raises:
-        OutputError: Some answers are labels and some are rows of numbers.
-    """
-
-    def __init__(self, condition: Condition, answers: Sequence[Answer | Failure], outputs: Kind) -> None:
-        self.condition = condition
-        self.answers = answers
-        self._outputs: Kind = outputs
-        answered = [(query, answer) for query, answer in zip(condition.queries, answers, strict=True)]
-        scored = [(query, answer) for query, answer in answered if not isinstance(answer, Failure)]
-        labels = sum(isinstance(answer, int) for _, answer in scored)
-        if 0 < labels < len(scored):
-            first = {isinstance(answer, int): number for number, answer in reversed(list(enumerate(answers)))}
-            raise OutputError(
-                f"query {first[True]} was answered by a label and query {first[False]} by numbers; answer every query "
-                "of a run in the same way"
-            )
-        self.hard = labels > 0
-        self.queries = [query for query, _ in scored]
-        self.truth = [query.label for query, _ in scored]
-        self.rows: list[list[float]] = [
-            _one_hot(answer, len(query.label_space)) if isinstance(answer, int) else _numbers(answer)
-            for query, answer in scored
-        ]
-
-    @cached_property
-    def normalised(self) -> Normalised:
-        """The answers as probabilities, if they can be read so (see :mod:`StaICC.metrics.normalise`)."""
-        return normalise(self.rows, "probabilities" if self.hard else self._outputs)
+    card: Card
+    split: TripletSplit
+    k: int
+    """Demonstrations per prompt."""
+    repeats: int
+    """How often each test row is used."""
+    settings: PromptSettings
+    """Template, label space, label noise and channel."""
+    demonstration_lists: DemonstrationLists
+    """The demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
+    limit: int | None = None
+    """The maximum number of test rows that are evaluated."""
 
     @property
-    def kind(self) -> OutputKind:
-        """How the answers were read; ``"none"`` if there are none."""
-        if not self.queries:
-            return "none"
-        return "labels" if self.hard else self.normalised.kind
+    def demonstration_set(self) -> SubsetView:
+        """The rows that demonstrations are drawn from."""
+        return self.split.demonstration
 
-    @cached_property
-    def answered(self) -> list[int]:
-        """The predicted label index of each query that has an answer."""
-        return [label for label in self.predictions if label is not None]
+    def queries(
+        self,
+        settings: PromptSettings | None = None,
+        pseudo: Iterator[tuple[str, ...]] | None = None,
+        noise: StableRandom | None = None,
+    ) -> tuple[Query, ...]:
+        """Write the queries of all repeats of all test rows.
 
-    @cached_property
-    def predictions(self) -> list[int | None]:
-        """The predicted label index of each query of the condition; ``None`` without an answer."""
-        return [_predicted(answer) for answer in self.answers]
+        Args:
+            settings: Other prompt settings than :attr:`settings`.
+            pseudo: Replaces the texts of the queries, one after the other.
+            noise: Generator of the label noise; a fresh one by default.
 
-
-def _predicted(answer: Answer | Failure) -> int | None:
-    if isinstance(answer, Failure):
-        return None
-    return answer if isinstance(answer, int) else argmax(_numbers(answer))
-
-
-def _numbers(answer: Answer) -> list[float]:
-    """Give a row of numbers; a classification task never asks for free text."""
-    assert isinstance(answer, list)
-    return answer
-
-
-def _one_hot(label: int, width: int) -> list[float]:
-    row = [0.0] * width
-    row[label] = 1.0
-    return row
+        Returns:
+            The queries, repeat by repeat, without the rows beyond the limit.
+        """
+        settings = settings or self.settings
+        renderer = PromptRenderer(self.split, settings)
+        generator = noise or StableRandom()
+        rows = [self.split.test.row(place) for place in range(len(self.split.test))]
+        queries = []
+        for number, positions in enumerate(self.demonstration_lists):
+            repeat, place = divmod(number, len(rows))
+            texts = rows[place].texts if pseudo is None else next(pseudo)
+            beyond_limit = self.limit is not None and place >= self.limit
+            if beyond_limit and not settings.label_wrong_rate:
+                continue
+            prompt = renderer.render(positions, texts, generator)  # beyond the limit too: each query draws noise
+            if not beyond_limit:
+                known = positions and not settings.label_wrong_rate
+                last = self.demonstration_set.label(positions[-1]) if known else None
+                queries.append(Query(prompt, settings.label_space, rows[place].label, place, repeat, last))
+        return tuple(queries)
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """What a task makes of its outcomes on one data set."""
+class Scoring:
+    """How a task scores its outcomes."""
 
-    values: Mapping[str, Any]
-    """The documented keys and their values; ``None`` where undefined."""
-    averaged: Mapping[str, float | None]
-    """The figures that enter the mean over data sets."""
-    missing: Mapping[str, str] = field(default_factory=dict)
-    """Why a value is ``None``, by its key."""
+    metric_set: MetricSet
+    k: int
+    """Demonstrations per prompt."""
+    statistics: Statistics
+    """Options of the confidence intervals."""
 
 
 class Task(Protocol):
-    """What a sub-benchmark adds to the common machinery."""
+    """What a sub-benchmark adds to the common machinery. Derive from it: optional members have defaults."""
 
     name: ClassVar[str]
-    """For messages and signatures, such as ``"Normal"``."""
+    """The name in messages and signatures, such as ``"Normal"``."""
 
     @property
     def test_rows(self) -> int | None:
-        """How many test rows are asked at most; ``None`` for all."""
+        """The maximum number of test rows; ``None`` (the default) for all."""
+        return None
 
     @property
     def repeats(self) -> int:
-        """How often each row is asked, with other demonstrations each time."""
-
-    def options(self) -> Mapping[str, Any]:
-        """Return the settings of this task that can move a number, for the signature."""
-
-    def conditions(self, experimentor: Experimentor) -> Sequence[Condition]:
-        """Return the conditions, always the same for the same settings of the experimentor."""
-
-    def score(self, experimentor: Experimentor, outcomes: Sequence[Outcome]) -> Scores:
-        """Return the scores of the outcomes, one outcome for each condition in order."""
-
-    def intervals(
-        self, experimentor: Experimentor, outcomes: Sequence[Outcome], statistics: Statistics
-    ) -> Mapping[str, Interval]:
-        """Return confidence intervals of the scores, by key; nested keys joined by a dot."""
+        """How often each test row is used, with other demonstrations each time; 1 by default."""
+        return 1
 
     @property
     def scores_accuracy(self) -> bool:
-        """Whether accuracy is among the scores of each condition, so that its baselines are wanted."""
+        """Whether accuracy is among the scores of each condition, so that it gets baselines; no by default."""
+        return False
+
+    @property
+    def content_free(self) -> bool:
+        """Whether the queries have no content, so that one label for all of them is no fault; no by default."""
+        return False
+
+    @property
+    def row_scores(self) -> Sequence[str]:
+        """The scores that are means over test rows, so that a run can stop early; none by default."""
+        return ()
+
+    def options(self) -> Mapping[str, Any]:
+        """Return the settings of this task that can change a score, for the signature; none by default."""
+        return {}
+
+    def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]] | None:
+        """Return query texts that replace those of the test rows: an endless iterator, always the same.
+
+        The prompt writer of the experimentor uses them as well. ``None`` (the default) keeps the test rows' texts.
+        """
+        return None
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return the conditions: the same for equal inputs."""
+        ...
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return the scores of the outcomes, one outcome for each condition in order."""
+        ...
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Mapping[str, Interval | Withheld]:
+        """Return confidence intervals of the scores, by key (nested keys joined by a dot); none by default.
+
+        Raises:
+            UndefinedMetricError: There are no intervals (too few test rows); the reason becomes a remark.
+        """
+        return {}

@@ -1,11 +1,11 @@
 """The command line: ``python -m StaICC`` and the console script ``staicc``.
 
-One module for each subcommand, with ``EPILOG`` (examples), ``add_arguments(parser)`` and ``run(args) -> int``; each
-calls public functions of the library and formats. Data goes to stdout, talk to stderr. Only the module of the command
-that is asked for is imported.
+One module for each subcommand, with ``EPILOG`` (examples), ``add_arguments(parser)`` and ``run(args) -> int``. Each
+calls public functions of the library and prints. Data goes to stdout, messages go to stderr. Only the module of the
+chosen command is imported.
 
-Exit status: 0 done; 1 the command's answer is no (a verification failed, a run is partial); 2 the command line, an
-argument or a file was wrong; 3 data or an optional package is missing; 130 interrupted.
+Exit status: 0 done; 1 a verification failed or a run is partial; 2 the command line, an argument or a file is invalid;
+3 data or an optional package is missing; 130 interrupted.
 
 Completion: with ``argcomplete`` installed, ``eval "$(register-python-argcomplete staicc)"`` in the shell's start-up
 file completes commands, options and names.
@@ -23,23 +23,27 @@ import threading
 from collections.abc import Sequence
 
 from StaICC.cli.parser import Parser, complete
+from StaICC.cli.terminal import escape_streams, safe_streams
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
+from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
 __all__ = ["main"]
 
 _COMMANDS = {
     "run": "run a benchmark on a model and print its table",
+    "race": "evaluate two models until the better one is known, on as few test rows as needed",
     "report": "write saved results as one self-contained HTML page with figures",
-    "compare": "compare saved results in pairs, query by query",
-    "published": "print the papers' figures, or set them beside a saved result",
-    "prompts": "write the prompts of a benchmark for another engine to answer",
-    "score": "score answers that another engine gave to the prompts",
+    "compare": "compare saved results with paired significance tests",
+    "published": "print the figures of the papers, or compare a saved result with them",
+    "prompts": "write the prompts of a benchmark for another engine",
+    "score": "score the predictions of another engine",
     "export": "write benchmarks as lm-evaluation-harness tasks, and results as tables",
-    "verify": "check that a saved result was asked the prompts that this library asks",
+    "verify": "recompute saved results from their records, and their prompts from the data",
     "data": "install, verify, list and find the frozen data",
-    "store": "look into, export, merge and salvage a store of predictions",
-    "baseline": "print what guessing would score, and how surprising an accuracy is",
+    "show": "list kernels, methods, data sets, benchmarks and metrics, including plug-ins",
+    "store": "inspect, export, merge and salvage a prediction store",
+    "baseline": "print random baselines, and the p-value of an accuracy",
     "cite": "print the BibTeX of the benchmark, its data sets and the methods",
 }
 
@@ -48,8 +52,8 @@ Each command has its own help: python -m StaICC run --help
 
 exit status:
   0    done
-  1    the command's answer is no: a verification failed, a run is partial
-  2    the command line, an argument or a file was wrong
+  1    a verification failed, or a run is partial
+  2    the command line, an argument or a file is invalid
   3    data or an optional package is missing
   130  interrupted
 
@@ -60,15 +64,16 @@ examples:
 
 _INTERRUPTED = 130
 _PATIENCE = 1.0
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+_WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO, errno.ENODEV, errno.ETXTBSY)
 _WRONG_FILE = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
 def _parser(wanted: str | None) -> Parser:
-    """Build the parser.
+    """Return the parser.
 
     Args:
-        wanted: The command whose arguments are needed; ``None`` for those of all.
+        wanted: The command whose arguments are needed; ``None`` for all commands.
     """
     parser = Parser(
         prog="python -m StaICC",
@@ -95,8 +100,16 @@ def _parser(wanted: str | None) -> Parser:
     return parser
 
 
+def _in_lower_case(arguments: list[str]) -> list[str]:
+    """Return the arguments with the name of the command in lower case."""
+    place = next((number for number, word in enumerate(arguments) if not word.startswith("-")), None)
+    if place is None or arguments[place].lower() not in _COMMANDS:
+        return arguments
+    return [*arguments[:place], arguments[place].lower(), *arguments[place + 1 :]]
+
+
 def _wanted(arguments: Sequence[str]) -> str | None:
-    """Find the command among the arguments: the first word that is no option."""
+    """Return the command: the first argument that is not an option."""
     first = next((word for word in arguments if not word.startswith("-")), "")
     return first if first in _COMMANDS else ""
 
@@ -105,43 +118,57 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: The arguments; those of the process by default. The process then ends within a second after
-            an interrupt, even if threads are still at a query.
+        argv: The arguments; by default those of the process, which then exits within a second after an
+            interrupt, even if threads are still running.
 
     Returns:
         The exit status (see the module).
     """
-    status = _status(list(sys.argv[1:] if argv is None else argv))
+    if argv is None:
+        escape_streams()  # until the process exits, so that a last traceback is escaped too
+    with safe_streams():
+        status = _status(list(sys.argv[1:] if argv is None else argv))
     if status == _INTERRUPTED and argv is None:
-        last = threading.Timer(_PATIENCE, os._exit, [status])  # the interpreter waits for threads that are at a query
+        last = threading.Timer(_PATIENCE, os._exit, [status])  # the interpreter would wait for running threads
         last.daemon = True
         last.start()
     return status
 
 
 def _status(argv: list[str]) -> int:
-    """Run a command and turn what ends it into an exit status."""
+    """Run a command and return its exit status."""
     try:
         if "_ARGCOMPLETE" in os.environ:
             complete(_parser(None))
+        argv = _in_lower_case(argv)
         args = _parser(_wanted(argv)).parse_args(argv)
         return int(args.run(args))
     except (DataError, MissingDependencyError) as error:
         print(f"staicc: {error}", file=sys.stderr)
         return 3
     except StaICCError as error:
-        print(f"staicc: {error}", file=sys.stderr)
+        print(f"staicc: {one_line(str(error))}", file=sys.stderr)
         return 3 if isinstance(error.__cause__, (DataError, MissingDependencyError)) else 2
     except KeyboardInterrupt as interrupt:
         print("; ".join(["staicc: interrupted", *map(str, interrupt.args)]), file=sys.stderr)
         if interrupt.args:
             print(f"  {shlex.join(['python', '-m', 'StaICC', *argv])}", file=sys.stderr)
         return _INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away, such as `| head`
+    except BrokenPipeError:  # the reader closed the pipe, such as `| head`
         sys.stderr.close()
         return 0
-    except OSError as error:
-        if not isinstance(error, _WRONG_FILE) and error.errno not in _FULL_DISK:
+    except UnicodeEncodeError as error:
+        if not any(error.object[error.start] in word for word in argv):
             raise
-        print(f"staicc: {error.filename or 'writing'}: {error.strerror}", file=sys.stderr)
+        print(
+            f"staicc: {one_line(error.object)}: the name cannot be written in the encoding of file names "
+            f"({error.encoding}). Set the environment variable PYTHONUTF8=1",
+            file=sys.stderr,
+        )
+        return 2
+    except OSError as error:
+        if not isinstance(error, _WRONG_FILE) and error.errno not in (*_FULL_DISK, *_WRONG_PATH):
+            raise
+        name = one_line(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else ""
+        print(f"staicc: {name or 'writing'}: {error.strerror}", file=sys.stderr)
         return 2

@@ -1,90 +1,174 @@
-"""The options that say which prompts are asked: the same words for every command that writes or scores prompts."""
+"""The options that choose benchmark, prompts and metrics, shared by several commands."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.catalogue import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.statistics import Statistics
+from StaICC.datasets import Dataset
+from StaICC.errors import ArgumentError, StaICCError
+from StaICC.safe_text import one_line
 
-__all__ = ["add_benchmark", "add_prompt_options", "add_scoring_options", "make", "repeated"]
+__all__ = [
+    "METRICS_HELP",
+    "Names",
+    "add_benchmark",
+    "add_prompt_options",
+    "add_scoring_options",
+    "benchmark_help",
+    "inputs_of",
+    "make",
+    "repeated",
+]
+
+
+METRICS_HELP = (
+    "standard, or 0.1.1 (as in that release, including errors); add metrics with +: standard+my_package.metrics:f2"
+)
+
+
+class Names:
+    """The names of benchmarks as choices of an argument; plug-ins are loaded only if a name is not built in.
+
+    Args:
+        more: Further names.
+    """
+
+    def __init__(self, *more: str) -> None:
+        self._more = more
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._more or BENCHMARKS.knows(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*BENCHMARKS.names(), *self._more))
+
+
+def benchmark_help(*more: str) -> str:
+    """Return the help text of the benchmark argument.
+
+    Args:
+        more: Further names.
+    """
+    return f"{', '.join([*BENCHMARKS, *more])}, the name of a plug-in, or package.module:name"
 
 
 def add_benchmark(parser: argparse.ArgumentParser, option: bool = False) -> None:
-    """Add the name of the benchmark.
+    """Add the benchmark argument.
 
     Args:
         parser: The parser of the subcommand.
-        option: As the option ``--benchmark``, which is ``normal`` by default, instead of a word of its own.
+        option: Add it as the option ``--benchmark`` (default ``normal``), not as a positional argument.
     """
-    names, text = list(BENCHMARKS), ", ".join(BENCHMARKS)
+    text = benchmark_help()
     if option:
-        parser.add_argument("--benchmark", choices=names, default="normal", metavar="BENCHMARK", help=text)
+        parser.add_argument("--benchmark", choices=Names(), default="normal", metavar="BENCHMARK", help=text)
     else:
-        parser.add_argument("benchmark", choices=names, metavar="BENCHMARK", help=text)
+        parser.add_argument("benchmark", choices=Names(), metavar="BENCHMARK", help=text)
 
 
 def add_prompt_options(parser: argparse.ArgumentParser) -> None:
-    """Add what the prompts depend on.
-
-    Args:
-        parser: The parser of the subcommand.
-    """
+    """Add the options that change the prompts."""
     parser.add_argument("--k", type=int, default=4, help="demonstrations per prompt (default 4)")
-    parser.add_argument("--noisy-channel", action="store_true", help="ask for the text given the label")
+    parser.add_argument("--noisy-channel", action="store_true", help="score the text given each label")
     parser.add_argument(
-        "--datasets", nargs="+", metavar="NAME", help="data sets (default: the ten); 'mini' needs no data"
+        "--datasets", nargs="+", metavar="NAME", help="data sets (default: the ten); 'mini' needs no download"
     )
-    parser.add_argument(
-        "--limit", type=int, metavar="N", help="ask only the first N test rows of each data set (a trial)"
-    )
+    own = parser.add_argument_group("own data (a CSV, TSV, JSON Lines or Parquet file)")
+    own.add_argument("--data", type=Path, metavar="FILE", help="evaluate on this file; --datasets may add others")
+    own.add_argument("--text", nargs="+", metavar="COLUMN", help="its text columns")
+    own.add_argument("--label", metavar="COLUMN", help="its label column")
+    own.add_argument("--card", type=Path, metavar="FILE", help="its card (default: NAME.card.toml or .json next to it)")
+    own.add_argument("--encoding", metavar="NAME", help="its encoding (default: utf-8)")
+    parser.add_argument("--limit", type=int, metavar="N", help="use only the first N test examples of each data set")
 
 
 def add_scoring_options(parser: argparse.ArgumentParser) -> None:
-    """Add what scores depend on beside the prompts.
-
-    Args:
-        parser: The parser of the subcommand.
-    """
-    parser.add_argument("--metrics", default="standard", help="standard, or 0.1.1: the release bug for bug")
+    """Add the options that change the scores but not the prompts."""
+    parser.add_argument("--metrics", default="standard", help=METRICS_HELP)
     parser.add_argument(
-        "--tried", type=int, default=1, metavar="T", help="settings tried of which this is the best (random baseline)"
+        "--tried",
+        type=int,
+        default=1,
+        metavar="T",
+        help="number of settings tried, of which this is the best (for the random baseline)",
     )
 
 
-def make(args: argparse.Namespace) -> Any:
-    """Make the benchmark that the options describe.
+_OF_DATA = ("text", "label", "card", "encoding")
 
-    Args:
-        args: The parsed arguments.
+
+def datasets_of(args: argparse.Namespace) -> list[Any] | None:
+    """Return the data sets that the options name; ``None`` for all of the benchmark.
+
+    Raises:
+        StaICCError: The file of own data cannot be used.
+    """
+    if args.data is None:
+        given = next((name for name in _OF_DATA if getattr(args, name) is not None), None)
+        if given is not None:
+            raise ArgumentError(f"--{given} describes a file of own data. Name the file with --data FILE")
+        return list(args.datasets) if args.datasets is not None else None
+    try:
+        own = Dataset.from_file(args.data, args.text, args.label, card=args.card, encoding=args.encoding)
+    except StaICCError as error:
+        raise type(error)(_as_options(str(error))) from error.__cause__
+    split = own.card.split
+    print(
+        f"{one_line(own.card.name)}: {own.card.rows} rows, {len(own.card.label_space)} labels; {split.test} test, "
+        f"{split.demonstration} demonstration, {split.calibration} calibration rows",
+        file=sys.stderr,
+    )
+    return [*(args.datasets or []), own]
+
+
+def inputs_of(args: argparse.Namespace) -> list[Path]:
+    """Return the files that :func:`datasets_of` reads, which no output may overwrite."""
+    return [path for path in (args.data, args.card) if path is not None]
+
+
+def _as_options(text: str) -> str:
+    """Return a message about arguments of ``from_file`` with the options of the command line."""
+    for argument, option in (
+        ("texts=['text'], label='label'", "--text text --label label"),
+        ("encoding=", "--encoding "),
+    ):
+        text = text.replace(argument, option)
+    return text
+
+
+def make(args: argparse.Namespace) -> Any:
+    """Return the benchmark that the options describe.
 
     Returns:
         A benchmark, or a group of benchmarks.
 
     Raises:
-        StaICCError: A name is unknown, a value unfit, or data is missing.
+        StaICCError: A name is unknown, a value is invalid, or data is missing.
     """
     scoring: dict[str, Any] = {}
     if hasattr(args, "metrics"):
         scoring = {"metrics": args.metrics, "statistics": Statistics(tried=args.tried)}
+    if hasattr(args, "outputs"):
+        scoring["outputs"] = args.outputs
     return make_benchmark(
         args.benchmark,
         k=args.k,
         noisy_channel=args.noisy_channel,
-        datasets=args.datasets,
+        datasets=datasets_of(args),
         limit=args.limit,
         **scoring,
     )
 
 
 def repeated(args: argparse.Namespace) -> str:
-    """Return the options that differ from their defaults, as one would type them again, a blank before each.
-
-    Args:
-        args: The parsed arguments.
-    """
+    """Return the options that differ from their defaults, as command line text with a leading blank."""
     words: list[str] = []
     if args.k != 4:
         words += ["--k", str(args.k)]
@@ -94,4 +178,9 @@ def repeated(args: argparse.Namespace) -> str:
         words += ["--limit", str(args.limit)]
     if args.datasets is not None:
         words += ["--datasets", *args.datasets]
+    if args.data is not None:
+        words += ["--data", str(args.data.absolute())]
+        for name in _OF_DATA:
+            value = getattr(args, name)
+            words += [] if value is None else [f"--{name}", *(value if isinstance(value, list) else [str(value)])]
     return "".join(f" {shlex.quote(word)}" for word in words)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
+from StaICC.cli.files import print_json
 from StaICC.datasets import names
 from StaICC.errors import UnknownNameError, unknown_name
 from StaICC.results.citations import Work, entries, find_work, works
@@ -12,8 +12,8 @@ from StaICC.results.citations import Work, entries, find_work, works
 __all__ = ["EPILOG", "add_arguments", "run"]
 
 EPILOG = """\
-Without a name: the benchmark and its ten data sets. NAME is a data set (those of LongICL too), a benchmark, a method of
-the paper (hidden-calibration, ...), or 'random baselines'; the benchmark is always printed first.
+Without a name: the benchmark and its ten data sets. NAME is a data set (including those of LongICL), a benchmark, a
+method of the paper (hidden-calibration, ...), or 'random baselines'. The benchmark is always printed first.
 
 examples:
   python -m StaICC cite
@@ -26,18 +26,14 @@ BENCHMARK = "StaICC"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``cite`` to its parser.
-
-    Args:
-        parser: The parser of the subcommand.
-    """
+    """Add the arguments of the command."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="what to cite (default: the benchmark and its data)")
-    parser.add_argument("--methods", action="store_true", help="all methods of the paper too")
+    parser.add_argument("--methods", action="store_true", help="also all methods of the paper")
     parser.add_argument("--json", action="store_true", help="print JSON instead of BibTeX")
 
 
 def _find(name: str) -> Work:
-    """Find what to cite; the data sets of LongICL, which have cards of their own, are loaded if nothing else fits."""
+    """Return the work of a name; the data sets of LongICL are loaded only if nothing else matches."""
     try:
         return find_work(name)
     except UnknownNameError:
@@ -53,21 +49,18 @@ def _find(name: str) -> Work:
 def run(args: argparse.Namespace) -> int:
     """Print the citations.
 
-    Args:
-        args: The parsed arguments.
-
     Returns:
         The exit status.
 
     Raises:
-        UnknownNameError: There is nothing of that name.
+        UnknownNameError: The name is unknown.
     """
     methods = [work.names[0] for work in works() if work.kind == "method"] if args.methods else []
     chosen = [*args.names, *methods] or list(names())
     found = list(dict.fromkeys(_find(name) for name in [BENCHMARK, *chosen]))
     if args.json:
         document = [{"names": list(one.names), "kind": one.kind, "bibtex": one.bibtex.strip()} for one in found]
-        print(json.dumps(document, ensure_ascii=False, indent=1))
+        print_json(document, indent=1)
     else:
         print("\n\n".join(entries(found)))
     return 0

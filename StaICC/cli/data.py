@@ -1,19 +1,18 @@
 """``python -m StaICC data``: install, verify, list and find the frozen data.
 
-Data goes to stdout, talk to stderr. ``verify`` ends with status 1 if a table is missing or damaged.
+Data is written to stdout, messages to stderr. ``verify`` ends with status 1 if a table is missing or damaged.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from StaICC.cli import long_icl
+from StaICC.cli.files import print_json
 from StaICC.datasets import pack
 from StaICC.datasets.card import Card
 from StaICC.datasets.catalogue import MINI, get_card, names
@@ -73,24 +72,20 @@ def _print_table(rows: Sequence[Sequence[object]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _print_json(data: Any) -> None:
-    print(json.dumps(data, ensure_ascii=False, indent=2))
-
-
 def _install(args: argparse.Namespace) -> int:
     if args.source is not None or args.hub or args.datasets:
         raise ArgumentError("--from, --hub and --datasets belong to: data install long-icl")
     pack.install(args.file)
-    print(f"the benchmark's data stands, verified, in {pack.data_home()}", file=sys.stderr)
+    print(f"the benchmark's data is installed and verified in {pack.data_home()}", file=sys.stderr)
     if args.json:
-        _print_json({"path": str(pack.data_home()), "datasets": list(names())})
+        print_json({"path": str(pack.data_home()), "datasets": list(names())}, indent=2)
     return 0
 
 
 def _verify(as_json: bool) -> int:
     found = pack.verify()
     if as_json:
-        _print_json([dataclasses.asdict(one) for one in found])
+        print_json([dataclasses.asdict(one) for one in found], indent=2)
     else:
         _print_table([("NAME", "STATE", "ROWS", "SHA-256"), *((o.name, o.state, o.rows, o.found) for o in found)])
     bad = [one for one in found if not one.usable]
@@ -105,7 +100,9 @@ def _list(as_json: bool) -> int:
     states = {one.name: one for one in pack.status()}
     cards = [get_card(name) for name in (*names(), MINI)]
     if as_json:
-        _print_json([{"index": _index(card), "state": _state(states, card)} | card.to_dict() for card in cards])
+        print_json(
+            [{"index": _index(card), "state": _state(states, card)} | card.to_dict() for card in cards], indent=2
+        )
     else:
         head = ("INDEX", "NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE")
         lines = [
@@ -152,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "list":
         return _list(args.json)
     if args.json:
-        _print_json({"path": str(pack.data_home())})
+        print_json({"path": str(pack.data_home())}, indent=2)
     else:
         print(pack.data_home())
     return 0

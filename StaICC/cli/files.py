@@ -2,91 +2,141 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, TextIO
 
-from StaICC.datasets.storage import write_beside
-from StaICC.errors import ArgumentError
-from StaICC.results import Result, ResultGroup, load
+from StaICC.cli.terminal import raw
+from StaICC.datasets.outputs import StrPath, check_outputs, write_output
+from StaICC.datasets.pack import data_home
+from StaICC.errors import ArgumentError, DataMissingError
+from StaICC.results import Result, ResultGroup, load, save_records
+from StaICC.results.file_format import with_digests
+from StaICC.safe_text import json_escaped, one_line, visible
 
-__all__ = ["STDOUT", "check_output", "load_named", "show_result", "write_text"]
+__all__ = ["STDOUT", "add_result_outputs", "check_output", "load_named", "print_json", "show_result", "write_text"]
 
 STDOUT = "-"
-"""Stands for stdout where a file is asked for."""
+"""The file name that means stdout."""
 
 
-def check_output(*paths: str | Path | None) -> None:
-    """Refuse files that cannot be written, before time is spent on what goes into them.
+def check_output(*paths: str | Path | None, inputs: Iterable[StrPath] = (), stores: Iterable[StrPath] = ()) -> None:
+    """Refuse output files that cannot be written or that the command reads, before anything is computed.
 
     Args:
-        *paths: The files; ``None`` and stdout always can be.
+        *paths: The output files; ``None`` and stdout are ignored.
+        inputs: The files that the command reads; the installed data and the source files of imported modules are added.
+        stores: The prediction stores that the command uses.
 
     Raises:
-        ArgumentError: One is a folder, or its folder is not there or cannot be written to.
+        ArgumentError: As for :func:`StaICC.datasets.outputs.check_outputs`.
     """
-    for path in (Path(one) for one in paths if one is not None and str(one) != STDOUT):
-        if path.is_dir():
-            raise ArgumentError(f"{path} is a folder; give the name of a file")
-        if not path.parent.is_dir():
-            raise ArgumentError(f"the folder {path.parent} is not there; make it first, or give another path")
-        if not os.access(path.parent, os.W_OK):
-            raise ArgumentError(f"the folder {path.parent} cannot be written to; give another path")
+    given = [one for one in paths if one is not None and str(one) != STDOUT]
+    known = [*inputs]
+    if given:
+        known += [file for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))]
+        with contextlib.suppress(DataMissingError, OSError):  # no data is installed
+            known += [one for folder in ("tables", "models", "long_icl") for one in (data_home() / folder).glob("*")]
+    check_outputs(given, known, stores)
+
+
+def print_json(value: Any, indent: int | None = None) -> None:
+    """Print a value as JSON, with terminal control characters escaped.
+
+    Args:
+        value: Lists, mappings, texts, numbers; anything else is printed as its text.
+        indent: Blanks for each level; ``None`` for one line.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False, default=str)
+    print(json_escaped(text, not _writes_unicode(sys.stdout)))
+
+
+def _encoding(stream: TextIO) -> str:
+    return stream.encoding or "utf-8"
+
+
+def _writes_unicode(stream: TextIO) -> bool:
+    return _encoding(stream).casefold().startswith("utf")
 
 
 def load_named(paths: Sequence[str]) -> dict[str, Result | ResultGroup]:
-    """Read saved results, by the shortest names that tell them apart.
+    """Load saved results, with the shortest names that distinguish them.
 
     Args:
-        paths: Their files, each once.
+        paths: Their files, without duplicates.
 
     Returns:
-        The results, in order, by file name without ending, or by path where two files share that.
+        The results, in order, by file name without suffix, or by path if two files have the same name.
 
     Raises:
         ArgumentError: A file is given twice.
         OSError: A file cannot be read.
-        SchemaError: A file is no result.
+        SchemaError: A file is not a result.
     """
     for path in paths:
         if paths.count(path) > 1:
-            raise ArgumentError(f"{path} is given twice; a result compared with itself says nothing")
+            raise ArgumentError(f"duplicate result: got {path} twice, expected different files")
     stems = [Path(path).stem for path in paths]
     names = stems if len(set(stems)) == len(stems) else list(paths)
     return {name: load(path) for name, path in zip(names, paths, strict=True)}
 
 
-def show_result(result: Result | ResultGroup, save: str | Path | None) -> None:
-    """Print a result as its table and save it, or print it as JSON.
+def add_result_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add the options ``--records`` and ``--json`` of commands that make a result."""
+    parser.add_argument("--records", type=Path, metavar="FILE", help="save the prediction of each query as JSON Lines")
+    text = "save the result; without FILE, print it as JSON instead of the table"
+    parser.add_argument("--json", type=Path, nargs="?", const=Path(STDOUT), metavar="FILE", help=text)
+
+
+def show_result(
+    result: Result | ResultGroup, save: Path | None, records: Path | None = None, text: str | None = None
+) -> None:
+    """Save a result and its records, and print its table, or print it as JSON.
 
     Args:
         result: The result.
-        save: The file to save it to; ``-`` prints JSON instead of the table; ``None`` saves nothing.
+        save: The file for the result; ``-`` prints JSON instead of the table; ``None`` saves nothing.
+        records: The file for the prediction of each query; ``None`` saves nothing.
+        text: The text to print instead of the table.
 
     Raises:
-        OSError: The file cannot be written.
+        OSError: A file cannot be written.
     """
-    if save is not None and str(save) == STDOUT:
-        print(json.dumps(result.to_dict(), ensure_ascii=False, allow_nan=False))
-        return
-    if save is not None:  # before printing: the reader of the table may go away
+    printed = save is not None and str(save) == STDOUT
+    if save is not None and not printed:  # before printing, which may fail on a closed pipe
+        replaced = save.is_file() and save.stat().st_size > 0
         result.save(save)
-    print(result)
+        if replaced:
+            print(f"{one_line(str(save))} was replaced", file=sys.stderr)
+    if records is not None:
+        save_records(result, records)
+    if printed:
+        print_json(with_digests(result.to_dict()))
+    else:
+        print(result if text is None else text)
 
 
-def write_text(output: str | Path, lines: Iterable[str]) -> None:
-    """Write text to a file, whole or not at all, or to stdout.
+def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -> None:
+    """Write text to a file, atomically, or to stdout.
 
     Args:
         output: The file; ``-`` for stdout.
         lines: The text in parts, line ends included.
+        as_json: The text is JSON Lines: on stdout, control characters are escaped. Other text is escaped on a
+            terminal only.
 
     Raises:
-        OSError: The file cannot be written; whatever stood there still does.
+        OSError: The file cannot be written; an existing file is unchanged.
     """
     if str(output) == STDOUT:
-        sys.stdout.writelines(lines)
+        stream = raw(sys.stdout)
+        encoding, only_ascii = _encoding(stream), not _writes_unicode(stream)
+        for line in lines:
+            text = json_escaped(line, only_ascii) if as_json else visible(line) if stream.isatty() else line
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         return
-    write_beside(Path(output), (line.encode("utf-8", "surrogatepass") for line in lines))
+    write_output(output, (line.encode("utf-8", "surrogatepass") for line in lines))

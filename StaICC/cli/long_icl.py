@@ -1,20 +1,21 @@
 """LongICL on the command line: ``run long-icl`` and ``data install long-icl``.
 
-Licences are shown on stderr before any file is opened. The benchmark is imported when it is asked for, so that the
-other commands start as fast as before.
+Licence notices are printed to stderr before any file is opened. The benchmark is imported only when it is used, so the
+other commands start fast.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.statistics import Statistics
+from StaICC.cli.files import print_json
 from StaICC.errors import ArgumentError
-from StaICC.prefabricate_inference.models import load_kernel
+from StaICC.kernels.registry import load_kernel
+from StaICC.registry import is_reference
 
 __all__ = [
     "NAME",
@@ -27,13 +28,13 @@ __all__ = [
 ]
 
 NAME = "long-icl"
-"""How the command line calls the benchmark and its data."""
+"""Name of the benchmark and its data on the command line."""
 
-_OTHERS_ONLY = {"k": 4, "noisy_channel": False, "limit": None, "metrics": "standard", "outputs": "auto"}
-"""Arguments of ``run`` that LongICL does not have, with their defaults."""
+_OTHERS_ONLY = {"k": 4, "noisy_channel": False, "limit": None, "metrics": "standard", "outputs": "auto", "data": None}
+"""Arguments of ``run`` that LongICL does not support, with their defaults."""
 _OWN = ("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "answers", "published")
 _WHOLE_LABEL_KINDS = ("ppm", "openai")
-"""Kernels that score a whole label by themselves; those of causal language models must be told to."""
+"""Kernels that always score full labels; others need ``label_scoring="full"``."""
 
 
 def _items(text: str) -> int | str:
@@ -46,35 +47,35 @@ def _items(text: str) -> int | str:
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add LongICL's own arguments to the parser of ``run``; none of them has a default, so that its use shows.
+    """Add the arguments of LongICL to the parser of ``run``, without defaults, so that :func:`refuse` can detect them.
 
     Args:
         parser: The parser of the subcommand.
     """
-    group = parser.add_argument_group("long-icl (labels by the dozen, contexts of 1K to 50K tokens)")
+    group = parser.add_argument_group("long-icl (28 to 174 labels, contexts of 1K to 50K tokens)")
     group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
     group.add_argument("--rounds", type=int, nargs="+", metavar="N", help="rounds, 1 to 5 (default: all)")
     group.add_argument("--test-number", type=_items, metavar="N", help="test items, or 'all' (default 500)")
     group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
-    group.add_argument("--variant", help="published (default), or strict: its mistakes mended")
+    group.add_argument("--variant", help="published (default), or strict: with its errors corrected")
     group.add_argument("--arrangement", help="interleaved (default), or grouped by label")
     group.add_argument(
         "--answers",
         choices=("text", "labels"),
-        help="let the model write, as published, or choose among the labels (default: text, if it can)",
+        help="generate text, as published, or score the labels (default: text, if the model can)",
     )
     group.add_argument("--published", action="store_true", default=None, help="print the published tables too")
 
 
 def add_install_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add LongICL's own arguments to the parser of ``data install``.
+    """Add the arguments of LongICL to the parser of ``data install``.
 
     Args:
         parser: The parser of the action.
     """
     group = parser.add_argument_group("long-icl")
     group.add_argument("--from", dest="source", type=Path, metavar="DIR", help="folder with the published files")
-    group.add_argument("--hub", action="store_true", help="fetch what the Hugging Face hub has (extra hub)")
+    group.add_argument("--hub", action="store_true", help="download data sets from the Hugging Face hub (extra hub)")
     group.add_argument("--datasets", nargs="+", metavar="NAME", help="data sets (default: all six)")
 
 
@@ -83,7 +84,7 @@ def _show(notice: str) -> None:
 
 
 def refuse(args: argparse.Namespace) -> None:
-    """Refuse LongICL's arguments for any other benchmark.
+    """Refuse the arguments of LongICL for other benchmarks.
 
     Args:
         args: The parsed arguments of ``run``.
@@ -97,19 +98,20 @@ def refuse(args: argparse.Namespace) -> None:
 
 
 def _kernel(args: argparse.Namespace) -> tuple[Any, bool]:
-    """The inference function, and whether it answers by text."""
-    told = {} if args.model.split(":", 1)[0] in _WHOLE_LABEL_KINDS else {"label_scoring": "full"}
-    kernel = load_kernel(args.model, **told)
+    """Return the inference function, and whether it generates text."""
+    chosen = args.model.split(":", 1)[0] in _WHOLE_LABEL_KINDS or is_reference(args.model)
+    options = {} if chosen or "label_scoring=" in args.model else {"label_scoring": "full"}
+    kernel = load_kernel(args.model, **options)
     can_write = callable(getattr(kernel, "generate", None))
     if args.answers == "labels" or (args.answers is None and not can_write):
         return kernel, False
-    from StaICC.prefabricate_inference.text_inference import text_inference
+    from StaICC.kernels.text_inference import text_inference
 
     return text_inference(kernel), True
 
 
 def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Make the benchmark and the inference function.
+    """Return the benchmark and the inference function.
 
     Args:
         args: The parsed arguments of ``run``.
@@ -118,8 +120,8 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
         The benchmark and the function.
 
     Raises:
-        ArgumentError: An argument does not fit.
-        DataMissingError: No data set is there.
+        ArgumentError: An argument is invalid.
+        DataMissingError: No data set is available.
     """
     for name, default in _OTHERS_ONLY.items():
         if getattr(args, name) != default:
@@ -133,11 +135,11 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
         structured = [name for name in datasets or cards() if card(name).structured]
         if structured and datasets:
             raise ArgumentError(
-                f"{', '.join(structured)}: several labels are asked for at once, so the model must write; this one "
-                "chooses among the labels. Leave them out, or let a model that can write do so (--answers text)"
+                f"{', '.join(structured)}: items have several labels, so the model must generate text; this one "
+                "scores labels. Leave these data sets out, or use a model that generates text (--answers text)"
             )
         if structured:
-            _show(f"left out, since they need a model that can write: {', '.join(structured)}")
+            _show(f"left out, since they need a model that generates text: {', '.join(structured)}")
             datasets = [name for name in cards() if name not in structured]
     options = {
         name: getattr(args, name)
@@ -151,10 +153,10 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def published(result: Any) -> str:
-    """The published tables beside a result, as text.
+    """Return a comparison of a result with the published tables, as text.
 
     Args:
-        result: Of the benchmark.
+        result: A result of LongICL.
     """
     from StaICC.benchmarks.long_icl import compare_with_published
 
@@ -171,7 +173,7 @@ def install(args: argparse.Namespace) -> int:
         Exit status: 1 if a data set that was named could not be installed.
 
     Raises:
-        ArgumentError: There is no source, or two.
+        ArgumentError: Not exactly one source is given.
         DataMissingError: Nothing could be installed.
     """
     if (args.source is None) is not args.hub:
@@ -189,5 +191,5 @@ def install(args: argparse.Namespace) -> int:
     if args.json:
         skipped = {one.dataset: one.reason for one in done.skipped}
         document = {"path": str(done.folder), "datasets": list(done.datasets), "skipped": skipped}
-        print(json.dumps(document, ensure_ascii=False, indent=2))
+        print_json(document, indent=2)
     return 1 if args.datasets and done.skipped else 0

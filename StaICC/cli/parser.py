@@ -1,4 +1,4 @@
-"""The argument parser of the command line: wrong names get the nearest right one, and shells can complete."""
+"""The argument parser of the command line, with suggestions for unknown names and shell completion."""
 
 from __future__ import annotations
 
@@ -7,20 +7,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from StaICC.errors import unknown_name
+from StaICC.registry import fold
 
 __all__ = ["Parser", "complete"]
 
 
+_ELSEWHERE = {
+    "--seed": "rows, demonstrations and prompts are fixed, so there is nothing to seed",
+    "--shots": "use --k for the number of demonstrations",
+    "--num-fewshot": "use --k for the number of demonstrations",
+    "--output": "use --json FILE to save the result",
+    "--dataset": "use --datasets for the benchmark's data sets, --data FILE for your own",
+}
+"""Options that users of other tools try."""
+
+
 class Parser(argparse.ArgumentParser):
-    """An argument parser that suggests the nearest of several choices; subcommands get one of the same kind."""
+    """An argument parser that suggests the nearest choice for an unknown name."""
 
     # argparse overloads this by the type of the namespace, of which there is one here.
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse, and name the nearest option where one is unknown.
+        """Parse the arguments; for an unknown option, suggest the nearest one.
 
         Args:
             args: The arguments; those of the process by default.
-            namespace: Where the values shall stand.
+            namespace: The object that receives the values.
         """
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:
@@ -28,12 +39,14 @@ class Parser(argparse.ArgumentParser):
             wrong = next((word.partition("=")[0] for word in unknown if word.startswith("--")), None)
             if wrong is None:
                 command.error(f"unrecognized arguments: {' '.join(unknown)}")
+            if wrong in _ELSEWHERE:
+                command.error(f"there is no option {wrong!r}: {_ELSEWHERE[wrong]}")
             known = [option for option in command._option_string_actions if option.startswith("--")]
             command.error(str(unknown_name("option", wrong, known)))
         return found
 
     def _chosen(self, found: argparse.Namespace) -> Parser:
-        """Give the parser of the command, or of its action, that the arguments name."""
+        """Return the parser of the chosen command, or of its action."""
         for action in self._actions:
             name = getattr(found, action.dest, None)
             if isinstance(action, argparse._SubParsersAction) and name in action.choices:
@@ -41,15 +54,24 @@ class Parser(argparse.ArgumentParser):
                 return chosen
         return self
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        # argparse has no public hook for choices in any case.
+        value = super()._get_value(action, arg_string)
+        if action.choices is None or isinstance(action, argparse._SubParsersAction) or not isinstance(value, str):
+            return value
+        if value in action.choices:  # before a loop over the choices, which reads the plug-ins
+            return value
+        return next((choice for choice in action.choices if fold(str(choice)) == fold(value)), value)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        # The one place where argparse looks at choices; public hooks come too late to see them.
+        # argparse has no public hook to change this message.
         if action.choices is not None and value not in action.choices:
             kind = (action.metavar if isinstance(action.metavar, str) else action.dest).lower()
             raise argparse.ArgumentError(action, str(unknown_name(kind, value, map(str, action.choices))))
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell that asks for completions, and end the process; nothing happens without ``argcomplete``.
+    """Print completions for the shell and exit; does nothing without ``argcomplete``.
 
     Args:
         parser: The parser, with the arguments of all commands.

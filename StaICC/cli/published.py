@@ -1,16 +1,15 @@
-"""``python -m StaICC published``: print the papers' figures, or set them beside a saved result."""
+"""``python -m StaICC published``: print the figures of the papers, or compare a saved result with them."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from StaICC.cli.files import load_named
+from StaICC.cli.files import load_named, print_json
 from StaICC.errors import ArgumentError
-from StaICC.results.published import PublishedFigure, beside, figures, format_placements
+from StaICC.results.published import PublishedFigure, compare_with_published, figures, format_published
 from StaICC.results.published.facts import BENCHMARKS, LONG_ICL
 from StaICC.results.runs import split_runs
 from StaICC.results.table import format_columns
@@ -18,9 +17,9 @@ from StaICC.results.table import format_columns
 __all__ = ["EPILOG", "add_arguments", "run"]
 
 EPILOG = """\
-Figures are as printed; percentages of LongICLBench are shares here. A mark of a number in brackets, such as [1], points
-to a warning below the table. With --beside, published figures stand beside those of a saved result where both measure
-the same thing; otherwise the reason is given.
+Figures are as printed; percentages of LongICLBench are converted to shares. A number in brackets, such as [1], refers
+to a warning below the table. With --result, the figures of a saved result are compared with published ones if both
+measure the same; otherwise the reason is printed.
 
 examples:
   python -m StaICC published
@@ -28,34 +27,30 @@ examples:
   python -m StaICC published --model Pythia --metric macro_F1
   python -m StaICC published --benchmark diagnosis --json
   python -m StaICC published --benchmark long-icl --dataset banking77
-  python -m StaICC published --beside result.json
+  python -m StaICC published --result result.json
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``published`` to its parser.
-
-    Args:
-        parser: The parser of the subcommand.
-    """
+    """Add the arguments of the command."""
     parser.add_argument("--benchmark", help=f"{', '.join(BENCHMARKS)} (default: Normal)")
     parser.add_argument("--model", help="a model, such as 'GPT2 1.61', or a family, such as Pythia")
     parser.add_argument("--method", metavar="METHOD", help="an inference method, such as vanilla or batch-calibration")
     parser.add_argument("--dataset", help="a data set of LongICL, such as banking77")
-    parser.add_argument("--metric", help="a metric, such as accuracy, or a round, such as 1R")
-    parser.add_argument("--beside", metavar="RESULT", help="a saved result to set the published figures beside")
+    parser.add_argument("--metric", metavar="NAME", help="a metric, such as accuracy, or a round, such as 1R")
+    parser.add_argument("--result", metavar="RESULT", help="a saved result to compare with the published figures")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def _columns(found: Sequence[PublishedFigure]) -> str:
-    """Name the field that makes the table's columns; the models, and what else differs, make its rows."""
+    """Return the field for the columns of the table; models and other fields that differ are rows."""
     methods = {one.method for one in found}
     metrics = {one.metric for one in found}
     return "method" if len(methods) > 1 and len(metrics) == 1 else "metric"
 
 
 def _table(found: Sequence[PublishedFigure]) -> str:
-    """Lay figures out, with numbered warnings below."""
+    """Return figures as a table, with numbered warnings below."""
     across = _columns(found)
     down = [name for name in ("model", "method", "dataset") if name != across and any(getattr(o, name) for o in found)]
     heads = list(dict.fromkeys(getattr(one, across) for one in found))
@@ -75,27 +70,28 @@ def _table(found: Sequence[PublishedFigure]) -> str:
     )
 
 
-def _beside(args: argparse.Namespace) -> int:
-    runs = split_runs(load_named([args.beside]))
-    placed = {(name, one): beside(found, args.method) for name, own in runs.items() for one, found in own.items()}
+def _compare(args: argparse.Namespace) -> int:
+    runs = split_runs(load_named([args.result]))
+    found = {
+        (name, benchmark): compare_with_published(result, args.method)
+        for name, results in runs.items()
+        for benchmark, result in results.items()
+    }
     if args.json:
         document: list[dict[str, Any]] = [
             {"run": name, **dataclasses.asdict(one), "below": one.below, "better_than": one.better_than}
-            for (name, _), placements in placed.items()
-            for one in placements
+            for (name, _), comparisons in found.items()
+            for one in comparisons
         ]
-        print(json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False))
+        print_json(document, indent=1)
     else:
-        titles = {key: f"{key[0]}\n" if len(runs) > 1 else "" for key in placed}
-        print("\n\n".join(titles[key] + format_placements(placements) for key, placements in placed.items()))
+        titles = {key: f"{key[0]}\n" if len(runs) > 1 else "" for key in found}
+        print("\n\n".join(titles[key] + format_published(comparisons) for key, comparisons in found.items()))
     return 0
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the figures.
-
-    Args:
-        args: The parsed arguments.
 
     Returns:
         The exit status.
@@ -103,20 +99,20 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         StaICCError: A name is unknown, nothing fits, or the result cannot be read.
     """
-    if args.beside is not None:
-        return _beside(args)
+    if args.result is not None:
+        return _compare(args)
     benchmark, metric = args.benchmark, args.metric
     known = figures(benchmark, model=args.model, method=args.method, dataset=args.dataset, metric=metric)
     if benchmark is None and known and not args.json:
         benchmark = LONG_ICL if args.dataset else known[0].benchmark
         known = figures(benchmark, model=args.model, method=args.method, dataset=args.dataset, metric=metric)
     if not known:
-        raise ArgumentError("no published figure fits all of these; leave one of them out")
+        raise ArgumentError("no published figure matches all of these options; remove one of them")
     if args.json:
         document = [{**dataclasses.asdict(one), "doubtful": one.doubtful} for one in known]
-        print(json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False))
+        print_json(document, indent=1)
         return 0
     if metric is None and len({one.method for one in known}) > 1 and len({one.model for one in known}) > 3:
-        known = figures(benchmark, model=args.model, metric="accuracy")  # too much for one table; the first metric
+        known = figures(benchmark, model=args.model, metric="accuracy")  # too large: only the first metric
     print(_table(known))
     return 0

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from StaICC.cli.files import check_output, load_named
+from StaICC.cli.files import check_output, load_named, print_json
 from StaICC.results.report import write_report
 
 __all__ = ["EPILOG", "add_arguments", "run"]
 
 EPILOG = """\
-The page needs no network, no server and nothing beside it. Figures need matplotlib: pip install 'staicc[report]'
+The page is one file and needs no network or server. Figures need matplotlib: pip install ".[report]" in the clone
 
 examples:
   python -m StaICC report result.json -o report.html
@@ -22,24 +21,17 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``report`` to its parser.
-
-    Args:
-        parser: The parser of the subcommand.
-    """
-    parser.add_argument("results", nargs="+", metavar="RESULT", help="results that run --json saved; one run each")
+    """Add the arguments of the command."""
+    parser.add_argument("results", nargs="+", metavar="RESULT", help="results saved by run --json, one run each")
     parser.add_argument(
         "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html"
     )
     parser.add_argument("--title", default="StaICC report", help="title of the page")
-    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    parser.add_argument("--json", action="store_true", help="print path, size and runs as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the report.
-
-    Args:
-        args: The parsed arguments.
 
     Returns:
         The exit status.
@@ -47,11 +39,12 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         StaICCError: The results cannot be read, or matplotlib is missing.
     """
-    check_output(args.output)
+    check_output(args.output, inputs=args.results)
     results = load_named(args.results)
+    check_output(args.output, inputs=args.results)
     size = write_report(results, args.output, args.title)
     if args.json:
-        print(json.dumps({"path": str(args.output), "bytes": size, "runs": list(results)}))
+        print_json({"path": str(args.output), "bytes": size, "runs": list(results)})
     else:
         print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
     return 0

@@ -1,16 +1,19 @@
-"""``python -m StaICC store``: look into a prediction store, copy it out, merge two, save what is good of a damaged one.
+"""``python -m StaICC store``: inspect, export, merge and salvage prediction stores.
 
-Data goes to stdout, talk to stderr. ``info`` ends with status 1 if a row fails its checksum.
+Data is written to stdout, messages to stderr. ``info`` ends with status 1 if a row fails its checksum.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
+import io
 import sys
 from pathlib import Path
 
+from StaICC.cli.files import check_output, print_json
+from StaICC.cli.terminal import raw
+from StaICC.datasets.outputs import open_output
 from StaICC.inference.store import PredictionStore
 from StaICC.inference.store_salvage import salvage
 
@@ -51,20 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rescue.add_argument("new", type=Path, metavar="NEW", help="the new store's file, where nothing may be yet")
 
 
-def _print_json(data: dict[str, object]) -> None:
-    print(json.dumps(data, ensure_ascii=False, indent=2, default=str))
-
-
 def _info(path: Path, as_json: bool) -> int:
     with PredictionStore(path, read_only=True) as store:
         found = store.info(verify=True)
     if as_json:
-        _print_json({**dataclasses.asdict(found), "answers": found.answers, "damaged": found.damaged})
+        models = [{**dataclasses.asdict(model), "limits": model.limits} for model in found.models]
+        totals = {"answers": found.answers, "damaged": found.damaged}
+        print_json({**dataclasses.asdict(found), "models": models, **totals}, indent=2)
     else:
         print(f"{found.path}: schema {found.schema}, {found.size_bytes} bytes, {found.answers} answers")
         for model in found.models:
             name = model.fingerprint or f"(name lost, digest {model.digest})"
-            print(f"{model.answers:>10}  {name}" + (f"  ({model.damaged} damaged)" if model.damaged else ""))
+            damaged = f"  ({model.damaged} damaged)" if model.damaged else ""
+            print(f"{model.answers:>10}  {name}{damaged}" + (f"  ({model.limits})" if model.limits else ""))
     if found.damaged:
         print(
             f"{found.damaged} answers fail their checksum; save the others with "
@@ -75,23 +77,24 @@ def _info(path: Path, as_json: bool) -> int:
 
 
 def _export(path: Path, output: Path | None) -> int:
+    check_output(output, stores=[path])
     with PredictionStore(path, read_only=True) as store:
         if output is None:
-            lines = store.export(sys.stdout)
+            lines = store.export(raw(sys.stdout))  # its JSON is ASCII
         else:
-            stream = output.open("x", encoding="utf-8", newline="\n")
-            try:
-                with stream:
-                    lines = store.export(stream)
-            except BaseException:
-                output.unlink(missing_ok=True)  # half of the answers would look like all
-                raise
+            with open_output(output, fresh=True) as file:
+                stream = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+                lines = store.export(stream)
+                stream.detach()
     print(f"{lines} answers", file=sys.stderr)
     return 0
 
 
 def _merge(path: Path, others: list[Path], as_json: bool) -> int:
     reports: dict[str, object] = {}
+    if not path.exists():  # no store is made if there is nothing to copy
+        for other in others:
+            PredictionStore(other, read_only=True).close()
     with PredictionStore(path) as store:
         for other in others:
             report = store.merge(other)
@@ -102,17 +105,23 @@ def _merge(path: Path, others: list[Path], as_json: bool) -> int:
                     f"{report.different} differ from those there (not copied)"
                 )
     if as_json:
-        _print_json(reports)
+        print_json(reports, indent=2)
     return 0
 
 
 def _salvage(path: Path, new: Path, as_json: bool) -> int:
     report = salvage(path, new)
     if as_json:
-        _print_json(dataclasses.asdict(report))
+        print_json(dataclasses.asdict(report), indent=2)
     else:
         lost = f", and {report.unnamed} whose names are lost" if report.unnamed else ""
         print(f"{report.path}: {report.answers} answers saved of {len(report.models)} named models{lost}")
+    if report.problem is not None:
+        print(
+            f"SQLite could not read all of {path} ({report.problem}). To look for more rows, run "
+            f"'sqlite3 {path} .recover | sqlite3 RECOVERED' and salvage RECOVERED.",
+            file=sys.stderr,
+        )
     return 0
 
 

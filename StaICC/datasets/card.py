@@ -19,7 +19,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, SchemaError
 
-__all__ = ["Card", "Digests", "SplitSizes", "Template", "TemplateAlternatives"]
+__all__ = ["Card", "Digests", "SplitSizes", "Template", "TemplateAlternatives", "plain_values"]
 
 LEVELS = 3
 """Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
@@ -66,11 +66,17 @@ def _keys(record: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(record))
 
 
-def _plain(value: Any) -> Any:
-    """Tuples as lists and records as dictionaries, ready for JSON."""
+def plain_values(value: Any) -> Any:
+    """Return a value for JSON: records as dictionaries, tuples as lists.
+
+    Args:
+        value: A record, or what its fields hold.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+        return {field.name: plain_values(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain_values(item) for key, item in value.items()}
+    return [plain_values(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +210,9 @@ class Card:
     """Everything about a data set but its rows.
 
     Raises:
-        ArgumentError: A field has a wrong type, the label space is empty or names a label twice, the two label spaces
-            or the template and its alternatives do not fit each other, or the split takes more rows than there are.
+        ArgumentError: A field has a wrong type, the label space has fewer than two labels, an empty one or one twice,
+            the two label spaces or the template and its alternatives do not fit each other, or the split takes more
+            rows than there are.
     """
 
     name: str
@@ -252,8 +259,11 @@ class Card:
         for key in ("label_space", "full_label_space"):
             labels = _texts(owner, key, getattr(self, key))
             object.__setattr__(self, key, labels)
-            if not labels:
-                raise ArgumentError(f"{owner}: {key!r} is empty; name at least one label")
+            if key == "label_space" and len(labels) < 2:
+                found = list(labels) or "empty"
+                raise ArgumentError(f"{owner}: {key!r} is {found}, expected at least two labels")
+            if not all(label.strip() for label in labels):
+                raise ArgumentError(f"{owner}: {key!r} has an empty label name: {list(labels)!r:.200}")
             twice = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
             if twice is not None:
                 raise ArgumentError(f"{owner}: {key!r} names the label {twice!r} twice")
@@ -281,7 +291,7 @@ class Card:
 
     def to_dict(self) -> dict[str, Any]:
         """The card as plain values, ready for JSON."""
-        plain: dict[str, Any] = _plain(self)
+        plain: dict[str, Any] = plain_values(self)
         return plain
 
     @classmethod

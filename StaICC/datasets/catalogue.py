@@ -1,31 +1,32 @@
 """The catalogue: the data sets that this library knows, found by name.
 
 The ten data sets of the benchmark, in its order, and ``mini``, a small set that ships with the library and is never
-part of the ten. The facts stand in ``catalogue.json``, each record in four parts that have different keepers: what
+part of the ten. Its facts are in ``catalogue.json``. A record has four parts: what
 was *published* (labels, template, split), what was *counted* by a program (rows, digests), *prose* that people wrote
-(source, licence, citation, notes), and what *lookup* needs (other names, the file in the published wheel). The file
-is read once, when it is first asked for.
+(licence, citation, notes), and what *lookup* needs (other names, the source of the rows). The file
+is read once, when it is first used.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from StaICC.datasets.card import Card
+from StaICC.datasets.source import ReleasedWheel, Source, read_source, shipped
 from StaICC.errors import SchemaError, unknown_name
+from StaICC.registry import fold
 
-__all__ = ["MINI", "Catalogue", "Pack", "catalogue", "cite", "find", "get_card", "names", "shipped"]
+__all__ = ["MINI", "Catalogue", "Pack", "catalogue", "cite", "find", "get_card", "names"]
 
 MINI = "mini"
 """Name of the data set that ships with the library."""
 
 SCHEMA = 1
 _PARTS = ("published", "counted", "prose", "lookup")
-_LOOKUP = ("aliases", "member")
+_LOOKUP = ("aliases", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Pack:
     """The published wheel that holds the frozen tables."""
 
     requirement: str
-    """What ``pip`` is asked for."""
+    """The requirement for ``pip``."""
     file: str
     """Name of the wheel."""
     sha256: str
@@ -52,12 +53,9 @@ class Catalogue:
     """Name -> card, of the ten and of ``mini``."""
     folded: MappingProxyType[str, str]
     """Every spelling that is understood, folded, -> name."""
+    sources: MappingProxyType[str, Source]
+    """Name -> where the rows come from."""
     pack: Pack
-
-
-def _fold(name: str) -> str:
-    """A name without what people spell differently: case, blanks, hyphens, underscores."""
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 def _parse(data: Any) -> Catalogue:
@@ -65,7 +63,7 @@ def _parse(data: Any) -> Catalogue:
         raise SchemaError(f"catalogue.json has schema {data['schema']!r}; this library reads {SCHEMA}")
     cards: dict[str, Card] = {}
     folded: dict[str, str] = {}
-    members: dict[str, str] = {}
+    sources: dict[str, Source] = {}
     for name, record in data["datasets"].items():
         fields: dict[str, Any] = {"name": name}
         if tuple(record) != _PARTS or tuple(record["lookup"]) != _LOOKUP:
@@ -79,33 +77,17 @@ def _parse(data: Any) -> Catalogue:
             fields |= record[part]
         cards[name] = Card.from_dict(fields)
         for spelling in (name, cards[name].title, *record["lookup"]["aliases"]):
-            if folded.setdefault(_fold(spelling), name) != name:
-                raise SchemaError(f"catalogue.json: {spelling!r} names both {name!r} and {folded[_fold(spelling)]!r}")
-        if record["lookup"]["member"] is not None:
-            members[name] = record["lookup"]["member"]
+            if folded.setdefault(fold(spelling), name) != name:
+                raise SchemaError(f"catalogue.json: {spelling!r} names both {name!r} and {folded[fold(spelling)]!r}")
+        sources[name] = read_source(f"catalogue.json, {name!r}", record["lookup"]["source"])
+    members = {name: source.member for name, source in sources.items() if isinstance(source, ReleasedWheel)}
     return Catalogue(
         benchmark=tuple(data["benchmark"]),
         cards=MappingProxyType(cards),
         folded=MappingProxyType(folded),
+        sources=MappingProxyType(sources),
         pack=Pack(**data["pack"], members=MappingProxyType(members)),
     )
-
-
-def shipped(file: str) -> Any:
-    """A JSON file that ships beside this module.
-
-    Args:
-        file: Its name.
-
-    Returns:
-        Its content as plain values.
-    """
-    import pkgutil  # not importlib.resources, which costs ten times as much to import
-
-    data = pkgutil.get_data(__package__, file)
-    if data is None:  # pragma: no cover - only with loaders that cannot read data
-        raise FileNotFoundError(f"this installation of StaICC has no {file}")
-    return json.loads(data)
 
 
 @functools.cache
@@ -149,7 +131,7 @@ def find(name: str) -> str:
         ('GLUE-SST2', 'tweet_eval_hate')
     """
     known = catalogue()
-    found = known.folded.get(_fold(name)) if isinstance(name, str) else None
+    found = known.folded.get(fold(name)) if isinstance(name, str) else None
     if found is None:
         raise unknown_name("data set", name, (*known.benchmark, MINI), "List them with: python -m StaICC data list")
     return found

@@ -1,14 +1,20 @@
 """Fetching a pinned wheel with the user's own ``pip``.
 
 What this library needs and does not ship is published as a wheel. ``pip`` knows the user's mirrors, proxies and
-certificates, so it does the fetching, and no address stands in our code. Whatever it brings is measured against a
-digest that stands in our code before anything opens it.
+certificates, so it does the fetching, and our code contains no address. It is the pip of this Python; without one, the
+wheel of pip that ``ensurepip`` contains (it runs from its file, nothing is installed), then ``pip`` or ``uv`` of the
+path. Whatever it brings is checked against a digest in our code before anything opens it.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 from StaICC.datasets.storage import exclusive, file_digest, passing_folder, remove_leftovers
@@ -50,12 +56,53 @@ def check_wheel(path: Path, sha256: str) -> None:
         )
 
 
-def _pip(requirement: str, folder: Path) -> str | None:
-    """Run ``pip download``; the reason why it failed, or None."""
-    import subprocess
-    import sys
+def _bundled_pip() -> Path | None:
+    """Return the wheel of pip that ensurepip would install, if this Python has it."""
+    spec = importlib.util.find_spec("ensurepip")
+    own = Path(spec.origin).parent / "_bundled" if spec is not None and spec.origin else None
+    shared = sysconfig.get_config_var("WHEEL_PKG_DIR")  # where distributions of Linux keep it
+    for folder in (own, Path(shared) if shared else None):
+        found = sorted(folder.glob("pip-*.whl")) if folder is not None else []
+        if found:
+            return found[-1]
+    return None
 
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+
+def _ways() -> Iterator[tuple[str, list[str]]]:
+    """Yield the ways to run pip: a name for messages, and the beginning of the command."""
+    yield "pip", [sys.executable, "-m", "pip"]
+    bundled = _bundled_pip()
+    if bundled is not None:
+        yield "ensurepip's pip", [sys.executable, str(bundled / "pip")]
+    for name, more in (("pip", []), ("pip3", []), ("uv", ["tool", "run", "pip"])):
+        program = shutil.which(name)
+        if program is not None:
+            yield program, [program, *more]
+
+
+def _download(requirement: str, folder: Path) -> str | None:
+    """Run ``pip download`` in the first way that has a pip; return the reason why it failed, or None."""
+    failed = []
+    for name, command in _ways():
+        reason, there = _pip(name, command, requirement, folder)
+        if there:
+            return reason
+        failed.append(f"{name}: {reason}")
+    return (
+        f"this Python ({sys.executable}) has no pip, and there is no other pip or uv on the path that works "
+        f"({'; '.join(failed)}). Install pip or uv"
+    )
+
+
+def _pip(name: str, start: list[str], requirement: str, folder: Path) -> tuple[str | None, bool]:
+    """Run ``pip download``.
+
+    Returns:
+        The reason why it failed, or None; and whether there is such a pip.
+    """
+    import subprocess  # slow to import, and rarely needed
+
+    command = [*start, "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(folder), requirement]
     try:
         # In the passing folder, so that a module called pip in the user's working folder is not taken for pip.
@@ -71,17 +118,17 @@ def _pip(requirement: str, folder: Path) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"pip did not finish within {TIMEOUT:g} seconds"
+        return f"{name} did not finish within {TIMEOUT:g} seconds", True
     except OSError as error:
-        return f"pip could not be started ({error.strerror or error})"
+        return f"it could not be started ({error.strerror or error})", False
     if done.returncode == 0:
-        return None
+        return None, True
     if "No module named pip" in done.stdout:
-        return f"this Python ({sys.executable}) has no pip"
+        return "there is no pip", False
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
     network = "; it could not connect to a package index" if any("Retrying (" in line for line in lines) else ""
-    return f"pip failed with exit status {done.returncode}: {wrong[-1]}{network}"
+    return f"{name} failed with exit status {done.returncode}: {wrong[-1]}{network}", True
 
 
 def _is_there(wheel: Path, sha256: str) -> bool:
@@ -99,17 +146,17 @@ def fetch_wheel(requirement: str, filename: str, sha256: str, into: Path) -> Pat
     """Fetch a wheel with ``pip``, unless it is there already, and check its digest.
 
     Args:
-        requirement: What pip is asked for, such as ``"StaICC==0.1.1"``.
+        requirement: The requirement for pip, such as ``"StaICC==0.1.1"``.
         filename: Name of the wheel that pip will bring.
         sha256: Digest that it must have, in hexadecimal.
-        into: Folder where the wheel shall stand (made if it is not there). Two processes that ask at once fetch once.
+        into: Folder for the wheel (created if missing). Two processes at the same time fetch once.
 
     Returns:
         Path of the wheel.
 
     Raises:
         DataMissingError: It is not there and cannot be fetched: no network, no pip, a full disk, or fetching is
-            forbidden by ``STAICC_OFFLINE``. The message gives the reason.
+            forbidden by ``STAICC_OFFLINE``. The message says why.
         DataDamagedError: What came is not the published wheel; both digests are named, and it is not kept.
     """
     wheel = into / filename
@@ -125,7 +172,7 @@ def fetch_wheel(requirement: str, filename: str, sha256: str, into: Path) -> Pat
                 if _is_there(wheel, sha256):  # another process fetched it while this one waited
                     return wheel
             with passing_folder(into) as folder:
-                reason = _pip(requirement, folder)
+                reason = _download(requirement, folder)
                 if reason is not None:
                     raise DataMissingError(f"{filename} could not be fetched: {reason}")
                 fetched = folder / filename

@@ -1,6 +1,6 @@
 """The data pack: the frozen tables of the benchmark, on this machine.
 
-Nothing of the data lies in this library. The tables are the ones that the published wheel ``StaICC`` 0.1.1 carries, and
+This library contains no data. The tables are the ones that the published wheel ``StaICC`` 0.1.1 carries, and
 every user of the benchmark ran. :func:`install` gets that wheel with the user's own pip, or takes it from a file, and
 turns its tables into files of our own format (:mod:`StaICC.datasets.table`) in :func:`data_home`. First use of a data
 set installs by itself.
@@ -26,6 +26,7 @@ from StaICC.datasets.fetch import LOCK, TIMEOUT, check_wheel, fetch_wheel
 from StaICC.datasets.storage import exclusive, file_digest, passing_folder, remove_leftovers
 from StaICC.datasets.table import FrozenTable, table_digest, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
+from StaICC.progress import INSTALLING, Progress, ProgressCallback, drawn_progress
 
 __all__ = [
     "TableStatus",
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 HOME = "STAICC_HOME"
-"""Environment variable: the folder where the data pack stands."""
+"""Environment variable: the folder of the data pack."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class TableStatus:
     expected: str
     """SHA-256 that the file must have."""
     found: str | None
-    """SHA-256 that it has; None if it was not asked for or there is no file."""
+    """SHA-256 that it has; None if it was not computed or there is no file."""
     reason: str
     """Why it is damaged or missing, else ``""``."""
 
@@ -118,7 +119,7 @@ def expected_digest(name: str) -> str:
 
 
 def table_path(name: str) -> Path:
-    """Where the frozen file of a data set stands, or would stand.
+    """Return the path of a data set's frozen file, whether or not it exists.
 
     The digest is part of the name, so that versions of the library with other file formats live side by side.
 
@@ -196,11 +197,13 @@ def _explained(home: Path) -> Iterator[None]:
         ) from error
 
 
-def _write_tables(wheel: Path, wanted: Sequence[str]) -> None:
+def _write_tables(wheel: Path, wanted: Sequence[str], report: ProgressCallback) -> None:
     from StaICC.datasets.wheel import read_tables
 
     members = catalogue().pack.members
-    for name, rows in read_tables(wheel, {name: members[name] for name in wanted}):
+    tables = read_tables(wheel, {name: members[name] for name in wanted})
+    for number, (name, rows) in enumerate(tables):
+        report(Progress(number, len(wanted), f"table {name}", 0, 1, phase=INSTALLING))
         card = get_card(name)
         found = table_digest(rows)
         if card.digests is None or found != card.digests.table:
@@ -211,11 +214,14 @@ def _write_tables(wheel: Path, wanted: Sequence[str]) -> None:
         write_table(table_path(name), rows, card.columns, expected_digest(name))
 
 
-def install(wheel: Path | str | None = None) -> tuple[TableStatus, ...]:
+def install(
+    wheel: Path | str | None = None, progress: ProgressCallback | bool | None = None
+) -> tuple[TableStatus, ...]:
     """Install the data pack: every table that is missing or damaged.
 
     Args:
         wheel: The published wheel as a file, for machines without a network (default: fetch it with pip).
+        progress: As for a run (:class:`StaICC.benchmarks.running.RunSettings`).
 
     Returns:
         One record for each data set of the benchmark, all of them verified.
@@ -227,7 +233,7 @@ def install(wheel: Path | str | None = None) -> tuple[TableStatus, ...]:
     home = data_home()
     if wheel is not None:
         check_wheel(Path(wheel), catalogue().pack.sha256)
-    # Asked before locking, so that a good folder need not be writable, and again under the lock, where another process
+    # Checked before locking, so that a good folder need not be writable; and again under the lock, as another process
     # may have installed meanwhile.
     if not all(one.usable for one in _compare()):
         with _explained(home):
@@ -237,11 +243,14 @@ def install(wheel: Path | str | None = None) -> tuple[TableStatus, ...]:
                     remove_leftovers(home)
                     remove_leftovers(_tables())
                 wanted = [one.name for one in _compare() if not one.usable]
-                if wanted and wheel is not None:
-                    _write_tables(Path(wheel), wanted)
-                elif wanted:
-                    with passing_folder(home) as folder:
-                        _write_tables(_fetch(folder), wanted)
+                with drawn_progress(progress) as shown:
+                    report = shown or (lambda progress: None)
+                    if wanted and wheel is not None:
+                        _write_tables(Path(wheel), wanted, report)
+                    elif wanted:
+                        report(Progress(0, 0, "the benchmark's data (18 MB)", 0, 1, phase=INSTALLING))
+                        with passing_folder(home) as folder:
+                            _write_tables(_fetch(folder), wanted, report)
     after = _compare()
     for one in after:
         if not one.usable:

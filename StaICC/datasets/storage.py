@@ -1,6 +1,6 @@
-"""Files that are either whole or not there.
+"""Atomic writing of files.
 
-What this library keeps on disk is written beside its place, flushed to the disk, and only then renamed: a reader never
+A file is written under a temporary name in the same folder, flushed to the disk, and then renamed: a reader never
 sees half a file, and a full disk or a killed process leaves the old state. A lock between processes spares double work;
 nothing depends on it for safety.
 """
@@ -12,11 +12,13 @@ import errno
 import hashlib
 import logging
 import os
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["exclusive", "file_digest", "passing_folder", "remove_leftovers", "write_beside"]
+__all__ = ["exclusive", "file_digest", "passing_folder", "remove_leftovers", "replacing", "write_beside"]
 
 PASSING = ".part"
 """How passing names end. A killed process leaves one behind; :func:`remove_leftovers` removes it."""
@@ -49,7 +51,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
 
 
 def _passing_name(name: str) -> str:
-    return f".{name}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}"
+    return f".{name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}"
 
 
 def _flush_folder(folder: Path) -> None:
@@ -66,20 +68,43 @@ def write_beside(path: Path, parts: Iterable[bytes | bytearray]) -> None:
     """Write a file under a passing name in the same folder, flush it to the disk, and rename it into place.
 
     Args:
-        path: Where the file shall stand; its folder must exist.
+        path: The file; its folder must exist.
         parts: The content, piece by piece.
 
     Raises:
         OSError: The file could not be written; whatever stood at the path still does, and nothing else is left.
     """
-    if not path.parent.is_dir():  # else the passing name would stand in the message
+    with replacing(path) as file:
+        for part in parts:
+            file.write(part)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, keep: os.stat_result | None = None) -> Iterator[BinaryIO]:
+    """A file that takes its name when the block ends without an error.
+
+    Args:
+        path: The file's name; its folder must exist. A symlink of that name is replaced.
+        keep: The file that is replaced, whose mode and owner are kept.
+
+    Yields:
+        The file, under a passing name in the same folder.
+
+    Raises:
+        OSError: As for :func:`write_beside`.
+    """
+    if not path.parent.is_dir():  # else the message would show the temporary name
         raise FileNotFoundError(errno.ENOENT, "the folder is not there; make it first", str(path.parent))
     # Not tempfile: its files are readable by their owner alone, and a folder of frozen data may be shared.
     passing = path.with_name(_passing_name(path.name))
     try:
         with open(passing, "xb") as file:
-            for part in parts:
-                file.write(part)
+            if keep is not None:
+                if hasattr(os, "chown"):
+                    with contextlib.suppress(OSError):
+                        os.chown(passing, keep.st_uid, keep.st_gid)
+                os.chmod(passing, stat.S_IMODE(keep.st_mode))
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(passing, path)
@@ -95,7 +120,7 @@ def passing_folder(parent: Path) -> Iterator[Path]:
     """A folder for the time of the block.
 
     Args:
-        parent: Where it stands; must exist.
+        parent: The parent folder; must exist.
 
     Yields:
         The folder, removed with all its content at the end.
@@ -170,12 +195,12 @@ def exclusive(path: Path, patience: float) -> Iterator[bool]:
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
-        held, end, told = False, time.monotonic() + patience, False
+        held, end, logged = False, time.monotonic() + patience, False
         try:
             while not (held := _try_lock(handle)) and time.monotonic() < end:
-                if not told:
+                if not logged:
                     _log.info("waiting for another process that holds %s", path)
-                    told = True
+                    logged = True
                 time.sleep(_POLL)
         except OSError as error:
             _log.debug("no lock on %s: %s", path, error)

@@ -1,9 +1,9 @@
 """Tables: rows of texts with a label index, in memory or frozen in a file.
 
-A table gives row i as ``Row(texts, label)``. :class:`MemoryTable` holds a user's own rows. :class:`FrozenTable` reads
-our file format, row by row, without making Python objects of the rows that nobody asks for.
+Row i of a table is ``Row(texts, label)``. :class:`MemoryTable` holds a user's own rows. :class:`FrozenTable` reads
+our file format, row by row, without making Python objects of rows that are not used.
 
-The format is made to be pinned: the same rows always give the same bytes. A file is, in order:
+The format can be pinned by a digest: the same rows always have the same bytes. A file is, in order:
 
 1. 8 bytes of magic, then two little-endian 32-bit numbers: format version, bytes of the header that follows;
 2. the header: ASCII JSON with ``body`` (bytes of text), ``columns`` (texts of a row), ``rows``, ``table`` (digest of
@@ -12,9 +12,9 @@ The format is made to be pinned: the same rows always give the same bytes. A fil
 4. rows little-endian 32-bit label indexes;
 5. the texts, one after the other, in UTF-8.
 
-Guarantees: a file whose digest is not the expected one is refused before a row is read; a file is written beside its
-place and renamed, so a half-written one never has the right name. Tables may be shared by threads, and go through
-``fork`` and ``pickle`` (by path) to other processes.
+Guarantees: a file whose digest is not the expected one is refused before a row is read; a file is written under a
+temporary name and renamed, so a half-written one never has the right name. Tables may be shared by threads, and go
+through ``fork`` and ``pickle`` (by path) to other processes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
 
 class Table(Protocol):
-    """Rows by number. Iterating gives them in order."""
+    """Rows by number. Iteration yields them in order."""
 
     @property
     def columns(self) -> int:
@@ -211,10 +211,10 @@ class MemoryTable:
 def write_table(
     path: str | os.PathLike[str], rows: Iterable[tuple[Sequence[str], int]], columns: int, sha256: str | None = None
 ) -> str:
-    """Write rows as a frozen table, beside the path first and then renamed.
+    """Write rows as a frozen table, atomically.
 
     Args:
-        path: Where the file shall stand; its folder must exist.
+        path: The file; its folder must exist.
         rows: ``(texts, label index)`` pairs.
         columns: Number of texts that every row has.
         sha256: Digest that the file must get, in hexadecimal (default: any).
@@ -261,7 +261,7 @@ def _refuse(path: str, reason: str) -> DataDamagedError:
 class FrozenTable:
     """A table in a file of our format, read row by row.
 
-    Only the offsets and labels are kept in memory (12 bytes a row); texts are read when their row is asked for.
+    Only the offsets and labels are kept in memory (12 bytes a row); texts are read when their row is used.
 
     Args:
         path: The file.

@@ -27,10 +27,10 @@ class _PlainUnpickler(pickle.Unpickler):
     """Builds lists, tuples, dictionaries, strings and numbers; refuses everything that names code."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        raise DataDamagedError(f"the pickle asks for {module}.{name}; plain values need no code, so it is refused")
+        raise DataDamagedError(f"the pickle refers to {module}.{name}; plain values need no code, so it is refused")
 
     def persistent_load(self, pid: Any, /) -> NoReturn:
-        raise DataDamagedError(f"the pickle asks for the persistent object {pid!r}; it is refused")
+        raise DataDamagedError(f"the pickle refers to the persistent object {pid!r}; it is refused")
 
 
 def read_rows(stream: Any, where: str) -> list[Row]:
@@ -44,7 +44,7 @@ def read_rows(stream: Any, where: str) -> list[Row]:
         The rows.
 
     Raises:
-        DataDamagedError: It is no pickle, asks for code, or holds anything but rows ``([text, ...], label index)``.
+        DataDamagedError: It is no pickle, refers to code, or holds anything but rows ``([text, ...], label index)``.
     """
     # Extension codes that this process resolved before would come from a cache, past find_class.
     copyreg.clear_extension_cache()
@@ -54,7 +54,7 @@ def read_rows(stream: Any, where: str) -> list[Row]:
     except DataDamagedError as error:
         raise DataDamagedError(f"{where}: {error}") from None
     except MemoryError:
-        raise DataDamagedError(f"{where}: the pickle asks for more memory than there is") from None
+        raise DataDamagedError(f"{where}: the pickle needs more memory than there is") from None
     except Exception as error:
         # A broken pickle can raise nearly anything: ValueError, KeyError, IndexError, EOFError, zlib.error, ...
         raise DataDamagedError(f"{where}: the pickle cannot be read ({type(error).__name__}: {error})") from error

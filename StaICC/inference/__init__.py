@@ -1,11 +1,15 @@
-"""Asking the user's inference function: its contract, the runner that drives it, progress."""
+"""Evaluation of the user's inference function: its contract, the runner, progress."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from StaICC.inference.contract import Answer, Inference, batch_form, check_answer
-from StaICC.inference.progress import Estimate, Pace, Progress, ProgressCallback
 from StaICC.inference.runner import AnswerStore, Failure, OnError, Part, RunOptions, ask
-from StaICC.inference.worker_processes import worker_processes
+from StaICC.progress import Estimate, Pace, Progress, ProgressCallback
+
+if TYPE_CHECKING:
+    from StaICC.inference.process_pool import worker_processes
 
 __all__ = [
     "Answer",
@@ -24,3 +28,11 @@ __all__ = [
     "check_answer",
     "worker_processes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "worker_processes":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from StaICC.inference.process_pool import worker_processes  # loads multiprocessing, which most runs do not need
+
+    return worker_processes

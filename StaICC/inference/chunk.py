@@ -1,8 +1,8 @@
-"""One chunk of queries: what a worker runs, here or elsewhere.
+"""Evaluation of one chunk of queries, in this process or in a worker.
 
-Each prompt goes to the user's function and its answer through the contract (:mod:`StaICC.inference.contract`). Whatever
-comes of it that is no answer (an exception of any kind, a value that cannot be scored, an object that lies about
-itself) becomes a :class:`Failure` with its reason. Only Ctrl-C passes through.
+The user's function gets each prompt, and its return value is checked (:mod:`StaICC.inference.contract`). An exception,
+a value that cannot be scored, or an object whose methods fail becomes a :class:`Failure` with a reason. Only
+``KeyboardInterrupt`` propagates.
 """
 
 from __future__ import annotations
@@ -13,45 +13,44 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal
 
-from StaICC.errors import DataError, MissingDependencyError, OutputError
+from StaICC.errors import DataError, EditionError, MissingDependencyError, OutputError
 from StaICC.inference.contract import Answer, Inference, batch_form, check_answer, check_batch
-from StaICC.inference.shipping import Shipment
+from StaICC.inference.remote_function import RemoteFunction
 from StaICC.prompting import Prompt, as_argument
 
-__all__ = ["Failure", "OnError", "batch_answers", "checked", "ends", "solve_chunk", "solve_shipped"]
+__all__ = ["Failure", "OnError", "batch_answers", "checked", "ends", "solve_chunk", "solve_remotely"]
 
 OnError = Literal["raise", "collect"]
 
-_LONGEST = 2000  # characters of a reason: it stands in results
+_LONGEST = 2000  # characters of a reason, which is saved in results
 
-_FINAL = (SystemExit, DataError, MissingDependencyError)
+_FINAL = (SystemExit, DataError, EditionError, MissingDependencyError)
 
 Batch = Callable[[Sequence[Any], list[str]], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A query that has no answer."""
+    """A query without a prediction."""
 
     reason: str
-    """What went wrong, in words."""
+    """The error message."""
     cause: BaseException | None = field(default=None, compare=False, repr=False)
-    """The exception, where it was raised in this process."""
+    """The exception, if it was raised in this process."""
     final: bool = False
-    """It ends the run even where failures are collected: the function asked to exit, or lacks a package or
-    data, whatever it is asked."""
+    """Whether it ends the run even with ``on_error="collect"``: the function exits, or a package or data is missing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Failure, (self.reason, None, self.final)  # exceptions of user code may not be picklable
 
 
 def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
-    """Tell whether a run ends with these answers."""
+    """Return whether a run ends after these predictions."""
     return any(isinstance(answer, Failure) and (on_error == "raise" or answer.final) for answer in answers)
 
 
-def _say(error: BaseException) -> str:
-    """Name an exception of user code and the place that raised it."""
+def _describe(error: BaseException) -> str:
+    """Describe an exception of user code, with file and line."""
     try:
         text = str(error)
     except Exception:
@@ -64,27 +63,30 @@ def _say(error: BaseException) -> str:
 
 
 def _raised(who: str, error: BaseException) -> Failure:
+    if isinstance(error, MissingDependencyError):
+        return Failure(str(error), error, final=True)
     hint = ""
     if isinstance(error, TypeError) and "unexpected keyword argument 'prompt" in str(error):
         names = "prompts and label_space" if who.startswith("the batched") else "prompt and label_space"
         hint = f"; it is called with arguments by name: call its parameters {names}"
-    return Failure(f"{who} raised {_say(error)}{hint}", error, final=isinstance(error, _FINAL))
+    return Failure(f"{who} raised {_describe(error)}{hint}", error, final=isinstance(error, _FINAL))
 
 
 def checked(value: object, label_space: Sequence[str], free_text: bool) -> Answer | Failure:
-    """Check what the function gave for one query.
+    """Check the return value for one query.
 
     Args:
-        value: What it gave; an exception, as batched functions put in the place of an answer, is a failure.
+        value: The return value. An exception, which batched functions may return for a query, is a failure.
         label_space: The labels of the query.
-        free_text: Texts are answers as they stand.
+        free_text: A text is a completion that the benchmark parses.
 
     Returns:
-        The answer, or why there is none.
+        The prediction, or a failure with the reason.
     """
     try:
         if isinstance(value, BaseException):
-            return Failure(f"the inference function gave an error: {_say(value)}", value)
+            reason = f"the inference function gave an error: {_describe(value)}"
+            return Failure(reason, value, final=isinstance(value, EditionError))
         return check_answer(value, label_space, free_text)
     except OutputError as error:
         return Failure(f"the inference function's answer cannot be scored: {error}", error)
@@ -95,7 +97,7 @@ def checked(value: object, label_space: Sequence[str], free_text: bool) -> Answe
 
 
 def batch_answers(batch: Batch, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Sequence[object] | Failure:
-    """Ask a batched function; its answers are not yet checked one by one.
+    """Call a batched function. The single predictions are not checked yet.
 
     Args:
         batch: Takes prompts and label space.
@@ -103,7 +105,7 @@ def batch_answers(batch: Batch, prompts: Sequence[Prompt], label_space: Sequence
         label_space: Their label space.
 
     Returns:
-        One value for each prompt, or why there are none.
+        One value per prompt, or a failure with the reason.
     """
     try:
         values = batch([as_argument(prompt) for prompt in prompts], list(label_space))
@@ -129,18 +131,18 @@ def solve_chunk(
     free_text: bool = False,
     stopped: Callable[[], bool] | None = None,
 ) -> list[Answer | Failure]:
-    """Ask one chunk.
+    """Evaluate one chunk.
 
     Args:
         function: The inference function.
         prompts: The prompts of the chunk.
         label_space: Their label space.
-        on_error: With ``"raise"`` nothing is asked after a failure.
-        free_text: Texts are answers as they stand.
-        stopped: Asked before each prompt; if it says yes, the chunk ends.
+        on_error: With ``"raise"`` the chunk ends at the first failure.
+        free_text: A text is a completion that the benchmark parses.
+        stopped: Called before each prompt; if true, the chunk ends.
 
     Returns:
-        One answer or failure for each prompt, in order; fewer if the chunk ended early.
+        One prediction or failure per prompt, in order; fewer if the chunk ended early.
     """
     batch = batch_form(function)
     if batch is not None:
@@ -164,15 +166,16 @@ def solve_chunk(
     return answers
 
 
-def solve_shipped(
-    shipment: Shipment,
+def solve_remotely(
+    remote: RemoteFunction,
     prompts: Sequence[Prompt],
     label_space: tuple[str, ...],
     on_error: OnError,
     free_text: bool,
-) -> list[Answer | Failure]:
-    """Ask one chunk of a function that was sent to this worker; see :func:`solve_chunk`."""
-    return solve_chunk(shipment.unpack(), prompts, label_space, on_error, free_text, lambda: shipment.stopped)
+) -> tuple[list[Answer | Failure], int]:
+    """Evaluate one chunk in a worker; returns what :func:`solve_chunk` does, and the number of new retries."""
+    predictions = solve_chunk(remote.load(), prompts, label_space, on_error, free_text, lambda: remote.stopped)
+    return predictions, remote.new_retries()
 
 
 def _solve_batch(
@@ -182,11 +185,11 @@ def _solve_batch(
     on_error: OnError,
     free_text: bool,
 ) -> list[Answer | Failure]:
-    """Ask a chunk at once; if that fails, halve it until the guilty query is alone."""
+    """Evaluate a chunk in one call; if it fails, halve it until the failing query is alone."""
     values = batch_answers(batch, prompts, label_space)
     if not isinstance(values, Failure):
-        return [checked(value, label_space, free_text) for value in values]  # all are kept, whatever failed among them
-    if len(prompts) == 1:
+        return [checked(value, label_space, free_text) for value in values]
+    if len(prompts) == 1 or isinstance(values.cause, MissingDependencyError):
         return [values]
     if values.final:
         return [

@@ -4,16 +4,16 @@ A function ``f(prompt, label_space)`` is called by keyword. ``prompt`` is a text
 text for each label) and ``label_space`` the list of the labels' texts. It returns
 
 * a number for each label: probabilities or logits, as any sequence of real numbers (NumPy arrays and torch tensors
-  too; neither is imported to find out), or
+  too; neither is imported to find out). A mapping from each label to its number, and a pandas Series whose index has
+  the labels, are read by label; a Series with the default index is read by position. The logit of a label that is ruled
+  out is minus infinity. Or
 * the index of a label, or
 * the text of a label.
 
-Everything else is refused with the reason: a wrong answer that slipped through would be a wrong figure in a paper. What
-is accepted comes out as plain lists, floats, integers and texts, so that no object of the user's, which may say
-different things of itself at different times, goes further than here.
+Every other value is refused with a reason. Accepted values are converted to plain lists, floats, integers and texts.
 
-A function with a ``batch`` attribute (or a :func:`functools.partial` of one) is asked for many prompts at once:
-``batch(prompts=[...], label_space=[...])`` returns one such answer for each prompt, in order. Kernels have one.
+A function with a ``batch`` attribute (or a :func:`functools.partial` of one) gets many prompts in one call:
+``batch(prompts=[...], label_space=[...])`` returns one such prediction per prompt, in order. Kernels have one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,23 @@ from typing import Any
 
 from StaICC.errors import OutputError
 
-__all__ = ["Answer", "Inference", "batch_form", "check_answer", "check_batch", "user_batch_form"]
+__all__ = [
+    "Answer",
+    "Inference",
+    "batch_form",
+    "check_answer",
+    "check_batch",
+    "own_attribute",
+    "refuse_other_order",
+    "user_batch_form",
+]
 
 Inference = Callable[..., Any]
 """The user's function."""
 
 Answer = list[float] | int | str
-"""A checked answer: a finite number for each label, a label index, or (only where free text is asked for) a text."""
+"""A checked prediction: a number for each label (a logit may be minus infinity), a label index, or (only with free
+text) a text."""
 
 BatchForm = Callable[[Sequence[Any], list[str]], Any]
 
@@ -46,17 +56,20 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
     Args:
         value: What it returned.
         label_space: The labels of the query.
-        free_text: Texts are answers as they stand, to be parsed by the benchmark; otherwise a text must be a label.
+        free_text: A text is a completion that the benchmark parses; otherwise a text must be a label.
 
     Returns:
-        A list of finite floats, one for each label, or a label index, or a text if free text is asked for.
+        A list of floats, one for each label, or a label index, or a text with ``free_text``. The floats are neither NaN
+        nor plus infinity, and one of them is finite.
 
     Raises:
-        OutputError: The value is none of the accepted kinds; the message gives the reason.
+        OutputError: The value is none of the accepted kinds.
 
     Example:
         >>> check_answer((1, 3), ["no", "yes"]), check_answer("yes", ["no", "yes"])
         ([1.0, 3.0], 1)
+        >>> check_answer({"yes": 3, "no": 1}, ["no", "yes"])
+        [1.0, 3.0]
     """
     try:
         return _checked(value, label_space, free_text)
@@ -70,7 +83,7 @@ def _checked(value: object, label_space: Sequence[str], free_text: bool) -> Answ
     if isinstance(value, str):
         text = str.__str__(value)  # of a subclass, too
         return text if free_text else _index_of_text(text, label_space)
-    plain = _plain(value, len(label_space))
+    plain = _plain(_by_position(value, label_space), len(label_space))
     if isinstance(plain, (list, tuple)):
         return _row(plain, label_space)
     if isinstance(plain, bool):
@@ -87,6 +100,39 @@ def _checked(value: object, label_space: Sequence[str], free_text: bool) -> Answ
         f"got {_describe(value)}; expected a sequence of {len(label_space)} numbers (a probability or logit for each "
         f"label), a label index, or the text of a label: {_labels(label_space)}"
     )
+
+
+def _by_position(value: object, label_space: Sequence[str]) -> object:
+    """Return the numbers of a mapping or a Series in the order of the labels, and other values unchanged."""
+    if isinstance(value, Mapping):
+        keys, numbers = list(value), list(value.values())
+    else:
+        index = _series_index(value)
+        if index is None:
+            return value
+        keys, numbers = index, value.tolist()  # type: ignore[attr-defined]
+        if keys == list(range(len(keys))):
+            return numbers
+    if keys == list(label_space):
+        return numbers
+    by_label = dict(zip(keys, numbers, strict=True))
+    if len(by_label) != len(keys) or by_label.keys() != set(label_space):
+        kind, named = ("keys", "a mapping") if isinstance(value, Mapping) else ("index", "a Series")
+        advice = "" if isinstance(value, Mapping) else ". To read it by position, return its tolist()"
+        raise OutputError(
+            f"got {named} with the {kind} {_clip(str(keys))}, expected each label once: {_labels(label_space)}{advice}"
+        )
+    return [by_label[label] for label in label_space]
+
+
+def _series_index(value: object) -> list[object] | None:
+    """Return the index of a pandas Series (or what has one like it); ``None`` for other values."""
+    if isinstance(value, (type, list, tuple)) or not callable(getattr(value, "tolist", None)):
+        return None
+    index = getattr(value, "index", None)
+    to_list = None if callable(index) else getattr(index, "tolist", None)
+    keys = to_list() if callable(to_list) else None
+    return keys if isinstance(keys, list) else None
 
 
 def _plain(value: object, expected: int) -> object:
@@ -111,7 +157,7 @@ def _plain(value: object, expected: int) -> object:
 
 
 def _converted(value: object) -> object:
-    """Give what an array or a tensor holds, as lists and numbers; anything else as it is."""
+    """Convert arrays and tensors to lists and numbers; return other values unchanged."""
     if isinstance(value, type) or (isinstance(value, memoryview) and value.itemsize == 1):  # the latter: bytes
         return value
     convert = getattr(value, "tolist", None)
@@ -134,11 +180,10 @@ def _row(row: Sequence[object], label_space: Sequence[str]) -> list[float]:
     if len(numbers) != len(row) or not {*map(type, row)} <= {float, int}:
         numbers = [_number(value, place, label_space) for place, value in enumerate(row)]
     for place, number in enumerate(numbers):
-        if not math.isfinite(number):
-            advice = " (for a label that is ruled out, return a large negative logit)" if number == -math.inf else ""
-            raise OutputError(
-                f"the value for label {label_space[place]!r} is {number}, expected a finite number{advice}"
-            )
+        if not number < math.inf:
+            raise OutputError(f"the value for label {label_space[place]!r} is {number}, expected a finite number")
+    if numbers and max(numbers) == -math.inf:
+        raise OutputError("the value for each label is minus infinity, expected a finite number for one label or more")
     return numbers
 
 
@@ -185,7 +230,9 @@ def _describe(value: object) -> str:
     if value is None:
         return "None (does the function end without a return?)"
     if isinstance(value, (Mapping, Set)):
-        return f"a {kind}, which has no order of labels"
+        return f"a {kind}, which has no order"
+    if hasattr(value, "columns") and hasattr(value, "to_numpy"):
+        return f"a {kind} (sort its columns by label, and return to_numpy())"
     if inspect.isgenerator(value) or inspect.iscoroutine(value):
         return (
             f"a {kind} (return a list)"
@@ -205,6 +252,22 @@ def _error(error: Exception) -> str:
         return type(error).__name__
 
 
+def refuse_other_order(values: object) -> None:
+    """Refuse a DataFrame, and a Series whose index does not count from 0: their order may not be that of the prompts.
+
+    Raises:
+        OutputError: It is one of these.
+    """
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
+        raise OutputError(f"got {_describe(values)}")
+    index = _series_index(values)
+    if index is not None and index != list(range(len(index))):
+        raise OutputError(
+            f"got a Series with the index {_clip(str(index))}, expected the default index (0, 1, 2, ...). "
+            "If it is in the order of the prompts, use its tolist()"
+        )
+
+
 def check_batch(values: object, number: int) -> Sequence[object]:
     """Check the outer shape of what a batched inference function returned.
 
@@ -216,9 +279,10 @@ def check_batch(values: object, number: int) -> Sequence[object]:
         One value for each prompt, not yet checked one by one.
 
     Raises:
-        OutputError: It is no sequence, or has another length.
+        OutputError: It is no sequence, has another length, or is a Series whose index does not count from 0.
     """
     try:
+        refuse_other_order(values)
         plain = _plain(values, number)
     except OutputError:
         raise
@@ -233,8 +297,22 @@ def check_batch(values: object, number: int) -> Sequence[object]:
     return plain
 
 
+def own_attribute(function: Any, name: str) -> Any:
+    """Return what a function or object declares under a name; ``None`` if it only copied it from what it wraps.
+
+    :func:`functools.wraps` copies the attributes of the wrapped function. They describe that function, not the wrapper.
+    """
+    found = getattr(function, name, None)
+    wrapped = getattr(function, "__wrapped__", None)
+    return None if wrapped is not None and found is getattr(wrapped, name, None) else found
+
+
 def batch_form(function: Inference) -> BatchForm | None:
     """Find the batched form that a kernel declares.
+
+    A wrapper made with :func:`functools.wraps` has the batched form that it declares itself, never the one of the
+    function that it wraps. A subclass that overrides ``__call__`` has a batched form if it (or a class below it)
+    defines ``batch`` too. Otherwise the override would never be called.
 
     Args:
         function: The inference function, or a :func:`functools.partial` of one.
@@ -242,14 +320,26 @@ def batch_form(function: Inference) -> BatchForm | None:
     Returns:
         A callable of (prompts, label space), or ``None`` if the function answers one prompt at a time.
     """
-    batch = getattr(function, "batch", None)
-    if callable(batch):
+    batch = own_attribute(function, "batch")
+    if callable(batch) and not _overrides_call(function):
         return lambda prompts, label_space: batch(prompts=prompts, label_space=label_space)
     if isinstance(function, functools.partial) and not function.args:
-        inner, keywords = getattr(function.func, "batch", None), function.keywords
-        if callable(inner):
+        inner, keywords = own_attribute(function.func, "batch"), function.keywords
+        if callable(inner) and not _overrides_call(function.func):
             return lambda prompts, label_space: inner(prompts=prompts, label_space=label_space, **keywords)
     return None
+
+
+def _overrides_call(function: Inference) -> bool:
+    """Tell whether the class overrides ``__call__`` further down than it defines ``batch``."""
+    if "batch" in getattr(function, "__dict__", {}):
+        return False
+    for base in type(function).__mro__:
+        if "batch" in vars(base):
+            return False
+        if "__call__" in vars(base):
+            return any("batch" in vars(other) for other in type(function).__mro__)
+    return False
 
 
 def user_batch_form(function: Inference) -> BatchForm:

@@ -1,25 +1,25 @@
 """The runner: one function drives the user's inference function for every benchmark.
 
-It finds the distinct (prompt, label space) pairs among the queries, takes the answers that a store already has, asks
-for the rest in chunks (:mod:`StaICC.inference.chunk`), here or in workers, keeps what was computed, and puts the
-answers back in the order of the queries. Neither the order of asking nor the number of workers can change a result.
+It finds the distinct (prompt, label space) pairs of the queries, reads cached predictions from the store, evaluates
+the others in chunks (:mod:`StaICC.inference.chunk`) in this process or in workers, stores the new predictions, and
+returns all in the order of the queries. Neither the order of evaluation nor the number of workers changes a result.
 
-Chunks are cut from all distinct queries before the store is asked. A chunk is kept whole, so a run that goes on after
-a kill hands a batched kernel the same batches as a run that was never killed, and rounding, which depends on the
-batch, cannot make the results differ.
+Chunks are formed from all distinct queries before the store is read, and a chunk is stored as one. So a resumed run
+gives a batched kernel the same batches as an uninterrupted run, and rounding that depends on the batch is the same.
 
-What it refuses to do: score. A query without an answer is a :class:`Failure`, never a wrong answer.
+A query without a prediction is a :class:`Failure`. It is never scored as a wrong prediction.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, validate_integer
 from StaICC.inference.chunk import (
     Failure,
     OnError,
@@ -27,14 +27,25 @@ from StaICC.inference.chunk import (
     checked,
     ends,
     solve_chunk,
-    solve_shipped,
+    solve_remotely,
 )
 from StaICC.inference.contract import Answer, Inference, batch_form, user_batch_form
-from StaICC.inference.progress import Progress, ProgressCallback
+from StaICC.inference.recheck import RunCounter
 from StaICC.inference.workers import WorkerPool, solve_in_workers
+from StaICC.progress import Progress, ProgressCallback
 from StaICC.prompting import Prompt, Query
 
-__all__ = ["AnswerStore", "Failure", "OnError", "Part", "RunOptions", "ask", "solve_chunk"]
+__all__ = [
+    "AnswerStore",
+    "ChecksPrompts",
+    "Failure",
+    "OnError",
+    "Part",
+    "RunOptions",
+    "ask",
+    "report_phase",
+    "solve_chunk",
+]
 
 _COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and one query) for their commit
 _COMMIT_ANSWERS = 64
@@ -42,45 +53,69 @@ _BATCH = 256  # prompts handed to a batched kernel at once: what a kill may lose
 _WORKER_CHUNK = 32
 
 _Key = tuple[Prompt, tuple[str, ...]]
+_ChunkResult = tuple[list[Answer | Failure], int]
+
+_NONE = Failure("not predicted yet")
+
+_LOG = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class ChecksPrompts(Protocol):
+    """An inference function that knows what may spoil its predictions, before it computes them."""
+
+    def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Sequence[str]:
+        """Return warnings about prompts and labels, one sentence each."""
+        ...
 
 
 class AnswerStore(Protocol):
-    """What the runner needs of a prediction store, already bound to one model."""
+    """Where the runner finds and keeps predictions; a prediction store that is bound to one model is one."""
 
-    def get_many(self, queries: Sequence[_Key]) -> dict[_Key, Answer]:
-        """Return the answers that are there."""
+    def get_many(self, keys: Sequence[_Key]) -> dict[_Key, Answer]:
+        """Return the stored predictions."""
+        ...
 
     def put_many(self, answers: Iterable[tuple[_Key, Answer]]) -> Mapping[_Key, Answer] | None:
-        """Keep answers durably before returning; give those that were there already and differ, which stay."""
+        """Store predictions durably before returning; return those that were stored before and differ."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to ask, apart from what."""
+    """How to evaluate queries."""
 
     batched: bool = False
     """The function takes the list of all prompts of a condition and returns the list of answers."""
     store: AnswerStore | None = None
-    """Where answers are kept and looked up."""
+    """The prediction store."""
     executor: Executor | Callable[[], Executor] | WorkerPool | None = None
     """Runs chunks elsewhere: an executor, a function that makes one, or a pool that stays open from call to call."""
     on_error: OnError = "raise"
-    """Stop at the first query without an answer, or go on and report it."""
+    """Stop at the first query without a prediction, or continue and report it."""
     chunk_size: int | None = None
     """Queries per chunk, and so per commit and per call of a batched kernel; ``None`` chooses."""
     progress: ProgressCallback | None = None
-    """Told after each chunk."""
+    """Called after each chunk."""
     group_prefixes: bool = False
-    """Ask prompts that share a prefix one after the other."""
+    """Evaluate prompts that share a prefix one after the other."""
     free_text: bool = False
-    """Texts are answers as they stand, to be parsed by the benchmark; otherwise a text must be a label."""
+    """A text is a completion that the benchmark parses; otherwise a text must be a label."""
+    before_computing: Callable[[], None] | None = None
+    """Called before predictions of a part are computed; not called if all are stored."""
+    counter: RunCounter | None = None
+    """Counts predictions over the whole run, and rechecks reused ones where it says so."""
+
+    warn: Callable[[str], None] | None = None
+    """Called with warnings about prompts and predictions."""
+    watched: int = 0
+    """How many of the first queries are watched for a model that predicts one label only; 0 for none."""
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "collect"):
             raise ArgumentError(f"on_error must be 'raise' or 'collect', not {self.on_error!r}")
-        size = self.chunk_size
-        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-            raise ArgumentError(f"chunk_size must be a whole number of at least 1, not {size!r}")
+        if self.chunk_size is not None:
+            validate_integer("chunk_size", self.chunk_size, 1)
         if self.executor is not None and not isinstance(self.executor, WorkerPool):
             WorkerPool(self.executor)  # refuses what is no executor
         if self.progress is not None and not callable(self.progress):
@@ -89,7 +124,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where a list of queries stands in the whole run."""
+    """One part of a run, such as one data set."""
 
     name: str
     """For messages and progress, such as ``"Normal, TREC"``."""
@@ -97,123 +132,214 @@ class Part:
     """Counted from 0."""
     parts: int = 1
     """How many there are."""
+    phase: str = ""
+    """As for :class:`~StaICC.progress.Progress`."""
 
 
 def ask(
     function: Inference, queries: Sequence[Query], part: Part | str, options: RunOptions | None = None
 ) -> list[Answer | Failure]:
-    """Ask the inference function every query.
+    """Evaluate the inference function on every query.
 
     Args:
         function: The inference function.
-        queries: What to ask.
+        queries: The queries.
         part: Name (and number) of these queries, for messages and progress.
-        options: How to ask.
+        options: How to evaluate them.
 
     Returns:
-        One checked answer for each query, in order; a :class:`Failure` where there is none and ``on_error="collect"``.
+        One checked prediction per query, in order; a :class:`Failure` where there is none and ``on_error="collect"``.
 
     Raises:
-        OutputError: A query has no answer and ``on_error="raise"``; what was computed before is kept in the store.
+        OutputError: A query has no prediction and ``on_error="raise"``; earlier predictions are in the store.
     """
     if not callable(function):
         raise ArgumentError(f"the inference function must be callable, not {type(function).__name__}")
     part = Part(part) if isinstance(part, str) else part
     options = options or RunOptions()
     if options.batched:
-        return _ask_whole(user_batch_form(function), queries, part, options)
+        return _evaluate_in_one_call(user_batch_form(function), queries, part, options)
     numbers: dict[_Key, int] = {}
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)
     keys = list(numbers)
-    desk = _Desk(options, part, len(keys), options.store.get_many(keys) if options.store is not None else {})
+    collector = AnswerCollector(
+        options, part, len(keys), options.store.get_many(keys) if options.store is not None else {}
+    )
+    if 0 < options.watched <= len(queries):
+        collector.watch(queries[: options.watched])
     if options.group_prefixes:  # the channels may differ from part to part, and texts do not compare with tuples
         keys.sort(key=lambda key: (isinstance(key[0], str), *key))
-    chunks = _chunks(keys, frozenset(desk.answers), function, options)
-    if options.executor is None:
-        _solve_here(function, chunks, options, desk)
-    else:
-        _solve_in_workers(function, chunks, options, desk)
-    failed = [(numbers[key], failure) for key, failure in desk.failures if options.on_error == "raise" or failure.final]
+    stored = frozenset(collector.answers)
+    counter = options.counter or RunCounter(recheck=False)
+    answers = {key: answer for key, answer in collector.answers.items() if not isinstance(answer, Failure)}
+    counter.reuse(answers, part.name)
+    try:
+        if len(stored) < len(keys):
+            if options.before_computing is not None:
+                options.before_computing()
+            if options.warn is not None and isinstance(function, ChecksPrompts):
+                for warning in function.prompt_warnings([key[0] for key in keys if key not in stored], keys[0][1]):
+                    options.warn(f"{part.name}: {warning}")
+            _recheck(function, part, options, counter)
+            _solve(function, _chunks(keys, stored, function, options), options, collector)
+    finally:
+        failures = sum(isinstance(answer, Failure) for answer in collector.answers.values())
+        counter.add(computed=len(collector.answers) - len(stored) - failures, failed=failures)
+    failed = [
+        (numbers[key], failure) for key, failure in collector.failures if options.on_error == "raise" or failure.final
+    ]
     if failed:
         raise _error(part, *min(failed, key=lambda pair: pair[0]))
-    lost = next((key for key in numbers if key not in desk.answers), None)
+    lost = next((key for key in numbers if key not in collector.answers), None)
     if lost is not None:
         raise _error(part, numbers[lost], Failure("the executor gave no answer for it"))
-    return [desk.answers[query.prompt, query.label_space] for query in queries]
+    return [collector.answers[query.prompt, query.label_space] for query in queries]
 
 
-def _error(part: Part, number: int, failure: Failure) -> OutputError:
+def report_phase(
+    options: RunOptions, part: Part, phase: str, queries: Sequence[Query], answers: Sequence[Answer | Failure]
+) -> None:
+    """Report that a part does something else with its predictions, such as statistics.
+
+    Args:
+        options: The options of the run.
+        part: The part.
+        phase: What it does.
+        queries: Its queries.
+        answers: Their predictions.
+    """
+    if options.progress is not None:
+        by_key = {(one.prompt, one.label_space): answer for one, answer in zip(queries, answers, strict=True)}
+        failed = sum(isinstance(answer, Failure) for answer in by_key.values())
+        done = len(by_key)
+        options.progress(Progress(done, done, part.name, part.number, part.parts, 0, failed, phase))
+
+
+def _recheck(function: Inference, part: Part, options: RunOptions, counter: RunCounter) -> None:
+    """Compute some of the reused predictions again, before the first new ones.
+
+    Raises:
+        IdentityError: A prediction differs from the stored one by more than the tolerance.
+        OutputError: A prediction could not be computed and ``on_error="raise"``.
+    """
+    chosen = counter.due()
+    if not chosen:
+        return
+    collector = AnswerCollector(replace(options, store=None, progress=None), part, len(chosen), {})
+    _solve(function, _chunks(list(chosen), frozenset(), function, options), options, collector)
+    for key, (stored, where) in chosen.items():
+        again = collector.answers.get(key, Failure("the executor gave no answer for it"))
+        if not isinstance(again, Failure):
+            counter.compare(key, stored, again, where)
+        elif options.on_error == "raise" or again.final:
+            raise OutputError(f"{where}, recheck of a stored prediction: {again.reason}") from again.cause
+        else:
+            _LOG.warning("%s: a stored prediction could not be rechecked: %s", where, again.reason)
+
+
+def _error(part: Part, number: int, failure: Failure) -> StaICCError:
+    if isinstance(failure.cause, MissingDependencyError):
+        return failure.cause  # it is not about a query
     error = OutputError(f"{part.name}, query {number}: {failure.reason}")
     error.__cause__ = failure.cause
     return error
 
 
-class _Desk:
-    """Takes answers as they land: has the store keep them, counts them, tells the progress callback."""
+def _predicted(answer: Answer | Failure) -> int:
+    """Return the predicted label index."""
+    return max(range(len(answer)), key=answer.__getitem__) if isinstance(answer, list) else int(str(answer))
+
+
+class AnswerCollector:
+    """Collects predictions as chunks complete: stores them, counts them and reports progress."""
 
     def __init__(self, options: RunOptions, part: Part, total: int, stored: Mapping[_Key, Answer]) -> None:
         self.answers: dict[_Key, Answer | Failure] = dict(stored)
         self.failures: list[tuple[_Key, Failure]] = []
         self._options, self._part, self._total, self._stored = options, part, total, len(stored)
-        self._waiting: list[tuple[_Key, Answer]] = []
+        self._uncommitted: list[tuple[_Key, Answer]] = []
+        self._watched: list[_Key] = []
         self._committed = time.monotonic()
-        self.tell()
+        self.report()
 
-    def take(self, keys: Sequence[_Key], found: Sequence[Answer | Failure]) -> bool:
-        """Take the answers of a chunk (fewer than its queries if it ended early); says whether to go on."""
-        for key, answer in zip(keys, found, strict=False):
-            self.answers[key] = answer
-            if isinstance(answer, Failure):
-                self.failures.append((key, answer))
+    def watch(self, queries: Sequence[Query]) -> None:
+        """Warn as soon as these queries have one predicted label, though their true labels differ."""
+        if len({query.label for query in queries}) > 1:
+            self._watched = [(query.prompt, query.label_space) for query in queries]
+            self._check_watched()
+
+    def _check_watched(self) -> None:
+        if any(isinstance(self.answers.get(key, _NONE), Failure) for key in self._watched):
+            return
+        predicted = {_predicted(self.answers[key]) for key in self._watched}
+        number, space, self._watched = len(self._watched), self._watched[0][1], []
+        if len(predicted) == 1 and self._options.warn is not None:
+            self._options.warn(
+                f"{self._part.name}: the first {number} queries all got the label {space[predicted.pop()]!r}. Check "
+                "the inference function: the order of its scores, the label words, the prompt"
+            )
+
+    def add(self, keys: Sequence[_Key], predictions: Sequence[Answer | Failure]) -> bool:
+        """Add the predictions of a chunk (fewer than its queries if it ended early); returns whether to go on."""
+        for key, prediction in zip(keys, predictions, strict=False):
+            self.answers[key] = prediction
+            if isinstance(prediction, Failure):
+                self.failures.append((key, prediction))
             elif self._options.store is not None:
-                self._waiting.append((key, answer))
-        return not ends(found, self._options.on_error)
+                self._uncommitted.append((key, prediction))
+        if self._watched:
+            self._check_watched()
+        return not ends(predictions, self._options.on_error)
 
     def commit(self) -> None:
-        """Have the store keep what waits. Where it has another answer already, that one counts."""
-        waiting, self._waiting = self._waiting, []
-        if self._options.store is not None and waiting:
+        """Store the uncommitted predictions. Where the store has a different one already, that one is used."""
+        batch, self._uncommitted = self._uncommitted, []
+        if self._options.store is not None and batch:
             try:
-                kept = self._options.store.put_many(waiting)
+                kept = self._options.store.put_many(batch)
             except KeyboardInterrupt:
-                self._waiting = waiting + self._waiting  # nothing of it is stored yet
+                self._uncommitted = batch + self._uncommitted  # nothing of the batch is stored yet
                 raise
             self.answers.update(kept or {})
         self._committed = time.monotonic()
 
-    def commit_now_and_then(self, size: int) -> None:
-        """Commit if so many answers wait, or some for a second."""
-        if len(self._waiting) >= size or time.monotonic() - self._committed >= _COMMIT_SECONDS:
+    def commit_if_due(self, size: int) -> None:
+        """Commit if at least `size` predictions are uncommitted, or the last commit was a second ago."""
+        if len(self._uncommitted) >= size or time.monotonic() - self._committed >= _COMMIT_SECONDS:
             self.commit()
 
-    def tell(self) -> None:
-        """Tell the progress callback how far it is."""
+    def report(self) -> None:
+        """Call the progress callback."""
         if self._options.progress is not None:
             part = self._part
             done, failed = len(self.answers), len(self.failures)
             self._options.progress(
-                Progress(done, self._total, part.name, part.number, part.parts, self._stored, failed)
+                Progress(done, self._total, part.name, part.number, part.parts, self._stored, failed, part.phase)
             )
 
 
-def _ask_whole(
+def _evaluate_in_one_call(
     batch: Callable[[Sequence[Any], list[str]], Any], queries: Sequence[Query], part: Part, options: RunOptions
 ) -> list[Answer | Failure]:
-    """Hand over the whole list at once, as it stands: the function may depend on its batch (batch calibration does)."""
+    """Pass the full list in one call: predictions may depend on the batch (batch calibration)."""
     if not queries:
         return []
-    tell = options.progress or (lambda progress: None)
-    tell(Progress(0, len(queries), part.name, part.number, part.parts))
+    report = options.progress or (lambda progress: None)
+    report(Progress(0, len(queries), part.name, part.number, part.parts, phase=part.phase))
     label_space = queries[0].label_space
     values = batch_answers(batch, [query.prompt for query in queries], label_space)
     if isinstance(values, Failure):
         if ends([values], options.on_error):
+            if isinstance(values.cause, MissingDependencyError):
+                raise values.cause
             raise OutputError(f"{part.name}: {values.reason}") from values.cause
+        (options.counter or RunCounter(recheck=False)).add(failed=len(queries))
         return [values] * len(queries)
     answers = [checked(value, label_space, options.free_text) for value in values]
     failed = sum(isinstance(answer, Failure) for answer in answers)
-    tell(Progress(len(answers), len(answers), part.name, part.number, part.parts, 0, failed))
+    (options.counter or RunCounter(recheck=False)).add(computed=len(answers) - failed, failed=failed)
+    report(Progress(len(answers), len(answers), part.name, part.number, part.parts, 0, failed, part.phase))
     for number, answer in enumerate(answers):
         if isinstance(answer, Failure) and ends([answer], options.on_error):
             raise _error(part, number, answer)
@@ -221,9 +347,9 @@ def _ask_whole(
 
 
 def _chunks(
-    keys: Sequence[_Key], answered: Container[_Key], function: Inference, options: RunOptions
+    keys: Sequence[_Key], cached: Container[_Key], function: Inference, options: RunOptions
 ) -> Iterator[list[_Key]]:
-    """Cut the distinct queries into chunks that share their label space, keeping the order; leave out the answered."""
+    """Split the distinct queries into chunks of one label space, in order, without those that are cached."""
     size = options.chunk_size or (_WORKER_CHUNK if options.executor is not None else 1)
     if batch_form(function) is not None:
         size = options.chunk_size or _BATCH
@@ -232,13 +358,22 @@ def _chunks(
         groups.setdefault(key[1], []).append(key)
     for group in groups.values():
         for start in range(0, len(group), size):
-            chunk = [key for key in group[start : start + size] if key not in answered]
+            chunk = [key for key in group[start : start + size] if key not in cached]
             if chunk:
                 yield chunk
 
 
-def _solve_here(function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, desk: _Desk) -> None:
-    """Solve chunk after chunk in this process."""
+def _solve(function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, collector: AnswerCollector) -> None:
+    if options.executor is None:
+        _solve_here(function, chunks, options, collector)
+    else:
+        _solve_in_workers(function, chunks, options, collector)
+
+
+def _solve_here(
+    function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, collector: AnswerCollector
+) -> None:
+    """Evaluate one chunk after the other in this process."""
     alone = batch_form(function) is None  # then a chunk is only what is committed together
     size = (options.chunk_size or _COMMIT_ANSWERS) if alone else 1
     try:
@@ -247,34 +382,42 @@ def _solve_here(function: Inference, chunks: Iterable[list[_Key]], options: RunO
                 found = solve_chunk(
                     function, [prompt for prompt, _ in keys], keys[0][1], options.on_error, options.free_text
                 )
-                going = desk.take(keys, found)
-                desk.commit_now_and_then(size)
-                desk.tell()
-                if not going:
+                proceed = collector.add(keys, found)
+                collector.commit_if_due(size)
+                collector.report()
+                if not proceed:
                     return
     finally:  # also when the user interrupts
-        desk.commit()
+        collector.commit()
 
 
-def _solve_in_workers(function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, desk: _Desk) -> None:
-    """Solve chunks through the executor, keeping each as it lands; after a failure, finish what is in flight."""
+def _solve_in_workers(
+    function: Inference, chunks: Iterable[list[_Key]], options: RunOptions, collector: AnswerCollector
+) -> None:
+    """Evaluate chunks through the executor and store each result; after a failure, finish the chunks in flight."""
     assert options.executor is not None
     executor = options.executor
     pool = executor if isinstance(executor, WorkerPool) else WorkerPool(executor)
 
-    def task(keys: Sequence[_Key]) -> tuple[Callable[..., list[Answer | Failure]], tuple[object, ...]]:
+    def task(keys: Sequence[_Key]) -> tuple[Callable[..., _ChunkResult], tuple[object, ...]]:
         prompts = [prompt for prompt, _ in keys]
-        return solve_shipped, (pool.shipment(function), prompts, keys[0][1], options.on_error, options.free_text)
+        return solve_remotely, (pool.remote(function), prompts, keys[0][1], options.on_error, options.free_text)
 
-    def land(keys: Sequence[_Key], found: list[Answer | Failure]) -> bool:
-        going = desk.take(keys, found)
-        desk.commit()
-        desk.tell()
-        return going
+    def failure(reason: str) -> _ChunkResult:
+        return [Failure(reason)], 0
+
+    def deliver(keys: Sequence[_Key], result: _ChunkResult) -> bool:
+        predictions, retried = result
+        if options.counter is not None:
+            options.counter.add(retried=retried)
+        proceed = collector.add(keys, predictions)
+        collector.commit()
+        collector.report()
+        return proceed
 
     hurry = True
     try:
-        solve_in_workers(pool, chunks, task, Failure, land, ahead=options.store is None)
+        solve_in_workers(pool, chunks, task, failure, deliver, ahead=options.store is None)
         hurry = False
     finally:
         if pool is not executor:

@@ -1,17 +1,17 @@
-"""The prediction store: one SQLite file that keeps every answer of every model, so that nothing is asked for twice.
+"""The prediction store: one SQLite file that caches the predictions of all models.
 
-An evaluation asks a model some ten thousand queries and may be killed at any moment. The store keeps each chunk of
-answers under the kernel's fingerprint and the digest of prompt and label space (:func:`query_key`); the run that
-comes after it looks there first. Many models, and many processes of one machine, may share a file.
+The cache key is the identity of the inference function and the digest of prompt and label space (:func:`query_key`).
+Several models, and several processes of one machine, may share a file.
 
-What it guarantees
-    - What :meth:`PredictionStore.put_many` was given is on the disk, all of it, when it returns; if the process is
-      killed before, none of it is there. (SQLite's write-ahead log with ``synchronous = FULL``.)
-    - An answer comes back with the very bits that went in, for the model and the query that it was stored for. Every
-      row carries a checksum over all three; a row that fails it is never returned.
-    - The first answer that was stored for a query stays. A different one that comes later is not written.
+Guarantees
+    - :meth:`PredictionStore.put_many` is atomic and durable: when it returns, all its predictions are on the disk; if
+      the process is killed before, none is. (SQLite's write-ahead log with ``synchronous = FULL``.)
+    - A prediction is returned bit for bit, for the model and the query that it was stored for. Every row has a checksum
+      over all three; a row that fails it is never returned.
+    - The first prediction that was stored for a query stays. A different later one is not written.
+    - Predictions of a run whose inference function changed are quarantined (:meth:`PredictionStore.quarantine`).
 
-What it refuses
+Errors
     A file that is damaged, is no store, or is of a newer schema: :class:`~StaICC.errors.SchemaError` says which and
     what to do. The good rows of a damaged file are saved by
     :func:`StaICC.inference.store_salvage.salvage`. A store that cannot be written (disk
@@ -27,6 +27,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import sqlite3
 import threading
@@ -38,7 +39,6 @@ from typing import TextIO
 
 from StaICC.errors import ArgumentError
 from StaICC.inference.store_file import (
-    beside,
     check,
     connect,
     create,
@@ -47,13 +47,16 @@ from StaICC.inference.store_file import (
     insert_rows,
     look_at,
     read_names,
+    sibling,
     size_of,
     unseal,
     until_free,
     write_name,
 )
 from StaICC.inference.store_format import (
+    EDITIONS,
     KEY_BYTES,
+    QUARANTINE,
     SCHEMA,
     Answer,
     BrokenRowError,
@@ -89,7 +92,7 @@ _SELECTS = {
 
 
 class PredictionStore:
-    """A file of answers, opened or created.
+    """A store of predictions, opened or created.
 
     Args:
         path: The file. Its folder must be there.
@@ -167,7 +170,7 @@ class PredictionStore:
         """Look up answers of one model.
 
         Args:
-            fingerprint: The kernel's fingerprint.
+            fingerprint: The name of the model (:func:`StaICC.inference.store_names.name_in_store`).
             keys: Keys made by :func:`query_key`, in any order and number.
 
         Returns:
@@ -175,7 +178,7 @@ class PredictionStore:
 
         Raises:
             ArgumentError: The fingerprint is empty or no text, or the store is closed.
-            SchemaError: The file, or one of the rows asked for, is damaged.
+            SchemaError: The file, or a row with one of the keys, is damaged.
             StoreError: The file cannot be read.
         """
         model = model_digest(fingerprint)
@@ -194,7 +197,7 @@ class PredictionStore:
         """Store answers of one model, all of them or none.
 
         Args:
-            fingerprint: The kernel's fingerprint.
+            fingerprint: The name of the model (:func:`StaICC.inference.store_names.name_in_store`).
             items: Keys made by :func:`query_key`, each with its answer.
 
         Returns:
@@ -231,6 +234,38 @@ class PredictionStore:
             )
         return {key: decode_answer(data) for (_, key), data in kept.items()}
 
+    def quarantine(self, fingerprint: str, keys: Iterable[bytes]) -> int:
+        """Quarantine predictions of one model: they are kept under another name and never returned.
+
+        Args:
+            fingerprint: The name of the model.
+            keys: Keys made by :func:`query_key`; those that are not stored are passed over.
+
+        Returns:
+            Their number.
+
+        Raises:
+            SchemaError: The file, or one of the rows, is damaged. Nothing is changed.
+            StoreError: The file cannot be written. Nothing is changed.
+        """
+        model, aside = model_digest(fingerprint), QUARANTINE + fingerprint
+        start, new, new_start = sealer(model), model_digest(aside), sealer(model_digest(aside))
+        moved = 0
+        with self._using() as connection, _transaction(self, connection):
+            for key in keys:
+                for _, answer, mark in connection.execute(_SELECTS[1], (model, key)).fetchall():
+                    unseal(start, key, answer, mark)
+                    row = (new, key, answer, seal(new_start, key, answer))
+                    connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
+                    connection.execute("DELETE FROM answers WHERE model = ? AND key = ?", (model, key))
+                    moved += 1
+            if moved:
+                write_name(connection, new, aside)
+            if connection.execute("SELECT 1 FROM answers WHERE model = ? LIMIT 1", (model,)).fetchone() is None:
+                connection.execute("DELETE FROM models WHERE model = ?", (model,))
+                self._named.discard(fingerprint)
+        return moved
+
     def info(self, *, verify: bool = False) -> StoreInfo:
         """Count what is in the store.
 
@@ -251,7 +286,7 @@ class PredictionStore:
                         unseal(sealer(model), key, answer, mark)
                     except BrokenRowError:
                         damaged[model] += 1
-            size = size_of(self.path) + size_of(beside(self.path, "-wal"))
+            size = size_of(self.path) + size_of(sibling(self.path, "-wal"))
         models = [
             ModelInfo(names.get(model), model.hex(), counts.get(model, 0), damaged.get(model, 0) if verify else None)
             for model in counts.keys() | names.keys()
@@ -263,7 +298,8 @@ class PredictionStore:
         """Write all answers as JSON Lines, in the order of models and keys.
 
         Each line is an object with ``fingerprint`` (``null`` if lost), ``model`` (its digest), ``key`` and
-        ``answer``. The shortest text that gives back the same 64 bits stands for each float.
+        ``answer``. Floats are written with the shortest text that reads back as the same 64 bits, minus infinity as
+        the text ``"-inf"``.
 
         Returns:
             The number of lines.
@@ -276,8 +312,11 @@ class PredictionStore:
         with self._using() as connection:
             names = read_names(connection)
             for model, key, answer, mark in connection.execute("SELECT * FROM answers ORDER BY model, key"):
+                value = unseal(sealer(model), key, answer, mark)
                 line = {
-                    "answer": unseal(sealer(model), key, answer, mark),
+                    "answer": ["-inf" if one == -math.inf else one for one in value]
+                    if isinstance(value, list)
+                    else value,
                     "fingerprint": names.get(model),
                     "key": key.hex(),
                     "model": model.hex(),
@@ -295,24 +334,48 @@ class PredictionStore:
         Raises:
             ArgumentError: The other is not there, or is this store itself.
             SchemaError: One of the two is damaged, no store, or of a newer schema.
-            StoreError: The other cannot be read, or this one not be written. What was copied before stays.
+            StoreError: The other cannot be read, or this one not be written. What was copied before stays. Or both have
+                predictions of one served model in different editions; nothing is copied then.
         """
         added = present = different = 0
+        if identity(Path(other)) == self._identity:  # before it is opened: SQLite must not open a hard link of its own
+            raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
         with PredictionStore(other, read_only=True, timeout=self._timeout) as source:
-            if source._identity == self._identity:
-                raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
             with source._using() as reading:
                 names = read_names(reading)
+                self._refuse_other_editions(reading, names)
                 cursor = reading.execute("SELECT model, key, answer, seal FROM answers")
+            refused = self._quarantined(names)
             while rows := source._next_rows(cursor):
-                done = self.absorb(rows, names)
+                done = self.absorb([row for row in rows if (row[0], row[1]) not in refused], names)
                 added += done.added
                 present += done.present
                 different += done.different
         return MergeReport(added, present, different)
 
+    def _quarantined(self, names: Mapping[bytes, str]) -> set[tuple[bytes, bytes]]:
+        """Model and key of the predictions that this store has quarantined, so that a copy does not bring them back."""
+        found: set[tuple[bytes, bytes]] = set()
+        with self._using() as connection:
+            for model, name in names.items():
+                query = "SELECT key FROM answers WHERE model = ?"
+                found.update((model, row[0]) for row in connection.execute(query, (model_digest(QUARANTINE + name),)))
+        return found
+
+    def _refuse_other_editions(self, reading: sqlite3.Connection, names: Mapping[bytes, str]) -> None:
+        query = "SELECT answer FROM answers WHERE model = ? ORDER BY key"
+        with self._using() as connection:
+            for model, name in names.items():
+                mine, theirs = ([row[0] for row in one.execute(query, (model,))] for one in (connection, reading))
+                if name.startswith(EDITIONS) and mine and mine != theirs:
+                    editions = [" and ".join(str(decode_answer(one)) for one in rows) for rows in (mine, theirs)]
+                    raise StoreError(
+                        f"{self.path}: this store has predictions of {name.removeprefix(EDITIONS)!r} in the edition "
+                        f"{editions[0]}, the other in {editions[1]}. Keep the stores apart"
+                    )
+
     def _next_rows(self, cursor: sqlite3.Cursor) -> list[tuple[bytes, ...]]:
-        """Read on, and prove each row; the lock is free between two calls, for a fork waits for the locks of all."""
+        """Read and check further rows; the lock is free between two calls, because a fork waits for all locks."""
         with self._using():
             rows = cursor.fetchmany(_ROWS_A_TRANSACTION)
             for model, key, answer, mark in rows:
@@ -320,7 +383,7 @@ class PredictionStore:
         return rows
 
     def absorb(self, rows: Sequence[tuple[bytes, ...]], names: Mapping[bytes, str]) -> MergeReport:
-        """Store whole rows that were read from another file and proved good, in one transaction.
+        """Store rows of another file that passed their checksum, in one transaction.
 
         Args:
             rows: Model, key, answer and seal of each (:mod:`StaICC.inference.store_format`).

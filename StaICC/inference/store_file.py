@@ -1,6 +1,6 @@
 """The file under a prediction store: making it, opening it, refusing what is no store, saying what went wrong.
 
-A new file is made beside its place and linked there when it is whole, so that a kill at any moment leaves a store or
+A new file is written under a temporary name and linked when it is complete, so that a kill leaves a complete store or
 none. An existing one is opened only after its header, its tables and its structure have been checked.
 """
 
@@ -32,7 +32,6 @@ from StaICC.inference.store_format import (
 )
 
 __all__ = [
-    "beside",
     "check",
     "connect",
     "create",
@@ -41,6 +40,7 @@ __all__ = [
     "insert_rows",
     "look_at",
     "read_names",
+    "sibling",
     "size_of",
     "unseal",
     "until_free",
@@ -54,8 +54,8 @@ _ONE = "SELECT answer, seal FROM answers WHERE model = ? AND key = ?"
 _ENVIRONMENT = ("locked", "busy", "full", "readonly", "unable to open", "disk i/o error", "permission", "authoriz")
 
 
-def beside(path: Path, suffix: str) -> Path:
-    """The path of a file that SQLite, or we, keep next to the store's."""
+def sibling(path: Path, suffix: str) -> Path:
+    """Return the path of an additional file next to the store."""
     return path.with_name(path.name + suffix)
 
 
@@ -119,11 +119,15 @@ def look_at(path: Path) -> None:
         if path.stat().st_size == 0:
             raise SchemaError(f"{path} is empty, which no prediction store is; delete it to start anew")
         return
-    left = [file for file in (beside(path, suffix) for suffix in ("-wal", "-journal")) if size_of(file)]
-    if left and not path.exists():  # asked again: another process may have made the store just now
+    for suffix in ("-wal", "-shm", "-journal"):
+        base = path.with_name(path.name.removesuffix(suffix))
+        if base != path and base.exists():
+            raise ArgumentError(f"{path} is a file that SQLite keeps next to {base}; give another path for the store")
+    left = [file for file in (sibling(path, suffix) for suffix in ("-wal", "-journal")) if size_of(file)]
+    if left and not path.exists():  # checked again: another process may have made the store just now
         raise SchemaError(
             f"{path} is not there, but {left[0]} is, left over from a store that was deleted or moved; SQLite would "
-            "mix its rows into a new one. Bring the store back beside it, or delete it"
+            "mix its rows into a new one. Move the store back next to it, or delete it"
         )
 
 
@@ -140,8 +144,8 @@ def _copy(fresh: Path, path: Path) -> None:
 
 
 def create(path: Path) -> None:
-    """Make an empty store, whole or not at all; if another process makes it first, that one counts."""
-    fresh = beside(path, f".{secrets.token_hex(8)}.new")
+    """Create an empty store atomically; if another process creates it first, use that one."""
+    fresh = sibling(path, f".{secrets.token_hex(8)}.new")
     try:
         connection = sqlite3.connect(fresh, isolation_level=None)
         try:
@@ -170,14 +174,14 @@ def create(path: Path) -> None:
         raise StoreError(f"{path}: the prediction store cannot be made ({error}); give another path") from error
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
-            beside(fresh, suffix).unlink(missing_ok=True)
+            sibling(fresh, suffix).unlink(missing_ok=True)
 
 
 def connect(path: Path, read_only: bool, timeout: float) -> sqlite3.Connection:
     """Open the file, which must be there; nothing is read of it yet."""
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     mode = "?mode=rw" if writable or not read_only else "?mode=ro"
-    if not writable and read_only and not size_of(beside(path, "-wal")):
+    if not writable and read_only and not size_of(sibling(path, "-wal")):
         mode += "&immutable=1"  # where no log can be made, a file without one is read as it is
     address = path.as_uri() + mode
     connection = sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
@@ -249,7 +253,7 @@ def insert_rows(connection: sqlite3.Connection, rows: Sequence[tuple[bytes, ...]
 
 
 def write_name(connection: sqlite3.Connection, model: bytes, fingerprint: str) -> None:
-    """Write down which fingerprint a digest stands for, if it is not there (or is there, but damaged)."""
+    """Store the fingerprint of a digest, if it is missing or damaged."""
     data = fingerprint.encode("utf-8", "surrogatepass")
     if connection.execute("SELECT fingerprint FROM models WHERE model = ?", (model,)).fetchone() != (data,):
         connection.execute("INSERT OR REPLACE INTO models VALUES (?, ?)", (model, data))

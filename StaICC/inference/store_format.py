@@ -2,9 +2,8 @@
 
 A row is ``(model, key, answer, seal)``. *model* is a digest of the kernel's fingerprint, *key* the digest of a prompt
 and its label space, *answer* what the kernel returned (floats as their 64 bits, nothing rounded), and *seal* a
-checksum over the three. A row thus proves by itself, whatever happened to the file around it, that this answer was
-stored for this query of this model: :mod:`StaICC.inference.store` never returns an answer whose seal is broken, and
-:mod:`StaICC.inference.store_salvage` finds the good rows in the ruins of a file.
+checksum over the three. :mod:`StaICC.inference.store` never returns a prediction whose checksum fails, and
+:mod:`StaICC.inference.store_salvage` copies the rows whose checksum passes.
 
 The layout is a part of the store's schema: a change here is a new :data:`SCHEMA`.
 """
@@ -21,8 +20,11 @@ from StaICC.errors import ArgumentError, StaICCError
 
 __all__ = [
     "APPLICATION_ID",
+    "EDITIONS",
+    "IDENTITY",
     "MODEL_BYTES",
     "PAGE_SIZE",
+    "QUARANTINE",
     "SCHEMA",
     "SEAL_BYTES",
     "TABLES",
@@ -45,6 +47,14 @@ SCHEMA = 1
 
 APPLICATION_ID = 0x53744943
 """Says in an SQLite file's header that it is a prediction store (the letters "StIC")."""
+
+IDENTITY = "identity/1:"
+"""Prefix of a model name that is an identity. Older stores hold other names; runs do not use them."""
+
+QUARANTINE = "quarantine/1:"
+"""What is put before the name of a model for predictions that are not served."""
+EDITIONS = "edition/1:"
+"""In front of a fingerprint, the name under which a store keeps the edition of its predictions."""
 
 PAGE_SIZE = 4096
 MODEL_BYTES = 16
@@ -73,7 +83,7 @@ class BrokenRowError(Exception):
 
 
 def _framed(text: str) -> bytes:
-    """Encode a text with its length in front, so that no two lists of texts give the same bytes."""
+    """Encode a text with its length in front, so that different lists of texts have different bytes."""
     data = text.encode("utf-8", "surrogatepass")
     return len(data).to_bytes(8, "big") + data
 
@@ -115,7 +125,7 @@ def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
 
 
 def model_digest(fingerprint: str) -> bytes:
-    """Digest a kernel's fingerprint to the 16 bytes that stand for it in every row.
+    """Digest a kernel's fingerprint to 16 bytes, the model column of every row.
 
     Raises:
         ArgumentError: The fingerprint is not a text, or is empty: answers of unknown models would be mixed.
@@ -132,21 +142,23 @@ def encode_answer(answer: Answer) -> bytes:
     """Turn an answer into bytes, each float as its 64 bits.
 
     Raises:
-        ArgumentError: It is not a non-empty list of finite floats, an index from 0 on, or a text.
+        ArgumentError: It is not a non-empty list of floats, an index from 0 on, or a text; or a float is NaN or plus
+            infinity.
 
     Example:
         >>> decode_answer(encode_answer([0.1, -0.0, 1e-320]))
         [0.1, -0.0, 1e-320]
     """
     if isinstance(answer, list):
-        if answer and all(isinstance(number, float) and math.isfinite(number) for number in answer):
+        if answer and all(isinstance(number, float) and number < math.inf for number in answer):
             return _FLOATS + struct.pack(f"<{len(answer)}d", *answer)
     elif isinstance(answer, str):
         return _TEXT + answer.encode("utf-8", "surrogatepass")
     elif isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer <= _LARGEST_INDEX:
         return _INDEX + str(int(answer)).encode("ascii")
     raise ArgumentError(
-        f"an answer to be stored is a list of finite floats, a label index (an int from 0 on) or a text; got {answer!r}"
+        "an answer to be stored is a list of finite floats (or minus infinity), a label index (an int from 0 on) or "
+        f"a text; got {answer!r}"
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from StaICC.inference.store_format import IDENTITY, QUARANTINE
+
 __all__ = ["MergeReport", "ModelInfo", "SalvageReport", "StoreInfo"]
 
 
@@ -13,7 +15,7 @@ class ModelInfo:
     """What a store holds of one model."""
 
     fingerprint: str | None
-    """The kernel's fingerprint; ``None`` if only its digest is left (after a salvage)."""
+    """The name of the model, which begins with its identity; ``None`` if only its digest is left (after a salvage)."""
 
     digest: str
     """The digest of the fingerprint that its rows carry, in hexadecimal."""
@@ -22,7 +24,16 @@ class ModelInfo:
     """How many answers are stored."""
 
     damaged: int | None
-    """How many of them fail their checksum; ``None`` if that was not asked for."""
+    """How many of them fail their checksum; ``None`` without ``verify``."""
+
+    @property
+    def limits(self) -> str | None:
+        """Why runs do not use these answers; ``None`` if they do."""
+        if self.fingerprint is None or self.fingerprint.startswith(IDENTITY):
+            return None
+        if self.fingerprint.startswith(QUARANTINE):
+            return "quarantined: the inference function changed during the run; not used"
+        return "stored without an identity by an older version; not used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +59,7 @@ class StoreInfo:
 
     @property
     def damaged(self) -> int | None:
-        """How many answers fail their checksum, over all models; ``None`` if that was not asked for."""
+        """How many answers fail their checksum, over all models; ``None`` without ``verify``."""
         counts = [model.damaged for model in self.models if model.damaged is not None]
         return sum(counts) if len(counts) == len(self.models) else None
 
@@ -81,4 +92,7 @@ class SalvageReport:
     """Fingerprints of the models whose names were saved."""
 
     unnamed: int
-    """Models whose name was lost; their answers are saved and found again by their fingerprint."""
+    """Models whose name was lost. Their predictions are saved; a run of the same model finds them."""
+
+    problem: str | None = None
+    """SQLite's message if it could not read the whole file; rows may be missing then. ``None`` if it could."""

@@ -1,16 +1,15 @@
 """Chunks of queries through an executor, surviving workers that die.
 
 Any :class:`concurrent.futures.Executor` works: threads, processes, Dask's ``Client.get_executor()``, MPI. A bounded
-number of chunks flies at a time, answers are handed over as they land, and the order of landing changes nothing.
+number of chunks is in flight. Results are delivered as they complete; their order does not change the predictions.
 
-A worker that dies takes its chunk along, and a process pool takes all its chunks along without saying which was
-guilty. Suspects are then run again one by one, each alone; one that kills its worker once more is halved until a
-single query is left, and a query that kills two workers while nothing else runs is reported as a
-:class:`~StaICC.inference.runner.Failure`. If workers die over everything that they are given, the run ends: then it
-is not the queries.
+If a worker dies, its chunk is lost; if a process pool breaks, all chunks in flight are lost, and the pool does not say
+which query was the cause. Lost chunks run again one at a time. A chunk whose worker dies again is halved until a single
+query is left. A query that kills two workers while nothing else runs becomes a
+:class:`~StaICC.inference.runner.Failure`. If workers crash on every query, the run ends: the fault is not in a query.
 
-Whatever ends a run early (an error, Ctrl-C), chunks that have landed are handed over first, those that have not begun
-are cancelled, and threads that are at work stop after their current query.
+If a run ends early (error, Ctrl-C), completed chunks are delivered first, pending ones are cancelled, and threads stop
+after their current query.
 """
 
 from __future__ import annotations
@@ -21,35 +20,35 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from StaICC.errors import ArgumentError, StaICCError
-from StaICC.inference.shipping import Shipment, cannot_run, ship
+from StaICC.inference.remote_function import RemoteFunction, cannot_run, make_remote
 
 __all__ = ["WorkerDeath", "WorkerPool", "solve_in_workers"]
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
-_Task = Callable[[Sequence[Item]], tuple[Callable[..., list[Answer]], tuple[object, ...]]]
+Result = TypeVar("Result")
+_Task = Callable[[Sequence[Item]], tuple[Callable[..., Result], tuple[object, ...]]]
 
-_LOST = frozenset({"KilledWorker", "CommClosedError"})  # of Dask, by name: it is not imported to ask
-_NAMED = 3  # so many queries that kill, and none that was answered: it is not the queries
+_LOST = frozenset({"KilledWorker", "CommClosedError"})  # of Dask, by name, so that it need not be imported
+_MAX_KILLS = 3  # after this many queries that kill workers, and no result, the fault is not in a query
 _UNKNOWN_CAPACITY = 8
 _RECOUNT_SECONDS = 5.0  # a cluster grows and shrinks
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _GRACE_SECONDS = 0.8  # for threads to finish their query when the user interrupts
 
 
 class WorkerDeath(Exception):
-    """A worker died over a chunk that ran alone."""
+    """The worker of a chunk died."""
 
 
 class WorkerPool:
-    """An executor that can be made anew.
+    """An executor that can be replaced when it breaks.
 
     Args:
-        executor: An executor, or a function that makes one; it is called when the first chunk is there.
+        executor: An executor, or a function that makes one; it is called when the first chunk is submitted.
 
     Raises:
         ArgumentError: It is neither.
@@ -64,7 +63,7 @@ class WorkerPool:
         self._make = executor if not isinstance(executor, Executor) else None
         self._given = executor if isinstance(executor, Executor) else None
         self._own: Executor | None = None
-        self._shipments: list[tuple[Any, Shipment]] = []
+        self._functions: list[tuple[Any, RemoteFunction]] = []
         self._counted = (-_RECOUNT_SECONDS, _UNKNOWN_CAPACITY)
 
     @property
@@ -86,7 +85,7 @@ class WorkerPool:
         return made
 
     def capacity(self) -> int:
-        """Return how many chunks can run at once, as far as the executor says."""
+        """Return how many chunks can run at once, or a default if the executor does not say."""
         executor = self.current
         workers = getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None)
         if isinstance(workers, int):
@@ -98,24 +97,24 @@ class WorkerPool:
             self._counted = (time.monotonic(), capacity)
         return capacity
 
-    def shipment(self, function: Any) -> Shipment:
-        """Return what to submit for a function, always the same for the same one.
+    def remote(self, function: Any) -> RemoteFunction:
+        """Return the function in the form to submit; the same object for the same function.
 
         Raises:
             ArgumentError: It cannot be sent to the workers.
         """
-        for known, shipment in self._shipments:
+        for known, remote in self._functions:
             if known is function:
-                return shipment
-        made = ship(function, self.current)
-        self._shipments.append((function, made))
+                return remote
+        made = make_remote(function, self.current)
+        self._functions.append((function, made))
         return made
 
     def stop_threads(self) -> None:
-        """Have threads that are at work stop after their current query; what is shipped later runs."""
-        for _, shipment in self._shipments:
-            shipment.stopped = True
-        self._shipments.clear()
+        """Let threads of this process stop after their current query."""
+        for _, remote in self._functions:
+            remote.stopped = True
+        self._functions.clear()
 
     def renew(self) -> None:
         """Replace an executor that broke.
@@ -125,6 +124,8 @@ class WorkerPool:
         """
         broken = self.current
         if self._make is None:
+            from concurrent.futures import ProcessPoolExecutor
+
             if not isinstance(broken, ProcessPoolExecutor):
                 raise ArgumentError(
                     f"the executor {type(broken).__name__} broke and cannot be made anew; pass a function that makes "
@@ -147,10 +148,10 @@ class WorkerPool:
             ) from error
 
     def close(self, hurry: bool = False) -> None:
-        """Shut down what was made here; an executor of the user's stays.
+        """Shut down the executor that this pool made; the user's own executor stays open.
 
         Args:
-            hurry: Do not wait for chunks that run; kill the processes that run them.
+            hurry: Do not wait for running chunks; kill their processes.
         """
         executor, self._own = self._own, None
         if executor is None:
@@ -169,27 +170,32 @@ class WorkerPool:
             manager.join(_GRACE_SECONDS)
 
 
-class _Flight(Generic[Item, Answer]):
-    """Chunks in flight, and those that must run alone."""
+class _InFlight(Generic[Item, Result]):
+    """Chunks in flight, and lost chunks that must run alone.
+
+    Attributes:
+        futures: The submitted chunks.
+        lost: Chunks whose workers died.
+        broken: Whether the executor accepts no more chunks.
+        active: Whether further chunks may start.
+    """
 
     def __init__(
-        self, pool: WorkerPool, task: _Task[Item, Answer], land: Callable[[Sequence[Item], list[Answer]], bool]
+        self, pool: WorkerPool, task: _Task[Item, Result], deliver: Callable[[Sequence[Item], Result], bool]
     ) -> None:
         self.pool = pool
         self._task = task
-        self._land = land
-        self.flying: dict[Future[list[Answer]], Sequence[Item]] = {}
-        self.suspects: deque[Sequence[Item]] = deque()
+        self._deliver_to = deliver
+        self.futures: dict[Future[Result], Sequence[Item]] = {}
+        self.lost: deque[Sequence[Item]] = deque()
         self.broken = False
-        """Whether the executor takes no more chunks."""
-        self.going = True
-        """Whether further chunks may begin."""
-        self._landing = True
-        self._answered = False
-        self._named = 0
+        self.active = True
+        self._delivering = True
+        self._any_result = False
+        self._kills = 0
 
-    def submit(self, chunk: Sequence[Item]) -> Future[list[Answer]] | None:
-        """Send a chunk off; ``None`` if the executor turns out to be broken."""
+    def _submit(self, chunk: Sequence[Item]) -> Future[Result] | None:
+        """Submit a chunk; ``None`` if the executor is broken."""
         function, arguments = self._task(chunk)
         try:
             future = self.pool.current.submit(function, *arguments)
@@ -198,107 +204,107 @@ class _Flight(Generic[Item, Answer]):
             return None
         except RuntimeError as error:
             raise ArgumentError(f"the executor takes no chunks ({error}); was it shut down?") from error
-        self.flying[future] = chunk
+        self.futures[future] = chunk
         return future
 
-    def send(self, chunk: Sequence[Item]) -> None:
-        """Send a chunk off among others."""
-        if self.submit(chunk) is None:
-            self.suspects.append(chunk)
+    def submit(self, chunk: Sequence[Item]) -> None:
+        """Submit a chunk next to others."""
+        if self._submit(chunk) is None:
+            self.lost.append(chunk)
 
     def wait(self) -> None:
-        """Wait for some chunk to land; one that was lost becomes a suspect."""
-        for future in _landed(self.flying):
-            chunk = self.flying[future]
-            if self._settle(future) is not None:
-                self.suspects.append(chunk)
-        if self.broken and not self.flying:  # everything that it lost is accounted for
-            self._mend()
+        """Wait until at least one chunk is done, and deliver the results."""
+        for future in _wait_for_any(self.futures):
+            chunk = self.futures[future]
+            if self._finish(future) is not None:
+                self.lost.append(chunk)
+        if self.broken and not self.futures:  # all chunks of the broken executor are accounted for
+            self._renew_pool()
 
-    def _settle(self, future: Future[list[Answer]]) -> str | None:
-        """Hand over what a future gives; returns how its worker died, if it did."""
+    def _finish(self, future: Future[Result]) -> str | None:
+        """Deliver the result of a future; returns the reason if its worker died."""
         reason = None
         try:
-            answers = _result(future)
+            result = _result(future)
         except WorkerDeath as death:
             reason = str(death)
             self.broken = self.broken or isinstance(future.exception(), BrokenExecutor)
         else:
-            self._hand_over(self.flying[future], answers)
-        del self.flying[future]  # only now: what interrupts the handing over leaves it here
+            self._deliver(self.futures[future], result)
+        del self.futures[future]  # only now: an interrupt during the delivery leaves it for abandon()
         return reason
 
-    def _hand_over(self, chunk: Sequence[Item], answers: list[Answer]) -> None:
-        self._answered = True
+    def _deliver(self, chunk: Sequence[Item], result: Result) -> None:
+        self._any_result = True
         try:
-            self.going = self._land(chunk, answers) and self.going
+            self.active = self._deliver_to(chunk, result) and self.active
         except Exception:
-            self._landing = False
+            self._delivering = False
             raise
 
-    def _mend(self) -> None:
+    def _renew_pool(self) -> None:
         self.pool.renew()
         self.broken = False
 
-    def interrogate(self, failure: Callable[[str], Answer]) -> None:
-        """Run one suspect alone; halve it while it kills."""
-        parts = [self.suspects.popleft()]
-        while parts and self.going:
+    def isolate(self, failure: Callable[[str], Result]) -> None:
+        """Run one lost chunk alone; halve it as long as its workers die."""
+        parts = [self.lost.popleft()]
+        while parts and self.active:
             part = parts.pop()
-            reason = self._alone(part)
+            reason = self._run_alone(part)
             if reason is not None and len(part) == 1:
-                reason = self._alone(part)
+                reason = self._run_alone(part)
             if reason is None:
                 continue
             if len(part) > 1:
                 half = len(part) // 2
                 parts += [part[half:], part[:half]]
                 continue
-            self._named += 1
-            if self._named == _NAMED and not self._answered:
+            self._kills += 1
+            if self._kills == _MAX_KILLS and not self._any_result:
                 raise ArgumentError(
-                    f"workers died over each of {_NAMED} queries, each run alone, and answered none ({reason}); look "
-                    "at what they say on stderr, and at the memory that is left: the model may not fit"
+                    f"Workers crash on every query ({_MAX_KILLS} tried, each alone; {reason}): the fault is not in one "
+                    "query. Check the workers' messages on stderr, and the free memory: the model may not fit."
                 )
-            named = failure(f"its worker died 2 times while nothing else ran ({reason})")
-            self.going = self._land(part, [named]) and self.going
+            killed = failure(f"its worker died 2 times while nothing else ran ({reason})")
+            self.active = self._deliver_to(part, killed) and self.active
 
-    def _alone(self, chunk: Sequence[Item]) -> str | None:
-        """Run a chunk while nothing else runs; returns how its worker died, if it did."""
+    def _run_alone(self, chunk: Sequence[Item]) -> str | None:
+        """Run a chunk while nothing else runs; returns the reason if its worker died."""
         if self.broken:
-            self._mend()
-        future = self.submit(chunk)
+            self._renew_pool()
+        future = self._submit(chunk)
         if future is None:
             return "the executor broke"
-        _landed([future])
-        reason = self._settle(future)
+        _wait_for_any([future])
+        reason = self._finish(future)
         if self.broken:
-            self._mend()
+            self._renew_pool()
         return reason
 
     def abandon(self) -> None:
-        """Cancel what has not begun, let threads finish their query, and hand over what has landed."""
+        """Cancel pending chunks, let threads finish their query, and deliver completed chunks."""
         self.pool.stop_threads()
-        for future in self.flying:
+        for future in self.futures:
             future.cancel()
-        if self.flying and isinstance(self.pool.current, ThreadPoolExecutor):
-            concurrent.futures.wait(self.flying, timeout=_GRACE_SECONDS)
-        for future, chunk in self.flying.items():
-            if self._landing and future.done() and not future.cancelled() and future.exception() is None:
-                self._hand_over(chunk, future.result())
+        if self.futures and isinstance(self.pool.current, ThreadPoolExecutor):
+            concurrent.futures.wait(self.futures, timeout=_GRACE_SECONDS)
+        for future, chunk in self.futures.items():
+            if self._delivering and future.done() and not future.cancelled() and future.exception() is None:
+                self._deliver(chunk, future.result())
 
 
-def _landed(flying: Iterable[Future[list[Answer]]]) -> set[Future[list[Answer]]]:
-    """Wait until some of the futures are done, and give them."""
-    futures = list(flying)
-    while True:  # not one long wait: where a signal wakes another thread, this one must look whether there was one
-        done = concurrent.futures.wait(futures, _LOOK_SECONDS, concurrent.futures.FIRST_COMPLETED).done
+def _wait_for_any(futures: Iterable[Future[Result]]) -> set[Future[Result]]:
+    """Wait until at least one future is done; returns those that are."""
+    pending = list(futures)
+    while True:  # with a timeout: a signal may arrive in another thread, and this one must notice it
+        done = concurrent.futures.wait(pending, _POLL_SECONDS, concurrent.futures.FIRST_COMPLETED).done
         if done:
             return done
 
 
-def _result(future: Future[list[Answer]]) -> list[Answer]:
-    """Give a chunk's answers.
+def _result(future: Future[Result]) -> Result:
+    """Return the result of a chunk.
 
     Raises:
         WorkerDeath: Its worker died.
@@ -310,7 +316,7 @@ def _result(future: Future[list[Answer]]) -> list[Answer]:
         raise
     except CancelledError as error:
         raise ArgumentError(
-            "the executor cancelled a chunk; was it shut down, or the cluster restarted? What was answered is kept"
+            "the executor cancelled a chunk; was it shut down, or the cluster restarted? Completed predictions are kept"
         ) from error
     except Exception as error:
         if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
@@ -321,45 +327,45 @@ def _result(future: Future[list[Answer]]) -> list[Answer]:
 def solve_in_workers(
     pool: WorkerPool,
     chunks: Iterable[Sequence[Item]],
-    task: _Task[Item, Answer],
-    failure: Callable[[str], Answer],
-    land: Callable[[Sequence[Item], list[Answer]], bool],
+    task: _Task[Item, Result],
+    failure: Callable[[str], Result],
+    deliver: Callable[[Sequence[Item], Result], bool],
     ahead: bool = True,
 ) -> None:
-    """Solve chunks through an executor.
+    """Evaluate chunks through an executor.
 
     Args:
         pool: The executor; it stays open.
-        chunks: What to solve.
-        task: Gives the (picklable) function and arguments that solve a chunk.
-        failure: Makes the answer of an item that kills its workers.
-        land: Takes a chunk with its answers as they land, and says whether to begin further chunks; what flies is
-            still finished. After Ctrl-C it may get the same chunk twice.
-        ahead: Send chunks ahead, so that no worker ever waits. Without it no more chunks are unfinished than there
-            are workers, so that a kill loses one for each at most.
+        chunks: The chunks.
+        task: Returns the (picklable) function and arguments that evaluate a chunk.
+        failure: Returns the result of a query that kills its workers, from the reason.
+        deliver: Receives each chunk with its result, and returns whether to start further chunks. Chunks in flight
+            are finished. After Ctrl-C it may receive the same chunk twice.
+        ahead: Submit chunks ahead, so that no worker waits. Otherwise there are at most as many unfinished chunks as
+            workers, so that a kill loses at most one per worker.
 
     Raises:
-        ArgumentError: The executor cannot run the task, or broke and cannot be made anew.
+        ArgumentError: The executor cannot run the task, or broke and cannot be replaced.
     """
-    flight: _Flight[Item, Answer] = _Flight(pool, task, land)
+    in_flight: _InFlight[Item, Result] = _InFlight(pool, task, deliver)
     source = iter(chunks)
     try:
         while True:
             while (
-                flight.going
-                and not (flight.suspects or flight.broken)
-                and (not flight.flying or len(flight.flying) < pool.capacity() * (1 + ahead))
+                in_flight.active
+                and not (in_flight.lost or in_flight.broken)
+                and (not in_flight.futures or len(in_flight.futures) < pool.capacity() * (1 + ahead))
             ):
                 chunk = next(source, None)
                 if chunk is None:
                     break
-                flight.send(chunk)
-            if flight.flying:
-                flight.wait()
-            elif flight.suspects and flight.going:
-                flight.interrogate(failure)
+                in_flight.submit(chunk)
+            if in_flight.futures:
+                in_flight.wait()
+            elif in_flight.lost and in_flight.active:
+                in_flight.isolate(failure)
             else:
                 return
     except BaseException:
-        flight.abandon()
+        in_flight.abandon()
         raise

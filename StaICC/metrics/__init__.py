@@ -1,9 +1,9 @@
-"""Metrics: what predictions are worth, what is known about that number, and what chance would give.
+"""Metrics, their confidence intervals, significance tests and random baselines.
 
-- :mod:`~StaICC.metrics.normalise`: probabilities or logits, decided for the whole matrix or named ambiguous.
+- :mod:`~StaICC.metrics.normalisation`: probabilities or logits, decided for the whole matrix or named ambiguous.
 - :mod:`~StaICC.metrics.classification`: accuracy, likelihood, macro F1, calibration error.
 - :mod:`~StaICC.metrics.bias`: entropies and divergences of predictions (contextual, domain, empirical bias).
-- :mod:`~StaICC.metrics.robustness`: consistency of answers, slope against label noise (GLER).
+- :mod:`~StaICC.metrics.robustness`: consistency of predictions, slope against label noise (GLER).
 - :mod:`~StaICC.metrics.registry`: named sets of metrics, as benchmarks use them.
 - :mod:`~StaICC.metrics.random_baselines`: what guessing would have scored (Yauney and Mimno 2024).
 - :mod:`~StaICC.metrics.intervals`, :mod:`~StaICC.metrics.significance`, :mod:`~StaICC.metrics.power`: uncertainty,
@@ -14,15 +14,9 @@
 
 from __future__ import annotations
 
-from StaICC.metrics.bias import (
-    empirical_bias,
-    entropy,
-    entropy_of_mean,
-    kl_divergence,
-    label_frequencies,
-    mean_distribution,
-    negated_mean_entropy,
-)
+from typing import TYPE_CHECKING
+
+from StaICC.lazy import lazy_names
 from StaICC.metrics.classification import (
     accuracy,
     averaged_truelabel_likelihood,
@@ -31,19 +25,23 @@ from StaICC.metrics.classification import (
     predicted_labels,
     tied_rows,
 )
-from StaICC.metrics.intervals import Interval, wilson
-from StaICC.metrics.normalise import SUM_TOLERANCE, Kind, Normalised, normalise, softmax
-from StaICC.metrics.power import minimum_detectable_difference
-from StaICC.metrics.random_baselines import (
-    RandomBaseline,
-    max_random_baseline,
-    max_random_F,
-    max_random_p_value,
-    max_random_pmf,
-)
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.normalisation import SUM_TOLERANCE, Kind, Normalised, normalise, softmax
+from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.metrics.registry import Metric, MetricFunction, MetricSet, Score, metric_set
-from StaICC.metrics.robustness import Line, consistency, gler, shares_of_correct_labels
-from StaICC.metrics.significance import holm, mcnemar_exact, paired_bootstrap, paired_permutation
+
+if TYPE_CHECKING:
+    from StaICC.metrics.bias import (
+        empirical_bias,
+        entropy,
+        entropy_of_mean,
+        kl_divergence,
+        label_frequencies,
+        mean_distribution,
+        negated_mean_entropy,
+    )
+    from StaICC.metrics.robustness import Line, consistency, gler, shares_of_correct_labels
+    from StaICC.metrics.significance import holm
 
 __all__ = [
     "SUM_TOLERANCE",
@@ -68,21 +66,24 @@ __all__ = [
     "kl_divergence",
     "label_frequencies",
     "macro_F1",
-    "max_random_F",
-    "max_random_baseline",
-    "max_random_p_value",
-    "max_random_pmf",
-    "mcnemar_exact",
     "mean_distribution",
     "metric_set",
-    "minimum_detectable_difference",
     "negated_mean_entropy",
     "normalise",
-    "paired_bootstrap",
-    "paired_permutation",
     "predicted_labels",
     "shares_of_correct_labels",
     "softmax",
     "tied_rows",
-    "wilson",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "StaICC.metrics.bias": (
+            "empirical_bias entropy entropy_of_mean kl_divergence label_frequencies "
+            "mean_distribution negated_mean_entropy"
+        ),
+        "StaICC.metrics.robustness": "Line consistency gler shares_of_correct_labels",
+        "StaICC.metrics.significance": "holm",
+    },
+)

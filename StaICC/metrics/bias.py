@@ -1,7 +1,7 @@
 """Metrics of prediction bias: what a model predicts before, or in spite of, what it reads.
 
 Contextual and domain bias ask about queries without meaning. An unbiased model would then be uniform, so the entropy of
-its predictions (in nats) tells the bias. Two definitions are in use, and the names say which one is meant:
+its predictions (in nats) measures the bias. Two definitions are in use, and the names say which one is meant:
 
 - :func:`entropy_of_mean`, the entropy of the averaged prediction, is what the README of StaICC 0.1.1 describes and its
   code returns. Larger is *less* biased, by at most the logarithm of the number of labels.
@@ -11,7 +11,7 @@ its predictions (in nats) tells the bias. Two definitions are in use, and the na
 Empirical bias (:func:`empirical_bias`, Eq. 3) asks about real queries, and compares the averaged prediction with the
 frequency of the true labels by Kullback-Leibler divergence.
 
-Inputs are probabilities (:func:`StaICC.metrics.normalise.normalise` makes them); anything else is refused. 0 log 0 is
+Inputs are probabilities (:func:`StaICC.metrics.normalisation` makes them); anything else is refused. 0 log 0 is
 0. A divergence can be infinite; it is then returned as `math.inf` and logged as a warning, and whoever writes results
 replaces it by a missing value with that reason: infinity has no place in JSON.
 
@@ -49,7 +49,7 @@ def _distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
 
 def _entropy(distribution: Sequence[float]) -> float:
     total = -math.fsum(p * math.log(p) for p in distribution if p > 0)
-    return max(0.0, total)  # no negative zero, and no -1e-16 where rounding left a probability above 1
+    return min(math.log(len(distribution)), max(0.0, total))  # rounding: no negative zero, nothing outside the range
 
 
 def entropy(distribution: Sequence[float]) -> float:

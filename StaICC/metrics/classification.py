@@ -2,15 +2,19 @@
 
 Each metric has the shape ``metric(ground_truth, prediction) -> float``: one true label index per query, and one row per
 query with one number per label. The width of the rows is the size of the label space, whatever labels occur. The
-prediction of a row is its *first* maximum (:func:`predicted_labels`); how many rows tie is told by :func:`tied_rows`.
+prediction of a row is its *first* maximum (:func:`predicted_labels`); :func:`tied_rows` counts ties.
 
-Accuracy and macro F1 only look at the order within a row, so probabilities, logits and one-hot rows all do. Likelihood
-and calibration error need probabilities and refuse anything else: :func:`StaICC.metrics.normalise.normalise` makes
-them. They mean nothing for predictions that are bare labels: :mod:`StaICC.metrics.registry` knows which metrics those
-are.
+Accuracy and macro F1 depend on the order within a row only, so probabilities, logits and one-hot rows are all valid.
+Likelihood and calibration error need probabilities (:func:`StaICC.metrics.normalisation`) and are undefined for bare
+labels.
 
-All sums are exact (integers, `math.fsum`), so the order of the queries cannot move a figure. A metric of nothing is an
-:class:`~StaICC.errors.UndefinedMetricError`, never zero. Definitions: Cho and Inoue (2025), section 3.2.
+Arguments of all metrics: ``ground_truth`` is one label index per query; ``prediction`` is one row per query with one
+number per label, which for likelihood and calibration error must be a probability distribution. Errors of all:
+``ArgumentError`` if the true labels do not fit the rows, ``OutputError`` if a row is invalid, and
+``UndefinedMetricError`` if there are no predictions.
+
+All sums are exact (integers, `math.fsum`), so the result does not depend on the order of the queries. Definitions:
+Cho and Inoue (2025), section 3.2.
 """
 
 from __future__ import annotations
@@ -19,10 +23,11 @@ import math
 import operator
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
-from StaICC.metrics.normalise import SUM_TOLERANCE, numeric_rows
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, validate_integer
+from StaICC.metrics.normalisation import SUM_TOLERANCE, numeric_rows
 
 __all__ = [
     "ConfidenceBin",
@@ -30,6 +35,7 @@ __all__ = [
     "averaged_truelabel_likelihood",
     "check_labels",
     "check_probabilities",
+    "confidence_bin",
     "confidence_bins",
     "expected_calibration_error_1",
     "macro_F1",
@@ -39,7 +45,7 @@ __all__ = [
 
 
 class ConfidenceBin(NamedTuple):
-    """What is kept of the queries whose confidence lies in one bin: enough for ECE-1 and for a reliability diagram."""
+    """Sums over the queries whose confidence falls into one bin: enough for ECE-1 and for a reliability diagram."""
 
     queries: int
     """Queries in the bin."""
@@ -101,7 +107,7 @@ def check_probabilities(rows: Sequence[Sequence[float]]) -> list[list[float]]:
 
     Raises:
         OutputError: A row is not readable as numbers, or is not a distribution to within the tolerance of
-            :mod:`StaICC.metrics.normalise`.
+            :mod:`StaICC.metrics.normalisation`.
 
     Example:
         >>> check_probabilities([(0.5, 0.5)])
@@ -170,17 +176,8 @@ def tied_rows(prediction: Sequence[Sequence[float]]) -> int:
 def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
     """Share of the queries whose predicted label is the true one.
 
-    Args:
-        ground_truth: One label index per query.
-        prediction: One row per query, one number per label: probabilities or logits.
-
     Returns:
         A number from 0 to 1.
-
-    Raises:
-        ArgumentError: The true labels do not fit the rows.
-        OutputError: A row cannot be read as numbers.
-        UndefinedMetricError: There are no predictions.
 
     Example:
         >>> accuracy([0, 1], [[0.9, 0.1], [0.6, 0.4]])
@@ -192,19 +189,10 @@ def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
 
 
 def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
-    """Mean probability that the predictions give to the true label (the paper's TLP, or ATL).
-
-    Args:
-        ground_truth: One label index per query.
-        prediction: One probability distribution over the labels per query.
+    """Mean probability that the predictions assign to the true label (the paper's TLP, or ATL).
 
     Returns:
         A number from 0 to 1.
-
-    Raises:
-        ArgumentError: The true labels do not fit the rows.
-        OutputError: A row is not a probability distribution.
-        UndefinedMetricError: There are no predictions.
 
     Example:
         >>> averaged_truelabel_likelihood([0, 1], [[0.75, 0.25], [0.5, 0.5]])
@@ -222,17 +210,8 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
     space, and so do StaICC 0.1.1 and scikit-learn's ``f1_score(average="macro", labels=range(L), zero_division=0)``.
     The mean is thus over the same number of labels for every model and every part of the data.
 
-    Args:
-        ground_truth: One label index per query.
-        prediction: One row per query, one number per label: probabilities or logits.
-
     Returns:
         A number from 0 to 1.
-
-    Raises:
-        ArgumentError: The true labels do not fit the rows.
-        OutputError: A row cannot be read as numbers.
-        UndefinedMetricError: There are no predictions.
 
     Example:
         >>> macro_F1([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
@@ -254,6 +233,21 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
     return math.fsum(scores) / width
 
 
+@lru_cache(maxsize=16)
+def _edges(bins: int) -> list[float]:
+    return [number / bins for number in range(1, bins)]  # inner edges only: the first bin and the last take the rest
+
+
+def confidence_bin(confidence: float, bins: int = 10) -> int:
+    """Return the number of the bin of a confidence, see :func:`confidence_bins`.
+
+    Args:
+        confidence: Highest probability of a row.
+        bins: The number of bins.
+    """
+    return bisect_right(_edges(bins), confidence)
+
+
 def confidence_bins(
     ground_truth: Sequence[int], prediction: Sequence[Sequence[float]], bins: int = 10
 ) -> tuple[ConfidenceBin, ...]:
@@ -271,24 +265,20 @@ def confidence_bins(
         The bins, from no confidence to certainty.
 
     Raises:
-        ArgumentError: The true labels do not fit the rows, or the number of bins is not a positive integer.
-        OutputError: A row is not a probability distribution.
-        UndefinedMetricError: There are no predictions.
+        ArgumentError: ``bins`` is not a positive integer.
 
     Example:
         >>> confidence_bins([1, 0], [[0.25, 0.75], [0.0, 1.0]], bins=2)[1]
         ConfidenceBin(queries=2, confidence=1.75, correct=1)
     """
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise ArgumentError(f"the number of bins is {bins!r}; expected a positive integer")
+    validate_integer("bins", bins, 1)
     rows = check_probabilities(prediction)
     truth = _scored(ground_truth, rows)
-    edges = [number / bins for number in range(1, bins)]  # inner edges only: the first bin and the last take the rest
     hits = [0] * bins
     confidences: list[list[float]] = [[] for _ in range(bins)]
     for true, row in zip(truth, rows, strict=True):
         confidence = max(row)
-        number = bisect_right(edges, confidence)
+        number = confidence_bin(confidence, bins)
         confidences[number].append(confidence)
         hits[number] += row.index(confidence) == true
     return tuple(
@@ -312,9 +302,7 @@ def expected_calibration_error_1(
         A number from 0 (calibrated) to 1 (certain and always wrong).
 
     Raises:
-        ArgumentError: The true labels do not fit the rows, or the number of bins is not a positive integer.
-        OutputError: A row is not a probability distribution.
-        UndefinedMetricError: There are no predictions.
+        ArgumentError: ``bins`` is not a positive integer.
 
     Example:
         >>> expected_calibration_error_1([1, 1], [[1.0, 0.0], [1.0, 0.0]])

@@ -1,4 +1,4 @@
-"""What guessing would have scored: the maximum random baseline and its p-values.
+"""The maximum random baseline of label guessing, and p-values against it.
 
 A classifier that guesses each of n labels with probability p is right X times, and X is binomial (Poisson
 binomial when p differs between examples). Whoever tries t settings and reports the best one has to beat the
@@ -8,17 +8,13 @@ guessers is right at most k times with probability ``F(k)**t``; t = 1 is the sta
 Source: Yauney and Mimno, "Stronger Random Baselines for In-Context Learning" (COLM 2024), equations 4
 to 11 and 18 to 20.
 
-How it is computed:
+Probabilities come from :mod:`StaICC.metrics.poisson_binomial`: the smaller tail has all its digits, however thin it is,
+and ``1 - F**t`` is ``-expm1(t * log1p(-tail))``. A p-value near 1e-300 is therefore exact; below the range of floating
+point :meth:`RandomBaseline.log_p_value` goes on. The expected maximum is the sum of the tail probabilities (the same as
+equation 8, without its subtractions).
 
-- The probabilities of X follow from one another by their ratios, from the mode outwards, and are divided by
-  their sum. Every term is positive, so nothing cancels. Groups of examples with one p each are convolved.
-- Both tails are summed from their thin end, and ``1 - F**t`` is ``-expm1(t * log1p(-tail))``. A p-value near
-  1e-300 has its digits; below the range of floating point :meth:`RandomBaseline.log_p_value` goes on.
-- The expected maximum is the sum of the tail probabilities (the same as equation 8, without its
-  subtractions).
-
-Answers are counted in whole numbers. An accuracy that is no multiple of 1/n is refused, not rounded in
-silence.
+Correct predictions are counted as integers. An accuracy that is no multiple of 1/n is an error; it is not rounded
+silently.
 """
 
 from __future__ import annotations
@@ -31,34 +27,21 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 from operator import index
-from typing import NamedTuple
+from statistics import NormalDist
 
 from StaICC.errors import ArgumentError
-from StaICC.metrics.poisson_binomial import SMALLEST, UNLIKELY, log_upper_tail, poisson_binomial_probabilities
+from StaICC.metrics.poisson_binomial import log_tail, poisson_binomial_probabilities
 
-__all__ = [
-    "GuessRates",
-    "RandomBaseline",
-    "max_random_F",
-    "max_random_baseline",
-    "max_random_p_value",
-    "max_random_pmf",
-]
+__all__ = ["GuessRates", "RandomBaseline"]
 
 GuessRates = float | Sequence[float] | Mapping[int, int]
-"""How likely a guess is right: one p, a list of n, or a mapping {number of labels: number of examples}."""
+"""Probability that a guess is right: one p, a list of n, or a mapping {number of labels: number of examples}."""
 
-_TRUSTED = 1e-290
-"""Below it a probability in a whole table may lack digits."""
-_TRUSTED_LIKELY = 1e-20
-"""Below it a probability in a table without the unlikely may lack them."""
-_FAR = 10.0
-"""So many standard deviations above the mean a tail is computed under a tilted distribution at once."""
 _FLOATS = -650.0
 """Logarithms above it are those of numbers with all their digits."""
 
 _COUNT_TOLERANCE = 1e-6
-"""How far accuracy times n may lie from a whole number of answers."""
+"""Tolerance between accuracy times n and an integer."""
 
 
 def _whole(value: object, name: str, least: int) -> int:
@@ -97,7 +80,13 @@ def _groups(n: int, p: GuessRates) -> tuple[tuple[float, int], ...]:
             )
         kind = "the examples of the mapping p"
     elif isinstance(p, Iterable):
-        groups.update(_share(value, f"p[{position}]") for position, value in enumerate(p))
+        values = list(p)
+        if set(map(type, values)) != {float}:
+            values = [_share(value, f"p[{position}]") for position, value in enumerate(values)]
+        groups.update(values)
+        for rate in groups:
+            if not 0.0 <= rate <= 1.0:
+                _share(rate, f"p[{values.index(rate)}]")
         kind = "the probabilities in the list p"
     else:
         groups[_share(p, "p")] = n
@@ -107,56 +96,22 @@ def _groups(n: int, p: GuessRates) -> tuple[tuple[float, int], ...]:
     return tuple(sorted((rate, examples) for rate, examples in groups.items() if examples))
 
 
-class _Table(NamedTuple):
-    """The distribution of one guesser's right answers, from the count ``first`` on."""
-
-    first: int
-    exactly: tuple[float, ...]
-    at_most: tuple[float, ...]
-    at_least: tuple[float, ...]
-    trusted: float
-    """Probabilities from here on have all their digits."""
+@lru_cache(maxsize=64)
+def _log_tail(groups: tuple[tuple[float, int], ...], k: int) -> tuple[float, float, bool]:
+    return log_tail(groups, k)
 
 
 @lru_cache(maxsize=16)
-def _table(groups: tuple[tuple[float, int], ...], whole: bool) -> _Table:
-    """Compute the distribution; without ``whole`` the unlikely counts are left out, which mixtures gain much by."""
-    first, values = poisson_binomial_probabilities(groups, SMALLEST if whole else UNLIKELY)
-    return _Table(
-        first,
-        tuple(values),
-        tuple(accumulate(values)),
-        tuple(accumulate(reversed(values)))[::-1],
-        _TRUSTED if whole else _TRUSTED_LIKELY,
-    )
-
-
-def _trusted(values: Sequence[float], place: int, least: float) -> bool:
-    return 0 <= place < len(values) and values[place] >= least
-
-
-def _tail(table: _Table, k: int) -> float:
-    """P(X >= k)."""
-    place = max(0, k - table.first)
-    return table.at_least[place] if place < len(table.at_least) else 0.0
-
-
-def _log_F(table: _Table, k: int) -> float:
-    """Logarithm of P(X <= k), taken from the smaller tail."""
-    tail = _tail(table, k + 1)
-    if tail < 0.5:
-        return math.log1p(-tail)
-    place = k - table.first
-    share = table.at_most[place] if place >= 0 else 0.0
-    return math.log(share) if share > 0.0 else -math.inf  # it may lie below what floating point holds
+def _distribution(groups: tuple[tuple[float, int], ...], bits: int) -> tuple[int, list[float]]:
+    return poisson_binomial_probabilities(groups, bits)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class RandomBaseline:
     """The best of t guessers on one set of examples, for any t.
 
-    The distributions of the guessers used last are remembered, so each further t, count or accuracy costs little.
-    Two baselines are equal when n and the probabilities are, in whatever form and order they were given.
+    The probabilities used last are remembered, so a further t costs little. Two baselines are equal if n and the
+    probabilities are equal, in whatever form and order they were given.
 
     Attributes:
         n: Number of examples (queries that were scored).
@@ -181,11 +136,11 @@ class RandomBaseline:
         Args:
             n: Number of examples, at least 1.
             p: Probability that a guess is right: a number, a list of n numbers, or a mapping from a number of
-                labels to the number of examples that have so many (each guessed right with one over the
+                labels to the number of examples with that many labels (each guessed right with one over the
                 number of labels).
 
         Raises:
-            ArgumentError: n is no positive whole number, p holds something that is no probability, or the
+            ArgumentError: n is no positive integer, p holds something that is no probability, or the
                 examples in p are not n.
         """
         n = _whole(n, "n", 1)
@@ -203,55 +158,19 @@ class RandomBaseline:
             The expected maximum accuracy; for t = 1 the standard baseline, the mean of p.
 
         Raises:
-            ArgumentError: t is no positive whole number.
+            ArgumentError: t is no positive integer.
         """
         t = _whole(t, "t", 1)
         if t == 1:
             return math.fsum(rate * examples for rate, examples in self.p) / self.n
-        table = self._likely  # enough here: an F that the table knows badly is 0 beside the 1 it is taken from
-        counts = range(table.first, table.first + len(table.exactly) - 1)
-        above = [-math.expm1(t * _log_F(table, k)) for k in counts]
-        return math.fsum([table.first, *above]) / self.n
-
-    def pmf(self, num_correct: int, t: int = 1) -> float:
-        """Probability that the best of t guessers is right exactly so many times (equation 7).
-
-        Args:
-            num_correct: Number of right answers, 0 to n.
-            t: Number of settings that were tried, at least 1.
-
-        Returns:
-            The probability.
-
-        Raises:
-            ArgumentError: num_correct is no whole number from 0 to n, or t is no positive one.
-        """
-        k, t = self._count(num_correct, 0), _whole(t, "t", 1)
-        table = self._likely
-        if not _trusted(table.exactly, k - table.first, table.trusted):
-            table = _table(self.p, True)
-        place = k - table.first
-        if not 0 <= place < len(table.exactly):
-            return 0.0
-        reached = math.exp(t * self._log_F(k))
-        share = table.exactly[place] / table.at_most[place]  # of the ways to stay at or below k, those at k
-        return reached if share >= 1.0 else -reached * math.expm1(t * math.log1p(-share))
-
-    def F(self, num_correct: int, t: int = 1) -> float:
-        """Probability that the best of t guessers is right at most so many times (equation 6).
-
-        Args:
-            num_correct: Number of right answers, 0 to n, or -1 (where the value is 0).
-            t: Number of settings that were tried, at least 1.
-
-        Returns:
-            The distribution function.
-
-        Raises:
-            ArgumentError: num_correct is no whole number from -1 to n, or t is no positive one.
-        """
-        k, t = self._count(num_correct, -1), _whole(t, "t", 1)
-        return math.exp(t * self._log_F(k))
+        bits = 64 * -(-(100 + t.bit_length()) // 64) - 1  # tails of less than 1 / t count
+        first, values = _distribution(self.p, bits)
+        at_least = [*accumulate(reversed(values))][-2::-1]
+        above = [
+            -math.expm1(t * math.log1p(-tail)) if tail < 0.5 else -math.expm1(t * math.log(share)) if share else 1.0
+            for share, tail in zip(accumulate(values), at_least, strict=False)
+        ]
+        return math.fsum([first, *above]) / self.n
 
     def p_value(self, acc: float, t: int = 1) -> float:
         """Probability that the best of t guessers reaches an accuracy (equation 20).
@@ -265,27 +184,26 @@ class RandomBaseline:
             right; see :meth:`log_p_value`.
 
         Raises:
-            ArgumentError: acc is no share of n answers, or t is no positive whole number.
+            ArgumentError: acc is no multiple of 1/n, or t is no positive integer.
         """
         return self.p_value_of_count(self.count(acc), t)
 
     def p_value_of_count(self, num_correct: int, t: int = 1) -> float:
-        """Probability that the best of t guessers is right at least so many times.
+        """Probability that the best of t guessers is correct at least ``num_correct`` times.
 
         Args:
-            num_correct: Number of right answers, 0 to n.
+            num_correct: Number of correct predictions, 0 to n.
             t: Number of settings that were tried, at least 1.
 
         Returns:
             The p-value, as :meth:`p_value`.
 
         Raises:
-            ArgumentError: num_correct is no whole number from 0 to n, or t is no positive one.
+            ArgumentError: num_correct is no integer from 0 to n, or t is no positive one.
         """
-        k, t = self._count(num_correct, 0), _whole(t, "t", 1)
-        if self._is_far(k) or _tail(self._likely, k) < self._likely.trusted:
-            return math.exp(self._log_p_value(k, t))
-        return -math.expm1(t * self._log_F(k - 1))
+        k, t = self._count(num_correct), _whole(t, "t", 1)
+        log_F, tail = self._below(k)
+        return math.exp(min(0.0, math.log(t) + tail)) if tail < _FLOATS else -math.expm1(t * log_F)
 
     def log_p_value(self, acc: float, t: int = 1) -> float:
         """Natural logarithm of the p-value, also where the p-value itself is too small for floating point.
@@ -298,7 +216,7 @@ class RandomBaseline:
             The logarithm; minus infinity when no guesser can be so often right.
 
         Raises:
-            ArgumentError: acc is no share of n answers, or t is no positive whole number.
+            ArgumentError: acc is no multiple of 1/n, or t is no positive whole number.
 
         Example:
             >>> round(RandomBaseline(1024, 1 / 6).log_p_value(1.0) / math.log(10), 3)  # 6 ** -1024
@@ -307,17 +225,17 @@ class RandomBaseline:
         return self._log_p_value(self.count(acc), _whole(t, "t", 1))
 
     def critical_count(self, t: int = 1, alpha: float = 0.05) -> int | None:
-        """Fewest right answers with a p-value of at most alpha.
+        """Smallest number of correct predictions with a p-value of at most alpha.
 
         Args:
             t: Number of settings that were tried, at least 1.
             alpha: The level, from 0 to 1.
 
         Returns:
-            The number of right answers; None when even n right answers are not enough.
+            The number of correct predictions; None when even n correct predictions are not enough.
 
         Raises:
-            ArgumentError: alpha is not from 0 to 1, or t is no positive whole number.
+            ArgumentError: alpha is not from 0 to 1, or t is no positive integer.
 
         Example:
             >>> RandomBaseline(100, 0.5).critical_count(), RandomBaseline(100, 0.5).critical_count(t=10)
@@ -326,20 +244,69 @@ class RandomBaseline:
         alpha = _share(alpha, "alpha")
         if self.p_value_of_count(self.n, t) > alpha:
             return None
-        low, high = 0, self.n
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.p_value_of_count(middle, t) <= alpha else (middle + 1, high)
+        one = min(max(-math.expm1(math.log1p(-alpha) / t), 1e-300) if alpha < 1.0 else 1.0 - 1e-16, 1.0 - 1e-16)
+        mean = sum(rate * examples for rate, examples in self.p)
+        deviation = math.sqrt(sum(rate * (1.0 - rate) * examples for rate, examples in self.p))
+        low, high, step = 0, self.n, 1
+        middle = min(max(0, round(mean - NormalDist().inv_cdf(one) * deviation)), self.n - 1)
+        while low < high:  # steps that grow from the normal approximation, then bisection
+            reached = self.p_value_of_count(middle, t) <= alpha
+            low, high = (low, middle) if reached else (middle + 1, high)
+            middle += -step if reached else step
+            step *= 2
+            if not low <= middle < high:
+                middle = (low + high) // 2
+        return low
+
+    def count_of_rounded(self, acc: str) -> int:
+        """Number of correct predictions for an accuracy that was rounded for printing.
+
+        Args:
+            acc: The accuracy as text; its digits after the point count.
+
+        Returns:
+            The integer k with k / n = acc, or else the only k for which k / n, rounded to as many digits, is acc. A
+            half may be rounded up or down: 1/16 is 0.062 or 0.063.
+
+        Raises:
+            ArgumentError: acc is no number from 0 to 1, no count gives it, or several do.
+
+        Example:
+            >>> RandomBaseline(1024, 1 / 2).count_of_rounded("0.5508")
+            564
+        """
+        try:
+            share = _share(float(acc), "an accuracy")
+        except ValueError:
+            raise ArgumentError(f"an accuracy must be a number between 0 and 1, not {acc!r}") from None
+        exact = Fraction(share) * self.n
+        if abs(exact - round(exact)) <= _COUNT_TOLERANCE:
+            return round(exact)
+        mantissa, _, exponent = acc.lower().partition("e")
+        digits = min(20, max(0, len(mantissa.strip().partition(".")[2]) - int(exponent or 0)))
+        half = Fraction(1, 2 * 10**digits)
+        low, high = (math.ceil((Fraction(acc) - half) * self.n), math.floor((Fraction(acc) + half) * self.n))
+        if low > high:
+            below, above = (f"{k}/{self.n} = {k / self.n:.{digits}f}" for k in (int(exact), int(exact) + 1))
+            raise ArgumentError(
+                f"an accuracy of {acc} is no share of n = {self.n} queries: the nearest are {below} and {above}; give "
+                "the accuracy with more digits, or the right n"
+            )
+        if low < high:
+            raise ArgumentError(
+                f"an accuracy of {acc} can be any of {low}/{self.n} to {high}/{self.n}; give the accuracy with more "
+                "digits"
+            )
         return low
 
     def count(self, acc: float) -> int:
-        """Number of right answers behind an accuracy.
+        """Number of correct predictions for an accuracy.
 
         Args:
             acc: The accuracy; integers and fractions are taken as well.
 
         Returns:
-            The whole number k with k / n = acc. Floating-point slips are bridged: 0.29 of 100 is 29.
+            The integer k with k / n = acc. Floating-point slips are bridged: 0.29 of 100 is 29.
 
         Raises:
             ArgumentError: acc is not from 0 to 1, or no multiple of 1/n.
@@ -356,126 +323,24 @@ class RandomBaseline:
                 f"an accuracy of {acc!r} is no multiple of 1/{self.n}, so it is not a share of n = {self.n} "
                 f"answers (the nearest is {k}/{self.n} = {k / self.n!r}); give the unrounded accuracy or the right n"
             )
-        return self._count(k, 0)
+        return self._count(k)
 
-    def _count(self, num_correct: object, least: int) -> int:
-        k = _whole(num_correct, "the number of correct answers", least)
+    def _count(self, num_correct: object) -> int:
+        k = _whole(num_correct, "the number of correct answers", 0)
         if k > self.n:
             raise ArgumentError(f"{k} correct answers are more than the n = {self.n} examples")
         return k
 
-    @property
-    def _likely(self) -> _Table:
-        return _table(self.p, len(self.p) == 1)
-
-    def _is_far(self, k: int) -> bool:
-        """Whether P(X >= k) is surely too small for the table of a mixture: not worth computing it."""
-        mean = math.fsum(rate * examples for rate, examples in self.p)
-        deviation = math.sqrt(math.fsum(rate * (1.0 - rate) * examples for rate, examples in self.p))
-        return len(self.p) > 1 and k > mean + _FAR * deviation + 1.0
-
-    def _log_F(self, k: int) -> float:
-        """Logarithm of P(X <= k) for one guesser."""
-        table = self._likely
-        if _tail(table, k + 1) >= 0.5 and not _trusted(table.at_most, k - table.first, table.trusted):
-            table = _table(self.p, True)
-        return _log_F(table, k)
+    def _below(self, k: int) -> tuple[float, float]:
+        """Logarithms of P(X < k), from the smaller tail, and of P(X >= k); the latter 0 where it is not small."""
+        _, tail, upper = _log_tail(self.p, k)
+        if upper:
+            return math.log1p(-math.exp(tail)), tail
+        return _log_tail(self.p, k - 1)[1] if k else -math.inf, 0.0
 
     def _log_p_value(self, k: int, t: int) -> float:
-        if not self._is_far(k) and _tail(self._likely, k) >= self._likely.trusted:
-            return math.log(-math.expm1(t * self._log_F(k - 1)))
-        tail = log_upper_tail(self.p, k)
+        log_F, tail = self._below(k)
         if tail > _FLOATS:
-            return math.log(-math.expm1(t * math.log1p(-math.exp(tail))))
+            return math.log(-math.expm1(t * log_F))
         # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding
         return min(0.0, math.log(t) + tail)
-
-
-def max_random_baseline(n: int, p: GuessRates, t: int) -> float:
-    """Expected accuracy of the best of t guessers.
-
-    Args:
-        n: Number of examples.
-        p: Probability that a guess is right: a number, a list of n numbers, or a mapping from a number of
-            labels to the number of examples that have so many.
-        t: Number of settings that were tried; 1 gives the standard baseline.
-
-    Returns:
-        The expected maximum accuracy (Yauney and Mimno 2024, equation 8).
-
-    Raises:
-        ArgumentError: An argument is out of its range, or p does not have n examples.
-
-    Example:
-        >>> round(max_random_baseline(100, 0.5, 10), 5), max_random_baseline(100, 0.5, 1)
-        (0.57678, 0.5)
-        >>> round(max_random_baseline(100, {2: 50, 5: 50}, 10), 5)
-        0.42017
-    """
-    return RandomBaseline(n, p).max_random_baseline(t)
-
-
-def max_random_p_value(acc: float, n: int, p: GuessRates, t: int) -> float:
-    """Probability that the best of t guessers reaches an accuracy.
-
-    Args:
-        acc: The accuracy, a multiple of 1/n.
-        n: Number of examples.
-        p: As for :func:`max_random_baseline`.
-        t: Number of settings that were tried.
-
-    Returns:
-        The p-value (equation 20).
-
-    Raises:
-        ArgumentError: An argument is out of its range, or acc is no multiple of 1/n.
-
-    Example:
-        >>> round(max_random_p_value(0.29, 100, 0.2, 1), 4)
-        0.02
-    """
-    return RandomBaseline(n, p).p_value(acc, t)
-
-
-def max_random_pmf(num_correct: int, n: int, p: GuessRates, t: int) -> float:
-    """Probability that the best of t guessers is right exactly so many times.
-
-    Args:
-        num_correct: Number of right answers, 0 to n.
-        n: Number of examples.
-        p: As for :func:`max_random_baseline`.
-        t: Number of settings that were tried.
-
-    Returns:
-        The probability (equation 7).
-
-    Raises:
-        ArgumentError: An argument is out of its range.
-
-    Example:
-        >>> max_random_pmf(2, 2, 0.5, 2)
-        0.4375
-    """
-    return RandomBaseline(n, p).pmf(num_correct, t)
-
-
-def max_random_F(num_correct: int, n: int, p: GuessRates, t: int) -> float:
-    """Probability that the best of t guessers is right at most so many times.
-
-    Args:
-        num_correct: Number of right answers, 0 to n, or -1.
-        n: Number of examples.
-        p: As for :func:`max_random_baseline`.
-        t: Number of settings that were tried.
-
-    Returns:
-        The distribution function (equation 6).
-
-    Raises:
-        ArgumentError: An argument is out of its range.
-
-    Example:
-        >>> round(max_random_F(1, 2, 0.5, 2), 4)
-        0.5625
-    """
-    return RandomBaseline(n, p).F(num_correct, t)

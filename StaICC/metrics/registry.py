@@ -1,15 +1,15 @@
 """Named sets of metrics, with what has to be known about each metric to score and to read it.
 
 A :class:`Metric` is a function with a few facts about it; a :class:`MetricSet` scores one matrix of predictions with
-all of its metrics, and its name stands in the signature of the run. Two sets exist: ``"standard"``, the metrics of
-:mod:`StaICC.metrics.classification` on rows that :func:`~StaICC.metrics.normalise.normalise` has decided on once, and
-``"0.1.1"``, the release bug for bug (:mod:`StaICC.metrics.released`).
+all of its metrics, and its name is in the signature of the run. Two sets exist: ``"standard"``, the metrics of
+:mod:`StaICC.metrics.classification` on rows that are normalised once, and ``"0.1.1"``, the release bug for bug
+(:mod:`StaICC.metrics.released`).
 
 Scoring yields a :class:`Score` per metric: a value, or None and the reason. Undefined is never zero: likelihood and
 calibration error have no value for bare labels or for predictions of ambiguous kind, and a function that returns NaN
 has returned nothing.
 
-To add a metric, give :meth:`MetricSet.adding` a function of the shape ``metric(ground_truth, prediction) -> float``.
+A metric is a function of the shape ``metric(ground_truth, prediction) -> float``. docs/extending.md adds one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
 from StaICC.metrics import classification, released
-from StaICC.metrics.normalise import Kind, normalise, numeric_rows
+from StaICC.metrics.normalisation import Kind, Normalised, normalise, numeric_rows
+from StaICC.registry import Registry, fold, labelled, origin_of
 
-__all__ = ["Metric", "MetricFunction", "MetricSet", "Score", "metric_set"]
+__all__ = ["METRICS", "Metric", "MetricFunction", "MetricSet", "Score", "metric_set"]
 
-MetricFunction = Callable[[Sequence[int], Sequence[Sequence[float]]], float]
+MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
 
 _NO_PROBABILITIES = "the predictions are bare labels, which have no probabilities"
@@ -61,15 +63,16 @@ class Metric:
     Attributes:
         name: Its key in results.
         function: Computes it from true labels and rows.
-        requires_probabilities: Whether the rows must be probabilities. If not, the function gets the rows as the
-            inference function returned them (one-hot rows for bare labels).
+        requires_probabilities: ``True``: the function gets probabilities, and the metric is undefined where there are
+            none. ``False``: it gets the rows as the inference function returned them (one-hot rows for bare labels).
+            ``None``: it gets probabilities where there are any, else the rows as for ``False``.
         higher_is_better: True or False; None if not stated.
         range: The lowest and the highest value that it can take; None if not stated.
     """
 
     name: str
     function: MetricFunction
-    requires_probabilities: bool = False
+    requires_probabilities: bool | None = False
     higher_is_better: bool | None = None
     range: tuple[float, float] | None = None
 
@@ -81,22 +84,36 @@ class Metric:
                 f"the metric {self.name!r} is {self.function!r}; expected a function of true labels and prediction rows"
             )
 
+    @property
+    def label(self) -> str:
+        """The name with the origin of the function, as signatures have it."""
+        return labelled(self.name, origin_of(self.function))
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a metric of this library under its own name."""
+        return any(self.name == one.name and self.function is one.function for one in _STANDARD.metrics)
+
 
 def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Score:
-    """Call one metric on its own copy of the data, so that no function can spoil another's."""
+    """Call one metric on its own copy of the data, so that no function can change another's.
+
+    Raises:
+        ArgumentError: It raised another error than :class:`~StaICC.errors.UndefinedMetricError`, or returned no number.
+    """
     try:
-        returned = metric.function(list(truth), [list(row) for row in rows])
+        value: Any = metric.function(list(truth), [list(row) for row in rows])
     except UndefinedMetricError as error:
         return Score(None, str(error))
-    try:
-        if isinstance(returned, (str, bytes)):
-            raise TypeError("text")
-        value = float(returned)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"the metric {metric.name!r} returned {returned!r}; expected one number") from None
-    if not math.isfinite(value):
+    except Exception as error:
+        raise ArgumentError(f"the metric {metric.name!r} raised {type(error).__name__}: {error}") from error
+    if value is not None and (isinstance(value, (bool, str, bytes, complex)) or not hasattr(value, "__float__")):
+        raise ArgumentError(
+            f"the metric {metric.name!r} returned {value!r} of type {type(value).__name__}, expected a number"
+        )
+    if value is None or not math.isfinite(value):
         return Score(None, f"the metric returned {value}")
-    return Score(value)
+    return Score(float(value))
 
 
 def _check_one_hot(rows: list[list[float]]) -> None:
@@ -109,19 +126,22 @@ def _check_one_hot(rows: list[list[float]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MetricSet:
-    """Metrics that are reported together, under a name that stands in signatures.
+    """Metrics that are reported together, under a name that signatures contain.
 
     Attributes:
         name: Its name.
         metrics: The metrics, in the order of the report; their names differ.
         as_released: Whether rows are handed over as StaICC 0.1.1 did, undecided, to metrics that decide for themselves.
+        parts: What the name is made of, for signatures: the name of a set and the labels of added metrics.
     """
 
     name: str
     metrics: tuple[Metric, ...]
     as_released: bool = False
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", self.parts or (self.name,))
         names = [metric.name for metric in self.metrics]
         if len(set(names)) != len(names):
             raise ArgumentError(f"the metric set {self.name!r} has two metrics of one name among {', '.join(names)}")
@@ -141,7 +161,8 @@ class MetricSet:
             'standard+errors'
         """
         kept = tuple(old for old in self.metrics if old.name != metric.name)
-        return replace(self, name=f"{self.name}+{metric.name}", metrics=(*kept, metric))
+        parts = (*self.parts, metric.label)
+        return replace(self, name="+".join(parts), metrics=(*kept, metric), parts=parts)
 
     def score(
         self,
@@ -149,6 +170,7 @@ class MetricSet:
         rows: Sequence[Sequence[float]],
         kind: Kind = "auto",
         hard: bool = False,
+        normalised: Normalised | None = None,
     ) -> dict[str, Score]:
         """Score predictions with every metric of the set.
 
@@ -158,6 +180,7 @@ class MetricSet:
             kind: What the rows hold: decided (``"auto"``) or forced. The set ``"0.1.1"`` always decides by its own
                 rule.
             hard: The inference function returned bare labels, and `rows` are their one-hot rows.
+            normalised: The rows as probabilities, if they were normalised before (as `kind` says).
 
         Returns:
             A score for each metric's name, in the order of the set.
@@ -186,16 +209,16 @@ class MetricSet:
             return self._score_as_released(truth, raw, kind, hard)
         probabilities, reason = None, _NO_PROBABILITIES
         if not hard:
-            normalised = normalise(raw, kind)
+            normalised = normalised or normalise(raw, kind)
             probabilities, reason = normalised.probabilities, normalised.reason or ""
         scores = {}
         for metric in self.metrics:
-            if not metric.requires_probabilities:
-                scores[metric.name] = _measure(metric, truth, raw)
-            elif probabilities is None:
+            if metric.requires_probabilities is not False and probabilities is not None:
+                scores[metric.name] = _measure(metric, truth, probabilities)
+            elif metric.requires_probabilities:
                 scores[metric.name] = Score(None, reason)
             else:
-                scores[metric.name] = _measure(metric, truth, probabilities)
+                scores[metric.name] = _measure(metric, truth, raw)
         return scores
 
     def _score_as_released(self, truth: list[int], raw: list[list[float]], kind: Kind, hard: bool) -> dict[str, Score]:
@@ -208,7 +231,7 @@ class MetricSet:
         if hard:
             try:
                 rows = released.expand_label_indexes(classification.predicted_labels(raw), truth)
-            except UndefinedMetricError as error:  # the release gives no result at all for such a run
+            except UndefinedMetricError as error:  # the release has no result at all for such a run
                 return {metric.name: Score(None, str(error)) for metric in self.metrics}
         return {metric.name: _measure(metric, truth, rows) for metric in self.metrics}
 
@@ -235,40 +258,73 @@ _RELEASED = MetricSet(
 _SETS = {known.name: known for known in (_STANDARD, _RELEASED)}
 
 
+def _read_metric(name: str, value: Any) -> Metric:
+    """Make the metric that a function is under a name; what is known about a standard metric is kept."""
+    if isinstance(value, Metric):
+        return replace(value, name=name)
+    for metric in _STANDARD.metrics:
+        if value is metric.function:
+            return replace(metric, name=name)
+    return Metric(name, value, requires_probabilities=None)
+
+
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    "staicc.metrics",
+    {metric.name: f"{classification.__name__}:{metric.name}" for metric in _STANDARD.metrics},
+    _read_metric,
+    "A set and metrics are joined by +, such as standard+my_metric.",
+    {fold(name): name for name in (*_SETS, *(metric.name for metric in _STANDARD.metrics))},
+)
+"""The metrics by name. The names of metric sets are taken, too."""
+
+
 def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction] = "standard") -> MetricSet:
-    """Find a set of metrics by name, or make one of functions.
+    """Find a set of metrics by name, or make one of names or functions.
 
     Args:
-        metrics: ``"standard"``, ``"0.1.1"``, a set (returned as it is), or functions by name, as StaICC 0.1.1 took
-            them. The functions get the rows as the inference function returned them, except for the standard metrics
-            themselves, which keep what is known about them.
+        metrics: ``"standard"``, ``"0.1.1"``; a metric of :data:`METRICS`, of a plug-in or ``package.module:name``;
+            several names joined by ``+`` (``"standard+my_metric"``); a set (returned as it is); or functions by name,
+            as StaICC 0.1.1 took them. Functions get probabilities where there are any (see :class:`Metric`,
+            ``None``). The standard metrics keep what is known about them.
 
     Returns:
         The set. One made of functions is called ``custom`` with their names.
 
     Raises:
         ArgumentError: There are no functions, or something is not a function.
-        UnknownNameError: There is no set of that name.
+        UnknownNameError: There is no set or metric of that name.
+        PluginError: A plug-in is broken, or two plug-ins have that metric.
 
     Example:
         >>> [metric.name for metric in metric_set("standard").metrics][:2]
         ['accuracy', 'averaged_truelabel_likelihood']
         >>> metric_set({"mine": lambda truth, rows: 1.0}).name
-        'custom(mine)'
+        'custom+mine'
+        >>> metric_set("accuracy+macro_F1").name
+        'accuracy+macro_F1'
     """
     if isinstance(metrics, MetricSet):
         return metrics
     if isinstance(metrics, Mapping):
         if not metrics:
             raise ArgumentError("the metrics are an empty dictionary; expected at least one function by name")
-        known = {metric.function: metric for metric in _STANDARD.metrics}
-        members = tuple(
-            replace(known[function], name=name)
-            if getattr(function, "__hash__", None) and function in known
-            else Metric(name, function)
-            for name, function in metrics.items()
-        )
-        return MetricSet(f"custom({','.join(member.name for member in members)})", members)
-    if not isinstance(metrics, str) or metrics not in _SETS:
-        raise unknown_name("metric set", metrics, _SETS)
-    return _SETS[metrics]
+        made = MetricSet("custom", ())
+        for name, function in metrics.items():
+            made = made.adding(_read_metric(name, function))
+        return made
+    first, *others = metrics.split("+") if isinstance(metrics, str) else [metrics]
+    if isinstance(first, str) and first in _SETS:
+        made = _SETS[first]
+    else:
+        metric = _find(first)
+        made = MetricSet(metric.label, (metric,))
+    for name in others:
+        made = made.adding(_find(name))
+    return made
+
+
+def _find(name: str) -> Metric:
+    if not METRICS.knows(name) or fold(name) in map(fold, _SETS):
+        raise unknown_name("metric set", name, [*_SETS, *METRICS.names()], METRICS.hint)
+    return METRICS.find(name).value

@@ -1,4 +1,4 @@
-"""The metrics of StaICC 0.1.1, bug for bug, to set a run beside figures that the release made.
+"""The metrics of StaICC 0.1.1, bug for bug, to compare a run with figures of the release.
 
 Do not use them for anything else; :mod:`StaICC.metrics.classification`, :mod:`~StaICC.metrics.bias` and
 :mod:`~StaICC.metrics.robustness` are right. What the release does, found by running it on crafted inputs:
@@ -10,7 +10,7 @@ Do not use them for anything else; :mod:`StaICC.metrics.classification`, :mod:`~
 - Accuracy and macro F1 look at the matrix after that step, so logits closer than softmax can tell apart are ties.
 - Calibration error has the bins [b/10, (b+1)/10): the confidence 1.0 falls in none, and certain predictions cost
   nothing. It refuses fewer than 10 queries.
-- Label indexes are expanded to one-hot rows of width *largest index + 1*, not of the label space. If a true label lies
+- Label indexes are expanded to one-hot rows of width *largest index + 1*, not of the label space. If a true label is
   beyond that, the release ends with an IndexError.
 - The bias metrics average raw outputs, logits too. Entropy then takes a softmax by the rule above; the divergence does
   not, and stops at any zero, in the prediction or in the label frequency.
@@ -28,9 +28,9 @@ import operator
 from collections.abc import Iterable, Sequence
 from functools import reduce
 
-from StaICC.errors import ArgumentError, UndefinedMetricError
+from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
 from StaICC.metrics.classification import check_labels, predicted_labels
-from StaICC.metrics.normalise import numeric_rows
+from StaICC.metrics.normalisation import numeric_rows
 from StaICC.metrics.robustness import Line
 
 __all__ = [
@@ -78,7 +78,7 @@ def _rows(prediction: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def probability_like(row: Sequence[float]) -> bool:
-    """Tell whether the release takes a row for probabilities.
+    """Return whether the release takes a row for probabilities.
 
     Args:
         row: One number per label.
@@ -305,13 +305,16 @@ def entropy_of_mean(prediction: Sequence[Sequence[float]]) -> float:
 
     Raises:
         OutputError: A row cannot be read as numbers.
-        UndefinedMetricError: There are no predictions.
+        UndefinedMetricError: There are no predictions, or each label has minus infinity in a row.
 
     Example:
         >>> round(entropy_of_mean([[1.0, 2.0], [3.0, 5.0]]), 4)
         0.4751
     """
-    return entropy(mean_distribution(prediction))
+    mean = mean_distribution(prediction)
+    if max(mean) == -math.inf:
+        raise UndefinedMetricError("each label has a logit of minus infinity in some row, so its mean has no softmax")
+    return entropy(mean)
 
 
 def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
@@ -411,8 +414,7 @@ def gler_abscissas(interpolations: int = 5) -> list[float]:
         >>> gler_abscissas()
         [1.0, 0.75, 0.25, -0.5, -1.5]
     """
-    if isinstance(interpolations, bool) or not isinstance(interpolations, int) or interpolations < 2:
-        raise ArgumentError(f"interpolations is {interpolations!r}; expected an integer of at least 2")
+    validate_integer("interpolations", interpolations, 2)
     abscissas, abscissa = [], 1.0
     for step in range(interpolations):
         abscissa -= step / (interpolations - 1)

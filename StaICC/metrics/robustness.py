@@ -1,7 +1,7 @@
-"""Metrics of robustness: how far answers depend on the template, on the demonstrations, and on their labels.
+"""Metrics of robustness: how far predictions depend on the template, on the demonstrations, and on their labels.
 
-Consistency (template and demonstration sensitivity): the same query is asked in several ways; the share of its most
-frequent answer, whether right or not, is averaged over the queries.
+Consistency (template and demonstration sensitivity): the same query is evaluated in several ways; the share of its most
+frequent prediction, whether correct or not, is averaged over the queries.
 
 GLER (label noise; Yoo et al. 2022): a metric is measured with more and more falsified labels in the demonstrations, and
 regressed on the *share of correct labels*. The slope says how much the metric gains as the labels go from all wrong to
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from StaICC.errors import ArgumentError, UndefinedMetricError
+from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
 
 __all__ = ["Line", "consistency", "gler", "shares_of_correct_labels"]
 
@@ -50,16 +50,16 @@ def _fractions(numbers: Sequence[float | Fraction], what: str) -> list[Fraction]
 
 
 def consistency(predictions: Sequence[Sequence[int]]) -> float:
-    """Average over the queries of the share of the most frequent answer.
+    """Average over the queries of the share of the most frequent prediction.
 
     Args:
         predictions: For each query the label indexes that were predicted in the several runs; as many for every query.
 
     Returns:
-        A number from 1 over the number of runs (a different answer every time) to 1 (always the same answer).
+        A number from 1 over the number of runs (a different prediction every time) to 1 (always the same prediction).
 
     Raises:
-        ArgumentError: Some queries have more answers than others, or an answer is not a label index.
+        ArgumentError: Some queries have more predictions than others, or a prediction is not a label index.
         UndefinedMetricError: There are no queries, or no runs.
 
     Example:
@@ -67,22 +67,24 @@ def consistency(predictions: Sequence[Sequence[int]]) -> float:
         0.8333333333333334
     """
     if len(predictions) == 0:
-        raise UndefinedMetricError("there are no queries, so the consistency of their answers is undefined")
+        raise UndefinedMetricError("there are no queries, so the consistency of their predictions is undefined")
     runs = len(predictions[0])
     if runs == 0:
-        raise UndefinedMetricError("there are no runs, so the consistency of their answers is undefined")
+        raise UndefinedMetricError("there are no runs, so the consistency of their predictions is undefined")
     agreeing = 0
-    for query, answers in enumerate(predictions):
-        if len(answers) != runs:
+    for query, predicted in enumerate(predictions):
+        if len(predicted) != runs:
             raise ArgumentError(
-                f"query {query} has {len(answers)} answers, query 0 has {runs}; expected one per run for every query"
+                f"query {query} has {len(predicted)} predictions, query 0 has {runs}; expected one per run"
             )
         counts: dict[int, int] = {}
-        for answer in answers:
+        for prediction in predicted:
             try:
-                label = operator.index(answer)
+                label = operator.index(prediction)
             except TypeError:
-                raise ArgumentError(f"an answer to query {query} is {answer!r}; expected a label index") from None
+                raise ArgumentError(
+                    f"a prediction of query {query} is {prediction!r}; expected a label index"
+                ) from None
             counts[label] = counts.get(label, 0) + 1
         agreeing += max(counts.values())
     return agreeing / (len(predictions) * runs)
@@ -104,8 +106,7 @@ def shares_of_correct_labels(interpolations: int = 5) -> tuple[Fraction, ...]:
         >>> [float(share) for share in shares_of_correct_labels()]
         [1.0, 0.75, 0.5, 0.25, 0.0]
     """
-    if isinstance(interpolations, bool) or not isinstance(interpolations, int) or interpolations < 2:
-        raise ArgumentError(f"interpolations is {interpolations!r}; expected an integer of at least 2")
+    validate_integer("interpolations", interpolations, 2)
     last = interpolations - 1
     return tuple(Fraction(last - step, last) for step in range(interpolations))
 

@@ -1,4 +1,4 @@
-"""Inference functions ready to use: an embedded model, torch kernels, endpoints, calibrations.
+"""The module names of StaICC 0.1.1; nothing is defined here.
 
-Nothing is imported here; each module is imported when it is used, and only then asks for the packages that it needs.
+Kernels are in :mod:`StaICC.kernels`, methods in :mod:`StaICC.methods`.
 """

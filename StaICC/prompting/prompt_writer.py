@@ -4,7 +4,7 @@
 user who looks around; the benchmark's own prompts come from the same settings through
 :class:`~StaICC.prompting.render.PromptRenderer`.
 
-A template that was changed is no longer the benchmark's: that is said once as a :class:`TemplateWarning` and stands
+A template that was changed is no longer the benchmark's: a :class:`TemplateWarning` says so once, and it is recorded
 in the signature of every result.
 """
 
@@ -13,10 +13,12 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from operator import index as as_index
+from typing import Any, SupportsIndex
 
 from StaICC.datasets import Card, Template
-from StaICC.errors import ArgumentError, unknown_name
+from StaICC.errors import ArgumentError, unknown_name, validate_integer
+from StaICC.frozen import FixedAttributes, FrozenList
 from StaICC.prompting.render import Prompt, PromptRenderer, PromptSettings
 from StaICC.prompting.sampler import check_position
 from StaICC.prompting.split import TripletSplit
@@ -33,28 +35,47 @@ class TemplateWarning(UserWarning):
     """The standard prompts were changed; results are not comparable with the published ones."""
 
 
-class PromptWriter:
+class _Setting:
+    """A setting as an attribute; assigning it is the same as :meth:`PromptWriter.set_config_dict` with its key."""
+
+    def __set_name__(self, owner: type[PromptWriter], name: str) -> None:
+        self._key = name.removeprefix("_")
+
+    def __get__(self, writer: PromptWriter, owner: type[PromptWriter] | None = None) -> Any:
+        value = writer.get_config_dict()[self._key]
+        return FrozenList(value) if isinstance(value, list) else value
+
+    def __set__(self, writer: PromptWriter, value: Any) -> None:
+        writer.set_config_dict({self._key: value})
+
+
+class PromptWriter(FixedAttributes):
     """Writes prompts from a template that the user may change.
 
     Args:
-        card: Gives the default template and label space.
+        card: Has the default template and label space.
         split: Where demonstrations and queries come from.
         noisy_channel: Start in the noisy channel.
 
     Attributes:
         pseudo_prompt: An iterator over query texts (one list of input texts each), used by :meth:`write_prompt` when
             no query index is given; ``None`` at first.
+        label_wrong_rate: The share of falsified labels; see :meth:`change_label_wrong_rate`.
     """
+
+    __slots__ = ("_before_noisy", "_card", "_noise", "_settings", "_split", "_starts_noisy", "_warned", "pseudo_prompt")
+    _assignable = ("pseudo_prompt",)
+    pseudo_prompt: Iterator[Sequence[str]] | None
 
     def __init__(self, card: Card, split: TripletSplit, noisy_channel: bool = False) -> None:
         self._card = card
         self._split = split
         self._starts_noisy = noisy_channel
         self._warned = False
-        self.pseudo_prompt: Iterator[Sequence[str]] | None = None
+        self.pseudo_prompt = None
         self.reset()
 
-    # -- what stands
+    # -- settings
 
     @property
     def settings(self) -> PromptSettings:
@@ -72,41 +93,15 @@ class PromptWriter:
         """Whether the settings differ from the benchmark's."""
         return self._settings != self.default_settings
 
-    @property
-    def _instruction(self) -> str:
-        return self._settings.template.instruction
-
-    @property
-    def _input_text_prefixes(self) -> list[str]:
-        return list(self._settings.template.input_text_prefixes)
-
-    @property
-    def _input_text_affixes(self) -> list[str]:
-        return list(self._settings.template.input_text_affixes)
-
-    @property
-    def _label_prefix(self) -> str:
-        return self._settings.template.label_prefix
-
-    @property
-    def _label_affix(self) -> str:
-        return self._settings.template.label_affix
-
-    @property
-    def _query_prefix(self) -> str:
-        return self._settings.template.query_prefix
-
-    @property
-    def _label_space(self) -> list[str]:
-        return list(self._settings.label_space)
-
-    @property
-    def _label_wrong_rate(self) -> float:
-        return self._settings.label_wrong_rate
-
-    @property
-    def _use_noisy_channel(self) -> bool:
-        return self._settings.noisy_channel
+    _instruction = _Setting()
+    _input_text_prefixes = _Setting()
+    _input_text_affixes = _Setting()
+    _label_prefix = _Setting()
+    _label_affix = _Setting()
+    _query_prefix = _Setting()
+    _label_space = _Setting()
+    _label_wrong_rate = label_wrong_rate = _Setting()
+    _use_noisy_channel = _Setting()
 
     def get_label_space(self) -> list[str]:
         """Return the labels that the inference function is given."""
@@ -145,21 +140,21 @@ class PromptWriter:
             self._warned = True
             warnings.warn(
                 f"the prompts of {self._card.name} are no longer the benchmark's; results say so in their signature "
-                "and must not be set beside the published ones",
+                "and are not comparable with the published ones",
                 TemplateWarning,
                 stacklevel=3,
             )
 
     def change_instruction(self, instruction: str) -> None:
-        """Change what stands before everything else."""
+        """Change the instruction, which begins the prompt."""
         self._set(instruction=instruction)
 
     def change_input_text_prefixes(self, input_text_prefixes: Sequence[str]) -> None:
-        """Change what stands before each input text (one prefix for each input text of a row)."""
+        """Change the prefixes of the input texts (one for each input text of a row)."""
         self._set(input_text_prefixes=self._one_per_text("prefix", input_text_prefixes))
 
     def change_input_text_affixes(self, input_text_affixes: Sequence[str]) -> None:
-        """Change what stands after each input text (one affix for each input text of a row)."""
+        """Change the affixes of the input texts (one for each input text of a row)."""
         self._set(input_text_affixes=self._one_per_text("affix", input_text_affixes))
 
     def _one_per_text(self, kind: str, given: Sequence[str]) -> Sequence[str]:
@@ -171,15 +166,15 @@ class PromptWriter:
         return given
 
     def change_label_prefix(self, label_prefix: str) -> None:
-        """Change what stands before each label, and last in the prompt."""
+        """Change the label prefix, which precedes each label and ends the prompt."""
         self._set(label_prefix=label_prefix)
 
     def change_label_affix(self, label_affix: str) -> None:
-        """Change what stands after each demonstration's label."""
+        """Change the label affix, which follows each demonstration's label."""
         self._set(label_affix=label_affix)
 
     def change_query_prefix(self, query_prefix: str) -> None:
-        """Change what stands between the demonstrations and the query."""
+        """Change the query prefix, which separates the demonstrations from the query."""
         self._set(query_prefix=query_prefix)
 
     def change_label_space(self, label_space: Sequence[str]) -> None:
@@ -220,7 +215,7 @@ class PromptWriter:
 
     @cut_by_length.setter
     def cut_by_length(self, characters: int) -> None:
-        self._set(cut_by_length=_check_cut(characters))
+        self._set(cut_by_length=validate_integer("cut_by_length", characters, 0))
 
     def use_noisy_channel(
         self, new_label_affix: str = NOISY_LABEL_AFFIX, new_last_input_affix: str = NOISY_LAST_INPUT_AFFIX
@@ -228,8 +223,8 @@ class PromptWriter:
         """Write prompts for the noisy channel: one for each label, the label before its text.
 
         Args:
-            new_label_affix: Stands after each label from now on.
-            new_last_input_affix: Stands after the last input text from now on; it separates the demonstrations.
+            new_label_affix: Follows each label from now on.
+            new_last_input_affix: Follows the last input text from now on; it separates the demonstrations.
         """
         if not self._settings.noisy_channel:
             self._before_noisy = self._settings.template
@@ -237,7 +232,7 @@ class PromptWriter:
         self._set(template=noisy.template, noisy_channel=True)
 
     def disable_noisy_channel(self) -> None:
-        """Go back to the direct channel, with the affixes that stood before."""
+        """Return to the direct channel, with its previous affixes."""
         if self._settings.noisy_channel:
             self._set(
                 input_text_affixes=self._before_noisy.input_text_affixes,
@@ -332,14 +327,14 @@ class PromptWriter:
 
     def write_prompt_from_dataline(
         self,
-        demos_lines: Sequence[tuple[Sequence[str] | str, str | int]],
+        demos_lines: Sequence[tuple[Sequence[str] | str, str | SupportsIndex]],
         query_line: Sequence[str] | str,
         cut_by_length: int = 0,
     ) -> str | list[str]:
         """Write one prompt from given texts.
 
         Args:
-            demos_lines: For each demonstration its input texts and its label (text or index), as the sets give them.
+            demos_lines: For each demonstration its input texts and its label (text or index), as the sets return them.
             query_line: The query's input texts.
             cut_by_length: How many characters to cut off the end of the prompt.
 
@@ -350,7 +345,7 @@ class PromptWriter:
             ArgumentError: A demonstration that is no such pair, a label that is not in the label space, or a wrong
                 number of input texts.
         """
-        cut = _check_cut(cut_by_length) or self._settings.cut_by_length
+        cut = validate_integer("cut_by_length", cut_by_length, 0) or self._settings.cut_by_length
         renderer = PromptRenderer(self._split, dataclasses.replace(self._settings, cut_by_length=cut))
         lines = []
         for number, line in enumerate(demos_lines):
@@ -368,10 +363,12 @@ class PromptWriter:
             raise ArgumentError(f"{len(texts)} input texts given, but a row of {self._card.name} has {expected}")
         return texts
 
-    def _label_index(self, label: str | int) -> int:
-        """Find a label given by index, by its present name, or by its name in the data set."""
-        if isinstance(label, int) and 0 <= int(label) < len(self._settings.label_space):
-            return int(label)
+    def _label_index(self, label: str | SupportsIndex) -> int:
+        """Find a label given by index, as the label of a row, by its present name, or by its name in the data set."""
+        if isinstance(label, SupportsIndex) and not isinstance(label, bool):
+            index = as_index(label)
+            if 0 <= index < len(self._settings.label_space):
+                return index
         for space in (self._settings.label_space, self._card.label_space):
             if isinstance(label, str) and label in space:
                 return space.index(label)
@@ -405,9 +402,3 @@ def _noisy(settings: PromptSettings, label_affix: str, last_input_affix: str) ->
     affixes = (*settings.template.input_text_affixes[:-1], last_input_affix)
     template = dataclasses.replace(settings.template, input_text_affixes=affixes, label_affix=label_affix)
     return dataclasses.replace(settings, template=template, noisy_channel=True)
-
-
-def _check_cut(characters: int) -> int:
-    if isinstance(characters, bool) or not isinstance(characters, int) or characters < 0:
-        raise ArgumentError(f"cut_by_length must be a number of characters, 0 or more, not {characters!r}")
-    return characters

@@ -1,14 +1,14 @@
 """Queries without meaning, for the tests of prediction bias.
 
-A model that is asked about nothing should prefer no label. *Contextual* bias asks about an empty text (Zhao et al.
-2021, arXiv 2102.09690); *domain* bias asks about random words of the domain (Fei et al. 2023, arXiv 2305.19148).
+Without a meaningful query a model should prefer no label. *Contextual* bias uses an empty text (Zhao et al.
+2021, arXiv 2102.09690); *domain* bias uses random words of the domain (Fei et al. 2023, arXiv 2305.19148).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, validate_integer
 from StaICC.prompting.split import SubsetView
 from StaICC.prompting.stable_random import StableRandom
 
@@ -19,7 +19,7 @@ DOMAIN_QUERY_LENGTH = 128
 
 
 def empty_queries(columns: int) -> Iterator[tuple[str, ...]]:
-    """Give empty queries without end.
+    """Yield empty queries without end.
 
     Args:
         columns: Input texts per query.
@@ -30,10 +30,10 @@ def empty_queries(columns: int) -> Iterator[tuple[str, ...]]:
 
 
 def domain_queries(demonstration: SubsetView, length: int = DOMAIN_QUERY_LENGTH) -> Iterator[tuple[str, ...]]:
-    """Give queries of random words of a set, without end.
+    """Yield queries of random words of a set, without end.
 
     Each word: pick a row, split its text at spaces, pick a word. The published draw excludes the last row of the set,
-    and the last word of a row unless it stands alone; that is part of the benchmark's bytes.
+    and the last word of a row unless it is the only one; that is part of the benchmark's bytes.
 
     Args:
         demonstration: Where the words come from.
@@ -42,8 +42,7 @@ def domain_queries(demonstration: SubsetView, length: int = DOMAIN_QUERY_LENGTH)
     Raises:
         ArgumentError: ``length`` is negative, or the set is empty.
     """
-    if isinstance(length, bool) or not isinstance(length, int) or length < 0:
-        raise ArgumentError(f"the length of a domain query must be a number of words, 0 or more, not {length!r}")
+    validate_integer("length, the number of words of a domain query,", length, 0)
     if not len(demonstration):
         raise ArgumentError(f"{demonstration.name} has no rows to take the words of domain queries from")
     generator = StableRandom()

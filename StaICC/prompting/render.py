@@ -1,7 +1,7 @@
 """Prompts from settings: the pure half of the prompt writer.
 
 A prompt is a pure function of the settings (template, label space, channel, label noise), the positions of the
-demonstrations, the query's texts, and the state of the noise generator. Nothing here remembers what was asked before,
+demonstrations, the query's texts, and the state of the noise generator. Nothing here keeps state between calls,
 so the same arguments give the same bytes.
 
 Direct channel: instruction, then for each demonstration (each input text between its prefix and affix; label prefix +
@@ -24,7 +24,7 @@ from StaICC.prompting.stable_random import StableRandom
 __all__ = ["Prompt", "PromptRenderer", "PromptSettings", "Query"]
 
 Prompt = str | tuple[str, ...]
-"""What one query asks: a text, or in the noisy channel one text for each label of the label space."""
+"""The prompt of one query: a text, or in the noisy channel one text for each label of the label space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class PromptSettings:
     label_wrong_rate: float = 0.0
     """Share of each prompt's demonstrations whose label is falsified, in [0, 1]."""
     noisy_channel: bool = False
-    """Whether the prompt asks for the text given the label."""
+    """Whether prompts are for the noisy channel, which scores the text given the label."""
     cut_by_length: int = 0
     """How many characters to cut off the end of each prompt."""
 
@@ -54,9 +54,11 @@ class Query:
     label: int
     """Index of the true label."""
     row: int
-    """Position of the asked row in the test set; what belongs to one row is resampled together."""
+    """Position of the test example in the test set; queries of one example are resampled together."""
     repeat: int
     """Which of the repeats of this row it is."""
+    last_label: int | None = None
+    """Label of the last demonstration; ``None`` without demonstrations, or where labels are falsified."""
 
 
 class PromptRenderer:

@@ -1,8 +1,8 @@
-"""The demonstration sampler: which demonstrations stand before which query.
+"""The demonstration sampler: the demonstrations of each query.
 
 One fresh generator draws, for each of ``repeats * queries`` prompts in order, ``k`` positions of the demonstration
-set. Prompt ``i + r * queries`` asks test row ``i`` in repeat ``r``. The whole list is drawn at once, so a prompt's
-demonstrations do not depend on which prompts are asked, in what order, or where.
+set. Prompt ``i + r * queries`` is for test row ``i`` in repeat ``r``. The full list is drawn at once, so a prompt's
+demonstrations do not depend on which prompts are evaluated, in which order, or where.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def restrict_to_domain(
         pool: Size of the demonstration set.
         k: Demonstrations per prompt.
         query_labels: The true label index of each prompt's query.
-        demonstration_label: Gives the label index of a position of the demonstration set.
+        demonstration_label: Returns the label index of a position of the demonstration set.
         inside: ``True``: each query's label must occur among its demonstrations; ``False``: it must not.
         where: Name of the data set, for the message.
 
@@ -89,7 +89,7 @@ def restrict_to_domain(
     return _redraw(k, tuple(query_labels), labels, inside, where)
 
 
-@lru_cache(maxsize=32)  # asked for before every run, and slow where most draws do not fit
+@lru_cache(maxsize=32)  # called before every run, and slow where most draws do not fit
 def _redraw(
     k: int, query_labels: tuple[int, ...], labels: tuple[int, ...], inside: bool, where: str
 ) -> DemonstrationLists:

@@ -1,4 +1,4 @@
-"""The triplet split: which rows calibrate, which demonstrate, which are asked.
+"""The triplet split: calibration set, demonstration set, test set.
 
 One fresh generator draws all rows that are needed, without repetition, from the frozen table; the first part of the
 draw is the calibration set, then comes the demonstration set, then the test set. A shorter test set is therefore a
@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from operator import index as as_index
+from typing import TYPE_CHECKING, SupportsIndex
 
 from StaICC.datasets import Dataset, Row, Table
 from StaICC.errors import ArgumentError
+from StaICC.frozen import FixedAttributes, FrozenList
 from StaICC.prompting.stable_random import StableRandom
 
 if TYPE_CHECKING:
@@ -31,41 +33,42 @@ class SplitIndexes:
     test: tuple[int, ...]
 
 
-class Label(int):
-    """The label of one row: an index into the label space that also knows its text.
+class Label(str):
+    """The label of a row: its text, which also knows its index in the label space of the data set.
 
-    The README of 0.1.1 promises a label index where its code returned the label's text. This is the index (it counts,
-    compares and serialises as one); it prints as the text and is equal to it, so code written for either works.
+    It compares, hashes, concatenates and serialises as the text. ``operator.index(label)`` is the index, and
+    ``sequence[label]`` the item at that index. ``int(label)`` and ``float(label)`` read the text: label names may
+    be numbers.
+
+    Example:
+        >>> label = Label("5", 4)
+        >>> label == "5", int(label), ["one", "two", "three", "four", "five"][label]
+        (True, 5, 'five')
     """
 
-    text: str
+    __slots__ = ("_place",)
+    _place: int
 
-    def __new__(cls, index: int, text: str) -> Label:
-        """Make the label with this index and text."""
-        label = super().__new__(cls, index)
-        label.text = text
+    def __new__(cls, text: str, index: int) -> Label:
+        """Make the label with this text and index."""
+        label = super().__new__(cls, text)
+        label._place = index
         return label
 
-    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
-        return int(self), self.text
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[Label], tuple[str, int]]:
+        return Label, (str(self), self._place)
 
-    def __eq__(self, other: object) -> bool:
-        return self.text == other if isinstance(other, str) else int(self) == other
+    def __index__(self) -> int:
+        return self._place
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __int__(self) -> int:  # without it, int() would return the index; the same holds for float()
+        return int(str(self))
 
-    def __hash__(self) -> int:
-        return hash(int(self))
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __format__(self, spec: str) -> str:
-        return format(self.text, spec)
+    def __float__(self) -> float:
+        return float(str(self))
 
 
-class SubsetView:
+class SubsetView(FixedAttributes):
     """Some rows of a table, with their label space: a calibration, demonstration or test set.
 
     This is the object that 0.1.1 calls ``basic_datasets_loader``. It holds row numbers and reads a row when it is
@@ -90,9 +93,9 @@ class SubsetView:
         return len(self.indexes)
 
     def __getitem__(self, index: int) -> tuple[list[str], Label]:
-        """Return the input texts of row ``index`` of this set and its label."""
+        """Return the input texts of row ``index`` of this set, as a list that cannot be changed, and its label."""
         row = self._table[self.indexes[index]]
-        return list(row.texts), Label(row.label, self._label_space[row.label])
+        return FrozenList(row.texts), Label(self._label_space[row.label], row.label)
 
     def __iter__(self) -> Iterator[tuple[list[str], Label]]:
         return (self[index] for index in range(len(self)))
@@ -101,7 +104,7 @@ class SubsetView:
         return f"<{self.name}: {len(self)} rows, labels {', '.join(self._label_space)}>"
 
     def row(self, index: int) -> Row:
-        """Return row ``index`` of this set as it stands in the table."""
+        """Return row ``index`` of this set, unchanged."""
         return self._table[self.indexes[index]]
 
     def texts(self, index: int) -> tuple[str, ...]:
@@ -112,15 +115,16 @@ class SubsetView:
         """Return the label index of row ``index`` of this set."""
         return self._table[self.indexes[index]].label
 
-    def label_index_to_text(self, index: int) -> str:
-        """Return the text of a label index.
+    def label_index_to_text(self, index: SupportsIndex) -> str:
+        """Return the text of a label index, or of the label of a row.
 
         Raises:
             ArgumentError: The label space has no such index.
         """
-        if not 0 <= index < len(self._label_space):
-            raise ArgumentError(f"label index {index} is outside the {len(self._label_space)} labels of {self.name}")
-        return self._label_space[index]
+        place = as_index(index)
+        if not 0 <= place < len(self._label_space):
+            raise ArgumentError(f"label index {place} is outside the {len(self._label_space)} labels of {self.name}")
+        return self._label_space[place]
 
     def find_index_from_label(self, label: str) -> int:
         """Return the label index of a label's text.
@@ -135,8 +139,8 @@ class SubsetView:
             raise ArgumentError(f"{label!r} is no label of {self.name}; labels: {known}") from None
 
     def get_input_text(self, index: int) -> list[str]:
-        """Return the input texts of row ``index`` of this set, as a list."""
-        return list(self.texts(index))
+        """Return the input texts of row ``index`` of this set, as a list that cannot be changed."""
+        return FrozenList(self.texts(index))
 
     def get_label(self, index: int) -> str:
         """Return the text of the label of row ``index`` of this set."""
@@ -165,6 +169,11 @@ class TripletSplit:
     calibration: SubsetView
     demonstration: SubsetView
     test: SubsetView
+
+    @property
+    def dataset_name(self) -> str:
+        """The name of the data set."""
+        return self.test.name.removesuffix("-test")
 
 
 @lru_cache(maxsize=64)  # a suite splits the same ten tables for each of its parts
@@ -197,7 +206,7 @@ def split_dataset(dataset: Dataset) -> TripletSplit:
     """Split a data set into its calibration, demonstration and test sets.
 
     Args:
-        dataset: The data set; its card gives the sizes.
+        dataset: The data set; its card has the sizes.
 
     Returns:
         The three sets.

@@ -1,9 +1,9 @@
 """The benchmark's own random generator, frozen for ever.
 
 Every draw of the published benchmark (splits, demonstrations, label noise, pseudo-queries) comes from this linear
-congruential generator, so it must give the same numbers on every machine and in every version of Python; the standard
+congruential generator, so it must produce the same numbers on every machine and in every Python version; the standard
 library's :mod:`random` promises that only for ``random()``. It is not a good generator in the statistical sense, and
-that is beside the point: it defines which rows are asked.
+that does not matter here: it only fixes which rows are used.
 
 Recurrence: X <- (1664525 X + 1013904223) mod 2^32 with X0 = 42 (the constants of Numerical Recipes); a float is X /
 2^32.
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=64)
 def _leap(n: int) -> tuple[int, int]:
-    """Give the multiplier and the increment that ``n`` steps of the recurrence amount to."""
+    """Return the multiplier and the increment of ``n`` steps of the recurrence."""
     multiplier, increment = 1, 0
     for _ in range(n):
         multiplier, increment = multiplier * _MULTIPLIER & _MASK, (increment * _MULTIPLIER + _INCREMENT) & _MASK
@@ -135,7 +135,7 @@ class StableRandom:
             for other in taken:
                 if other > position:
                     break
-                position += 1  # `other` is no longer in the rest: everything from it on stands one place further
+                position += 1  # `other` is no longer in the rest: everything from it on is one place further
                 place += 1
             taken.insert(place, position)
             drawn.append(position)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from StaICC.results.comparison import Comparison, DatasetComparison, compare
-from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, FailedQuery
+from typing import TYPE_CHECKING
+
+from StaICC.lazy import lazy_names
+from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.environment import describe_environment
-from StaICC.results.result import AVERAGED, DIVIDED, Result, ResultGroup, load, save_records
+from StaICC.results.provenance import Predictor, Provenance
+from StaICC.results.result import (
+    AVERAGED,
+    DIVIDED,
+    Result,
+    ResultGroup,
+    ResultRecord,
+    load,
+    save_records,
+)
 from StaICC.results.signature import Signature, digest, escaped, short_digest
+
+if TYPE_CHECKING:
+    from StaICC.results.comparison import Comparison, DatasetComparison, compare, compare_runs
+    from StaICC.results.differences import Difference, list_differences
 
 __all__ = [
     "AVERAGED",
@@ -16,15 +31,30 @@ __all__ = [
     "ConditionRecord",
     "DatasetComparison",
     "DatasetDetails",
+    "Difference",
     "FailedQuery",
+    "MeanDetails",
+    "Predictor",
+    "Provenance",
     "Result",
     "ResultGroup",
+    "ResultRecord",
     "Signature",
     "compare",
+    "compare_runs",
     "describe_environment",
     "digest",
     "escaped",
+    "list_differences",
     "load",
     "save_records",
     "short_digest",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "StaICC.results.comparison": "Comparison DatasetComparison compare compare_runs",
+        "StaICC.results.differences": "Difference list_differences",
+    },
+)

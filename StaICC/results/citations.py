@@ -14,6 +14,7 @@ from pathlib import Path
 
 from StaICC import datasets
 from StaICC.errors import UnknownNameError, unknown_name
+from StaICC.registry import fold
 
 __all__ = ["Work", "entries", "find_work", "works"]
 
@@ -42,10 +43,6 @@ def works() -> tuple[Work, ...]:
     return tuple(Work(tuple(one["names"]), one["kind"], one["bibtex"]) for one in data["works"])
 
 
-def _fold(name: str) -> str:
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
-
-
 def find_work(name: str) -> Work:
     """Return what to cite for a name.
 
@@ -63,7 +60,7 @@ def find_work(name: str) -> Work:
         'data set'
     """
     for work in works():
-        if _fold(name) in map(_fold, work.names):
+        if fold(name) in map(fold, work.names):
             return work
     try:
         card = datasets.get_card(name)

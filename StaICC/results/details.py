@@ -1,7 +1,7 @@
-"""What stands beside the scores of one data set: counts, intervals, baselines, notes.
+"""Details of one data set's scores: counts, prompts, intervals, baselines, notes and one record per query.
 
-These records are what makes a figure checkable: how many queries were asked and answered, which prompts they were,
-why a value is missing, what guessing would have scored.
+They make a score checkable: how many queries were evaluated and failed, the digests of their prompts, why a score is
+undefined, and the accuracy of guessing.
 """
 
 from __future__ import annotations
@@ -12,35 +12,80 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from StaICC.datasets.card import plain_values
 from StaICC.errors import SchemaError
 from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.intervals import Interval
+from StaICC.results.label_scores import check_scores
 
-__all__ = ["Baselines", "ConditionRecord", "DatasetDetails", "FailedQuery"]
+__all__ = ["Baselines", "ConditionRecord", "DatasetDetails", "FailedQuery", "MeanDetails", "check_fields"]
 
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """What knows nothing would have scored on accuracy, and how surprising the accuracy is under guessing."""
+    """Accuracies of predictors without a model, and p-values of the accuracy against them."""
 
     queries: int
-    """Accuracy was measured on so many queries."""
+    """Number of queries that the accuracy was measured on."""
     labels: int
+    """Size of the label space; 0 for a mean over data sets."""
     uniform: float
     """Expected accuracy of uniform guessing: 1 / labels."""
     majority: float
-    """Accuracy of always answering the most frequent true label of the asked queries."""
+    """Accuracy of always predicting the most frequent true label of the queries."""
     tried: int
     """Settings of which this is the best (``t`` of Yauney and Mimno 2024)."""
     max_random: float
     """Expected best accuracy of ``tried`` uniform guessers (their Equation 9)."""
     p_value: float
-    """Probability that the best of ``tried`` uniform guessers reaches the accuracy."""
+    """Probability that the best of ``tried`` uniform guessers, with a guess for each query, reaches the accuracy."""
+    p_value_rows: float | None = None
+    """The same for guessers with one guess for each test row, repeated in all its queries; ``None`` in older files."""
+    p_value_majority: float | None = None
+    """One-sided p-value of the sign test over test rows against always the most frequent true label."""
+    last_demonstration: float | None = None
+    """Accuracy of always predicting the label of the last demonstration; ``None`` where it is not known."""
+    p_value_last_demonstration: float | None = None
+    """One-sided p-value of the sign test over test rows against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeanDetails:
+    """Intervals and baselines of the means over the data sets."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """Confidence intervals by key of the mean."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Why a mean has no interval, by its key."""
+    baselines: Mapping[str, Baselines] = field(default_factory=dict)
+    """Baselines of the mean accuracy, by condition."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {item.name: plain_values(getattr(self, item.name)) for item in dataclasses.fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> MeanDetails:
+        """Read what :meth:`to_dict` wrote.
+
+        Raises:
+            SchemaError: A field is missing, unknown, or holds a value of another type.
+        """
+        try:
+            details = cls(
+                {name: Interval(**record) for name, record in data["intervals"].items()},
+                data["missing"],
+                {name: Baselines(**record) for name, record in data["baselines"].items()},
+            )
+            check_fields(details)
+            return details
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(f"the details of the means cannot be read: {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class FailedQuery:
-    """A query without an answer."""
+    """A query without a prediction."""
 
     condition: str
     query: int
@@ -50,20 +95,22 @@ class FailedQuery:
 
 @dataclass(frozen=True, slots=True)
 class ConditionRecord:
-    """One condition: what was asked and which labels came out."""
+    """One condition: true labels, predictions and label scores of its queries."""
 
     name: str
     output: str
-    """How the answers were read: ``"probabilities"``, ``"logits"``, ``"labels"``, ``"ambiguous"`` or ``"none"``."""
+    """Kind of the predictions: ``"probabilities"``, ``"logits"``, ``"labels"``, ``"ambiguous"`` or ``"none"``."""
     truth: tuple[int, ...]
     """True label index of each query."""
     predictions: tuple[int | None, ...]
-    """Predicted label index of each query; ``None`` for a query without an answer."""
+    """Predicted label index of each query; ``None`` for a failed query."""
     rows: tuple[int, ...]
     """Test row of each query."""
     calibration: tuple[ConfidenceBin, ...] | None = None
-    """Ten bins by confidence, which is all that a reliability diagram needs; ``None`` where the answers have no
-    probabilities."""
+    """Ten bins by confidence, for a reliability diagram; ``None`` if the predictions have no probabilities."""
+    scores: str | None = None
+    """Label scores of the queries that did not fail, as :mod:`StaICC.results.label_scores` writes them; ``None`` if the
+    predictions are labels or texts, and in files of result schema 1."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ConditionRecord:
@@ -76,36 +123,39 @@ class ConditionRecord:
 
 @dataclass(frozen=True, slots=True)
 class DatasetDetails:
-    """Everything about one data set's run but the scores."""
+    """Everything about the run over one data set, except its scores."""
 
     asked: int
     """Queries of the benchmark."""
     distinct: int
     """Different (prompt, label space) pairs among them."""
     scored: int
-    """Queries with an answer that counts."""
+    """Queries that the scores count."""
     failed: int
-    """Queries without one."""
+    """Queries without a prediction."""
     prompts: str
     """Digest of all prompts, in order."""
     query_digests: str
     """The first 32 bits of each prompt's digest, in order, as base64: finds the first query that differs."""
     conditions: tuple[ConditionRecord, ...]
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Why a value is missing, by its key."""
+    """Why a score is undefined, by its key."""
     notes: tuple[str, ...] = ()
-    """What the audit found."""
+    """Warnings of the checks of the predictions."""
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     """Confidence intervals by metric."""
     baselines: Mapping[str, Baselines] = field(default_factory=dict)
-    """What knowing nothing would have scored, by the condition whose accuracy it belongs to."""
+    """Accuracy of guessing, by the condition whose accuracy it belongs to."""
     failures: tuple[FailedQuery, ...] = ()
     labels: tuple[str, ...] = ()
-    """The label space's texts, in order; empty in files that do not say."""
+    """Label names in the order of the label space; empty in older files."""
+    data: str | None = None
+    """Digest of the test texts, in order, without labels (true labels are in the records); of the whole table where
+    queries have no content, of the test file for LongICL. ``None`` in older files."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {item.name: _plain(getattr(self, item.name)) for item in dataclasses.fields(self)}
+        return {item.name: plain_values(getattr(self, item.name)) for item in dataclasses.fields(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DatasetDetails:
@@ -115,7 +165,7 @@ class DatasetDetails:
             SchemaError: A field is missing, unknown, or holds a value of another type.
         """
         try:
-            values = dict(data)
+            values = {key: data[key] for key in data.keys()}  # noqa: SIM118 (a text or a list has no keys)
             values["conditions"] = tuple(map(ConditionRecord.from_dict, values["conditions"]))
             values["intervals"] = {name: Interval(**record) for name, record in values["intervals"].items()}
             values["baselines"] = {name: Baselines(**record) for name, record in values["baselines"].items()}
@@ -123,14 +173,36 @@ class DatasetDetails:
             values["notes"] = tuple(values["notes"])
             values["labels"] = tuple(values.get("labels", ()))
             details = cls(**values)
-            _check_fields(details)
+            check_fields(details)
+            _check_conditions(details)
             return details
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaError(f"the details of a data set cannot be read: {error!r}") from error
 
 
-def _check_fields(record: Any) -> None:
-    """Refuse a record, or one within it, whose fields hold values of other types: a file may hold anything."""
+def _check_conditions(details: DatasetDetails) -> None:
+    """Raise for a condition whose fields contradict each other."""
+    for record in details.conditions:
+        if not len(record.truth) == len(record.predictions) == len(record.rows):
+            raise SchemaError(f"condition {record.name!r:.60} has truth, predictions and rows of different lengths")
+        if details.labels:  # LongICL's have none here, and -1 for a prediction that names no label
+            known = {None, *range(len(details.labels))}
+            wrong = {*record.truth, *record.predictions} - known
+            if wrong:
+                raise SchemaError(
+                    f"condition {record.name!r:.60} has the label index {next(iter(wrong))}, "
+                    f"expected 0 to {len(details.labels) - 1}"
+                )
+        if record.scores is not None:
+            check_scores(record.scores)
+
+
+def check_fields(record: Any) -> None:
+    """Check the types of all fields of a record, and of the records in it.
+
+    Raises:
+        SchemaError: A field holds a value of another type.
+    """
     for name, hint in get_type_hints(type(record)).items():
         if not _fits(value := getattr(record, name), hint):
             raise SchemaError(f"{type(record).__name__}.{name} must be {hint}, not {value!r:.60}")
@@ -149,13 +221,5 @@ def _fits(value: Any, hint: Any) -> bool:
     if not isinstance(value, hint):
         return False
     if dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
-        _check_fields(value)
+        check_fields(value)
     return True
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

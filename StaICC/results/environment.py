@@ -1,10 +1,8 @@
-"""Where a result was computed: enough to explain a difference, nothing about the user."""
+"""Versions and machine of a run: enough to explain a difference, nothing about the user."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
-import platform
 import sys
 
 from StaICC.version import __version__
@@ -15,14 +13,17 @@ _MATTERING = {
     "torch": ("torch",),
     "transformers": ("torch",),
     "numpy": ("numpy", "torch"),
-    "openai": ("StaICC.prefabricate_inference.endpoint_kernel",),
+    "openai": ("StaICC.kernels.endpoint.kernel",),
 }
-"""Packages that compute predictions, and the modules that are loaded when a run uses them. Not always their own: a
-kernel imports some when it is first asked, and a run that the store answers alone must give an equal result."""
+"""Packages that compute predictions, and the modules whose loading shows that a run uses them. These are not always
+modules of the package: some kernels import it at the first query, and a run from the store alone must give an equal
+result."""
 
 
 def describe_environment() -> dict[str, str]:
     """Return versions of this library, of Python, and of the loaded packages that compute predictions."""
+    import platform  # only when a result is made
+
     found = {
         "staicc": __version__,
         "python": platform.python_version(),
@@ -32,6 +33,8 @@ def describe_environment() -> dict[str, str]:
     }
     for name, signs in _MATTERING.items():
         if any(sign in sys.modules for sign in signs):
+            import importlib.metadata  # slow to import, and rarely needed
+
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 found[name] = importlib.metadata.version(name)
     return found

@@ -1,6 +1,6 @@
-"""Saved results as flat records: one figure or one query in each, as data frames have them.
+"""Saved results as flat records, one for each score or for each query.
 
-``pandas.DataFrame(score_records(result))`` is a tidy table; every record has the same keys, and what is not there is
+``pandas.DataFrame(score_records(result))`` is a tidy table. Every record has the same keys; a missing value is
 ``None``.
 """
 
@@ -14,15 +14,8 @@ from StaICC.results.result import Result, ResultGroup
 __all__ = ["query_records", "score_records"]
 
 
-def _results(result: Result | ResultGroup) -> Iterator[Result]:
-    if isinstance(result, ResultGroup):
-        yield from result.results()
-    else:
-        yield result
-
-
 def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
-    """Give single figures by key, nested keys joined by dots; texts and lists of counts are no figures.
+    """Yield single scores by key, nested keys joined by dots; texts and settings are left out.
 
     A list under ``sensitivity`` is a regression line: slope and intercept.
     """
@@ -41,14 +34,15 @@ def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def score_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
-    """Give one record for each figure of a result.
+    """Yield one record for each score of a result.
 
     Args:
         result: A result, or a group of results.
 
     Yields:
-        ``benchmark``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low`` and ``high`` (ends of
-        the interval), ``level``, ``missing`` (why there is no value), ``signature``.
+        ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
+        and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``missing`` (why
+        there is no value), ``signature``.
 
     Example:
         >>> from StaICC import Normal
@@ -56,35 +50,40 @@ def score_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
         >>> next(score_records(result))["metric"]
         'accuracy'
     """
-    for one in _results(result):
+    for one in result.results():
         places: list[tuple[str | None, Mapping[str, Any]]] = [*one.divided.items(), (None, one.averaged)]
         for dataset, values in places:
             details = one.details.get(dataset) if dataset is not None else None
             for metric, value in _figures(values):
-                interval = details.intervals.get(metric) if details else None
+                interval = (details.intervals if details else one.means.intervals).get(metric)
+                early = one.stopping if dataset is None and value is not None else None
+                if early and early.rule == "precision" and early.score == metric:
+                    interval = early.interval
                 yield {
                     "benchmark": one.benchmark,
+                    "model": one.model,
+                    "method": one.method,
                     "dataset": dataset,
                     "metric": metric,
                     "value": value,
                     "low": interval.low if interval else None,
                     "high": interval.high if interval else None,
                     "level": interval.level if interval else None,
-                    "missing": details.missing.get(metric) if details else None,
+                    "missing": details.missing.get(metric) if details else one.means.missing.get(metric),
                     "signature": str(one.signature),
                 }
 
 
 def query_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
-    """Give one record for each query of a result.
+    """Yield one record for each query of a result.
 
     Args:
         result: A result, or a group of results.
 
     Yields:
-        ``benchmark``, ``dataset``, ``condition``, ``query`` (number within the condition), ``row``, ``ground_truth``
-        and ``prediction`` (label indexes; ``None`` without an answer), ``correct``, and the two labels' texts where
-        the result has them.
+        ``benchmark``, ``model``, ``method``, ``dataset``, ``condition``, ``query`` (number within the condition),
+        ``row``, ``ground_truth`` and ``prediction`` (label indexes; ``None`` for a failed query), ``correct``, and the
+        two label names if the result has them.
 
     Example:
         >>> from StaICC import Normal
@@ -92,13 +91,15 @@ def query_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
         >>> next(query_records(result))["prediction_label"]
         'food'
     """
-    for one in _results(result):
+    for one in result.results():
         for dataset, details in one.details.items():
             for record in details.conditions:
                 answers = zip(record.rows, record.truth, record.predictions, strict=True)
                 for number, (row, truth, prediction) in enumerate(answers):
                     yield {
                         "benchmark": one.benchmark,
+                        "model": one.model,
+                        "method": one.method,
                         "dataset": dataset,
                         "condition": record.name,
                         "query": number,

@@ -1,82 +1,158 @@
-"""Results: dictionaries with the documented keys that also know what they are.
+"""Results: dictionaries with the documented keys, and attributes with everything else.
 
-``result["Divided results"]["TREC"]["accuracy"]`` and ``result["Averaged results"]`` work as they do in 0.1.1. Beside
-them stand the signature, the environment, and for each data set counts, intervals, baselines and notes. Results print
-as a table, and go to and from JSON with a schema number.
+``result["Divided results"]["TREC"]["accuracy"]`` and ``result["Averaged results"]`` work as they do in 0.1.1. A result
+also has the signature, the provenance, the environment, and for each data set counts, intervals, baselines and notes.
+Results print as a table, and go to and from JSON with a schema number.
 
-No NaN reaches JSON: a value that is undefined is ``None``, its reason stands in the details, and its average is
-``None``.
+No NaN is written to JSON: an undefined score is ``None``, its reason is in the details, and its average is ``None``.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
-from StaICC.datasets.storage import write_beside
-from StaICC.errors import ArgumentError, SchemaError
-from StaICC.results.details import DatasetDetails
+from StaICC.datasets.outputs import write_output
+from StaICC.errors import ArgumentError, SchemaError, unknown_key
+from StaICC.results.checks import check_averaged, check_divided, check_texts, check_timing
+from StaICC.results.details import DatasetDetails, MeanDetails
+from StaICC.results.early_stopping import EarlyStopping
+from StaICC.results.file_format import AVERAGED, DIVIDED, digest_problems, read_result_file, write_result_file
+from StaICC.results.provenance import Provenance
 from StaICC.results.signature import Signature
-from StaICC.results.table import format_result
+from StaICC.results.table import format_result, format_warnings, html_result
 from StaICC.version import RESULT_SCHEMA
 
-__all__ = ["AVERAGED", "DIVIDED", "Result", "ResultGroup", "load", "save_records"]
+__all__ = [
+    "AVERAGED",
+    "DIVIDED",
+    "Result",
+    "ResultGroup",
+    "ResultRecord",
+    "load",
+    "result_from_dict",
+    "save_records",
+]
 
-DIVIDED = "Divided results"
-AVERAGED = "Averaged results"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultRecord:
+    """The fields of a result."""
+
+    benchmark: str
+    """Its name, such as ``"Normal"``."""
+    divided: Mapping[str, Mapping[str, Any]]
+    """Scores by data set."""
+    averaged: Mapping[str, float | None]
+    """Means over the data sets; ``None`` where one is missing."""
+    signature: Signature
+    """Every setting that can change these scores."""
+    provenance: Provenance = field(default_factory=Provenance)
+    """Who predicted, how and when."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Versions and machine that computed them."""
+    details: Mapping[str, DatasetDetails] = field(default_factory=dict)
+    """Counts, intervals, baselines and notes by data set."""
+    means: MeanDetails = field(default_factory=MeanDetails)
+    """Intervals and baselines of the means over the data sets."""
+    timing: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by step, which differ from run to run; not compared."""
+    outputs: Mapping[str, Any] | None = None
+    """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of the run about data and prompts (docs/warnings.md)."""
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Of each data set from a user's file, how to read it again (:func:`StaICC.datasets.own_data.record_of`)."""
+    with_divided: bool = True
+    """Whether :data:`DIVIDED` is among the keys."""
+    stopping: EarlyStopping | None = None
+    """Why and where the run stopped early; ``None`` for a full run."""
+
+
+class _Scores(dict[str, Any]):
+    """Scores by name."""
+
+    def __missing__(self, key: object) -> NoReturn:
+        raise unknown_key("score", key, self)
+
+
+class _ByDataset(dict[str, Any]):
+    """Scores by data set."""
+
+    def __missing__(self, key: object) -> NoReturn:
+        raise unknown_key("data set in this result", key, self)
 
 
 class Result(dict[str, Any]):
     """The result of one benchmark.
 
     Args:
-        benchmark: Its name, such as ``"Normal"``.
-        divided: Scores by data set.
-        averaged: Means over the data sets; ``None`` where one is missing.
-        signature: What can move these numbers.
-        environment: Where they were computed.
-        details: What stands beside the scores, by data set.
-        timing: Seconds and the like; the only part that differs from run to run, and left out of comparisons.
-        outputs: Per data set, the answers of each query, if they were asked for; saved on their own.
-        with_divided: Whether to show :data:`DIVIDED` among the keys.
+        record: Its fields; each becomes an attribute.
     """
 
-    def __init__(
-        self,
-        benchmark: str,
-        divided: Mapping[str, Mapping[str, Any]],
-        averaged: Mapping[str, float | None],
-        signature: Signature,
-        environment: Mapping[str, str],
-        details: Mapping[str, DatasetDetails],
-        timing: Mapping[str, float] | None = None,
-        outputs: Mapping[str, Any] | None = None,
-        with_divided: bool = True,
-    ) -> None:
-        scores = {name: dict(values) for name, values in divided.items()}
-        super().__init__({DIVIDED: scores, AVERAGED: dict(averaged)} if with_divided else {AVERAGED: dict(averaged)})
-        self.with_divided = with_divided
-        self.benchmark = benchmark
+    __slots__ = (
+        "averaged", "benchmark", "details", "divided", "environment", "files", "means", "outputs", "provenance",
+        "signature", "stopping", "timing", "warnings", "with_divided",
+    )  # fmt: skip
+
+    def __init__(self, record: ResultRecord) -> None:
+        scores: dict[str, dict[str, Any]] = _ByDataset(
+            {name: _Scores(values) for name, values in record.divided.items()}
+        )
+        averaged: dict[str, float | None] = _Scores(record.averaged)
+        super().__init__({DIVIDED: scores, AVERAGED: averaged} if record.with_divided else {AVERAGED: averaged})
+        self.with_divided = record.with_divided
+        self.benchmark = record.benchmark
         self.divided = scores
-        self.averaged = dict(averaged)
-        self.signature = signature
-        self.environment = dict(environment)
-        self.details = dict(details)
-        self.timing = dict(timing or {})
-        self.outputs = outputs
+        self.averaged = averaged
+        self.signature = record.signature
+        self.provenance = record.provenance
+        self.environment = dict(record.environment)
+        self.details = dict(record.details)
+        self.means = record.means
+        self.timing = dict(record.timing)
+        self.outputs = record.outputs
+        self.stopping = record.stopping
+        self.warnings = record.warnings
+        self.files = dict(record.files)
+
+    def __missing__(self, key: object) -> NoReturn:
+        raise unknown_key("entry of a result", key, self, self.divided)
+
+    @property
+    def model(self) -> str:
+        """The models by name and short identity, in one line."""
+        known = self.environment.get("model")  # what files of schema 1 have
+        return " ".join(str(known).split()) if known and not self.provenance.recorded else self.provenance.label
+
+    @property
+    def method(self) -> str:
+        """The inference method with variant and options; ``"vanilla"`` for the predictions of a function itself."""
+        return self.provenance.method or "vanilla"
 
     @property
     def complete(self) -> bool:
-        """Whether every query has an answer."""
+        """Whether every query has a prediction."""
         return all(not details.failed for details in self.details.values())
+
+    def results(self) -> Iterator[Result]:
+        """Yield the result itself, as a group yields each of its results."""
+        yield self
+
+    def reproducible(self) -> dict[str, Any]:
+        """Return the JSON values that equal runs share: all except times and counts of computed predictions."""
+        plain = self.to_dict() | {"provenance": self.provenance.reproducible().to_dict()}
+        return {key: value for key, value in plain.items() if key not in ("timing", "with_divided", "warnings")}
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Result):
-            mine, theirs = self.to_dict(), other.to_dict()
-            return all(mine[key] == theirs[key] for key in mine if key not in ("timing", "with_divided"))
+            return self.reproducible() == other.reproducible()
         return super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:
@@ -85,21 +161,26 @@ class Result(dict[str, Any]):
     __hash__ = None
 
     def __str__(self) -> str:
-        return format_result(self)
+        return "\n".join([format_result(self), *format_warnings(self.warnings)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
+        stopping = None if self.stopping is None else self.stopping.to_dict()
+        some = {"warnings": list(self.warnings), "files": self.files, "stopping": stopping}
         return {
             "schema": RESULT_SCHEMA,
             "kind": "result",
             "benchmark": self.benchmark,
             "signature": self.signature.to_dict(),
+            "provenance": self.provenance.to_dict(),
             "environment": self.environment,
             "timing": self.timing,
             DIVIDED: self.divided,
             AVERAGED: self.averaged,
             "with_divided": self.with_divided,
             "details": {name: details.to_dict() for name, details in self.details.items()},
+            "means": self.means.to_dict(),
+            **{key: value for key, value in some.items() if value},
         }
 
     @classmethod
@@ -113,27 +194,48 @@ class Result(dict[str, Any]):
         if not isinstance(data.get("benchmark"), str):
             raise SchemaError(f"the result's benchmark must be a name, not {data.get('benchmark')!r:.60}")
         try:
+            check_divided(data[DIVIDED])
+            check_averaged(data[AVERAGED])
+            check_texts("signature", data["signature"])
+            check_texts("environment", data["environment"])
+            check_timing(data["timing"])
+            if set(data["details"]) != set(data[DIVIDED]):
+                raise SchemaError("the scores and the details are not of the same data sets")
+            warnings, files = data.get("warnings", []), data.get("files", {})
+            check_texts("warnings", dict(enumerate(warnings)))
+            if not isinstance(files, Mapping) or not all(isinstance(one, Mapping) for one in files.values()):
+                raise SchemaError(f"files must be records by data set, not {files!r:.60}")
+            if not isinstance(data["with_divided"], bool):
+                raise SchemaError(f"with_divided must be true or false, not {data['with_divided']!r:.60}")
+            stopping = EarlyStopping.from_dict(data["stopping"]) if "stopping" in data else None
+            if (stopping is None) != ("stopping" not in data["signature"]):
+                raise SchemaError("the signature and the record of early stopping are not of the same run")
             return cls(
-                data["benchmark"],
-                data[DIVIDED],
-                data[AVERAGED],
-                Signature(data["signature"]),
-                data["environment"],
-                {name: DatasetDetails.from_dict(details) for name, details in data["details"].items()},
-                data["timing"],
-                with_divided=data["with_divided"],
+                ResultRecord(
+                    benchmark=data["benchmark"],
+                    divided=data[DIVIDED],
+                    averaged=data[AVERAGED],
+                    signature=Signature(data["signature"]),
+                    provenance=Provenance() if data["schema"] < 2 else Provenance.from_dict(data["provenance"]),
+                    environment=data["environment"],
+                    details={name: DatasetDetails.from_dict(details) for name, details in data["details"].items()},
+                    means=MeanDetails.from_dict(data["means"]) if "means" in data else MeanDetails(),
+                    timing=data["timing"],
+                    with_divided=data["with_divided"],
+                    stopping=stopping,
+                    warnings=tuple(warnings),
+                    files=files,
+                )
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaError(f"the result cannot be read: {error!r}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result as JSON, whole or not at all."""
-        _save(self.to_dict(), path)
+        """Write the result as JSON, completely or not at all."""
+        write_result_file(self.to_dict(), path)
 
     def _repr_html_(self) -> str:
         """Show a table in a notebook."""
-        from StaICC.results.table import html_result
-
         return html_result(self)
 
 
@@ -145,14 +247,24 @@ class ResultGroup(dict[str, Any]):
         parts: The results (or groups) by name.
     """
 
+    __slots__ = ("name",)
+
     def __init__(self, name: str, parts: Mapping[str, Result | ResultGroup]) -> None:
         super().__init__(parts)
         self.name = name
 
+    def __missing__(self, key: object) -> NoReturn:
+        raise unknown_key("part", key, self)
+
     @property
     def complete(self) -> bool:
-        """Whether every query of every part has an answer."""
+        """Whether every query of every part has a prediction."""
         return all(part.complete for part in self.values())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of the run about data and prompts, each once."""
+        return tuple(dict.fromkeys(warning for part in self.values() for warning in part.warnings))
 
     @property
     def signature(self) -> dict[str, Any]:
@@ -160,15 +272,13 @@ class ResultGroup(dict[str, Any]):
         return {name: part.signature for name, part in self.items()}
 
     def results(self) -> Iterator[Result]:
-        """Give every single result of the group."""
+        """Yield every single result of the group."""
         for part in self.values():
-            if isinstance(part, ResultGroup):
-                yield from part.results()
-            else:
-                yield part
+            yield from part.results()
 
     def __str__(self) -> str:
-        return "\n\n".join(str(part) for part in self.values())
+        tables = "\n\n".join(map(format_result, self.results()))
+        return "\n".join([tables, *([""] if self.warnings else []), *format_warnings(self.warnings)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
@@ -183,14 +293,16 @@ class ResultGroup(dict[str, Any]):
             SchemaError: The data is damaged or of a newer schema.
         """
         _check_schema(data, "group")
+        if not isinstance(data.get("name"), str):
+            raise SchemaError(f"the group's name must be a text, not {data.get('name')!r:.60}")
         try:
             return cls(data["name"], {name: _from_dict(part) for name, part in data["parts"].items()})
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaError(f"the group of results cannot be read: {error!r}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all results as one JSON file, whole or not at all."""
-        _save(self.to_dict(), path)
+        """Write all results as one JSON file, completely or not at all."""
+        write_result_file(self.to_dict(), path)
 
     def _repr_html_(self) -> str:
         """Show the tables in a notebook."""
@@ -198,51 +310,70 @@ class ResultGroup(dict[str, Any]):
 
 
 def save_records(result: Result | ResultGroup, path: str | os.PathLike[str]) -> None:
-    """Write the answers of each query as JSON Lines, whole or not at all.
+    """Write the prediction of each query as JSON Lines, completely or not at all.
 
     Args:
         result: A result, or a group of results.
-        path: Where the file shall stand. Each line names benchmark, data set, condition, query, test row and repeat.
+        path: The file. Each line has benchmark, model, method, data set, condition, query, test row and repeat.
 
     Raises:
-        ArgumentError: The run did not keep the answers (``return_outputs=True`` does).
+        ArgumentError: The run did not keep the predictions (``return_outputs=True`` does).
     """
     lines = []
-    for one in result.results() if isinstance(result, ResultGroup) else [result]:
+    for one in result.results():
         if one.outputs is None:
             raise ArgumentError(
                 f"the result of {one.benchmark} has no outputs; run with return_outputs=True to keep them"
             )
         for name, records in one.outputs.items():
             for record in records:
-                place = {"benchmark": one.benchmark, "dataset": name}
+                place = {"benchmark": one.benchmark, "model": one.model, "method": one.method, "dataset": name}
                 lines.append(json.dumps(place | record, ensure_ascii=False, allow_nan=False) + "\n")
-    write_beside(Path(path), (line.encode("utf-8", "surrogatepass") for line in lines))
+    write_output(path, (line.encode("utf-8", "surrogatepass") for line in lines))
 
 
 def load(path: str | os.PathLike[str]) -> Result | ResultGroup:
     """Read a saved result.
 
+    A file that was changed after it was written is read with a warning in the log;
+    :func:`StaICC.benchmarks.verify.verify_file` names what is wrong with it.
+
     Args:
-        path: What :meth:`Result.save` or :meth:`ResultGroup.save` wrote.
+        path: A file of :meth:`Result.save` or :meth:`ResultGroup.save`.
 
     Returns:
         The result, equal to the one that was saved.
 
     Raises:
-        SchemaError: The file is no result, damaged, or of a newer schema.
+        SchemaError: The file is not a saved result, is damaged, or has a newer schema.
+        OSError: The file cannot be read.
+    """
+    data = read_result_file(path)
+    result = result_from_dict(data, os.fspath(path))
+    if digest_problems(data):
+        _log.warning(
+            "%s: the file was changed after it was written; python -m StaICC verify says what is wrong with it", path
+        )
+    return result
+
+
+def result_from_dict(data: Mapping[str, Any], where: str) -> Result | ResultGroup:
+    """Read the JSON values of a saved result or of a saved group.
+
+    Args:
+        data: The values.
+        where: What to name in errors, such as the path.
+
+    Returns:
+        The result.
+
+    Raises:
+        SchemaError: The values are not a saved result, are damaged, or have a newer schema.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
         return _from_dict(data)
     except SchemaError as error:
-        raise SchemaError(f"{os.fspath(path)}: {error}") from error
-    except ValueError as error:
-        raise SchemaError(f"{os.fspath(path)}: no saved result, or a damaged one; it is not JSON ({error})") from error
-
-
-def _refuse_constant(name: str) -> None:
-    raise SchemaError(f"{name} is no value of a result")
+        raise SchemaError(f"{where}: {error}") from error
 
 
 def _from_dict(data: Any) -> Result | ResultGroup:
@@ -253,18 +384,9 @@ def _from_dict(data: Any) -> Result | ResultGroup:
 
 def _check_schema(data: Mapping[str, Any], kind: str) -> None:
     schema = data.get("schema")
-    if not isinstance(schema, int) or data.get("kind") != kind:
-        raise SchemaError(f"this is no saved {kind} (schema {schema!r}, kind {data.get('kind')!r})")
+    if isinstance(schema, bool) or not isinstance(schema, int) or data.get("kind") != kind:
+        raise SchemaError(f"this is no saved {kind} (schema {schema!r:.60}, kind {data.get('kind')!r:.60})")
     if schema > RESULT_SCHEMA:
         raise SchemaError(
-            f"the file has result schema {schema}, this version of StaICC reads up to {RESULT_SCHEMA}; "
-            "upgrade with: pip install --upgrade staicc"
+            f"the file has result schema {schema}, this version of StaICC reads up to {RESULT_SCHEMA}. Update StaICC"
         )
-
-
-def _save(data: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
-    lines = (
-        json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False) for key, value in data.items()
-    )
-    write_beside(Path(path), [("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")])

@@ -1,4 +1,4 @@
-"""Saved results taken apart: one run for each model or method, with its results by benchmark.
+"""Saved results split into runs: one run for each model or method, with its results by benchmark.
 
 A file may hold one result, a group over benchmarks (a suite: one run), or a group that has the same benchmark several
 times (all methods on one model: a run for each).
@@ -15,28 +15,24 @@ from StaICC.results.result import Result, ResultGroup
 __all__ = ["split_runs"]
 
 
-def _benchmarks(result: Result | ResultGroup) -> set[str]:
-    return {result.benchmark} if isinstance(result, Result) else {one.benchmark for one in result.results()}
-
-
 def _runs(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
     if isinstance(result, Result):
         yield name, result
         return
-    seen = Counter(benchmark for part in result.values() for benchmark in _benchmarks(part))
+    seen = Counter(benchmark for part in result.values() for benchmark in {one.benchmark for one in part.results()})
     several = max(seen.values(), default=1) > 1
     for part, one in result.items():
         yield from _runs(f"{name}: {part}" if several else name, one)
 
 
 def split_runs(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
-    """Take results apart into runs.
+    """Return the results of each run.
 
     Args:
         results: Results, or groups of results, by a name that tells them apart, such as that of their file.
 
     Returns:
-        For each run its results by benchmark. Where a group holds several runs, each is named by its part too.
+        For each run its results by benchmark. If a group has several runs, the name of each includes its part.
 
     Raises:
         ArgumentError: Two results of one benchmark come under one name.

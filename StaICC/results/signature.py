@@ -1,6 +1,7 @@
-"""Signatures: one line that a paper can print, with everything that can move a number.
+"""Signatures: one line that a paper can print, with every setting that can change a number.
 
-Two results with the same signature were asked the same prompts and scored the same way. The line is built from data
+Two results with the same signature had the same prompts and the same scoring. Who predicted, and which queries failed,
+is in the provenance (:mod:`StaICC.results.provenance`). The line is built from data
 in a fixed order, the version last, what is at its default left out where leaving it out says so; it is never parsed
 back.
 """
@@ -9,17 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from StaICC.errors import SchemaError
 
-__all__ = ["Signature", "digest", "escaped", "short_digest"]
+__all__ = ["Signature", "common", "digest", "escaped", "scoring_field", "short_digest"]
 
 _SHORT = {
     "benchmark": "b",
     "datasets": "d",
     "data": "data",
+    "split": "split",
     "sampler": "s",
     "k": "k",
     "repeats": "r",
@@ -29,7 +31,9 @@ _SHORT = {
     "channel": "c",
     "options": "o",
     "limit": "limit",
+    "stopping": "stop",
     "method": "method",
+    "scoring": "score",
     "metrics": "m",
     "outputs": "out",
     "statistics": "stat",
@@ -65,6 +69,32 @@ def escaped(name: str) -> str:
         ('a%7Cb', 'plain name', 'c%2B%2B')
     """
     return "".join(f"%{ord(c):02X}" if c in "|+%" or not c.isprintable() else c for c in name)
+
+
+def scoring_field(settings: Mapping[str, str]) -> str:
+    """Write the settings of an inference function as a field of the signature.
+
+    Args:
+        settings: How its scores are computed, by option name (``settings`` of its identity).
+
+    Returns:
+        The settings in the order of their names, escaped; ``"function"`` if there are none.
+
+    Example:
+        >>> scoring_field({"label_scoring": "last", "max_length": "512"}), scoring_field({})
+        ('label_scoring=last;max_length=512', 'function')
+    """
+    pairs = ((_setting(name), _setting(value)) for name, value in sorted(settings.items()))
+    return ";".join(f"{name}={value}" for name, value in pairs) or "function"
+
+
+def _setting(text: str) -> str:
+    return escaped(text).replace(";", "%3B").replace("=", "%3D")
+
+
+def common(values: Sequence[str | None]) -> str | None:
+    """Return the value that all data sets share, or ``mixed-`` and a digest of the list."""
+    return values[0] if len(set(values)) == 1 else f"mixed-{short_digest(list(values))}"
 
 
 @dataclass(frozen=True)

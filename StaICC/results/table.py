@@ -1,19 +1,41 @@
 """Tables of results, as text and as HTML.
 
-One row for each data set, one column for each figure. Rounding happens here and nowhere else. Names of data sets and
-labels may come from users, so HTML escapes everything.
+One row for each data set, one column for each score. Only this module rounds. Names of data sets and labels may come
+from users, so HTML escapes everything.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from StaICC.results.result import Result
+from StaICC.metrics.intervals import Interval
+from StaICC.results.details import Baselines, DatasetDetails, MeanDetails
+from StaICC.results.early_stopping import EarlyStopping
+from StaICC.results.provenance import Provenance
+from StaICC.results.signature import Signature
+from StaICC.safe_text import one_line
 
-__all__ = ["format_columns", "format_result", "html_result", "html_table", "remarks", "result_rows"]
+__all__ = ["bracket_note", "format_columns", "format_result", "html_result", "html_table", "remarks", "result_rows"]
+
+
+class _Result(Protocol):
+    """What a table shows of a :class:`~StaICC.results.result.Result`."""
+
+    benchmark: str
+    divided: dict[str, dict[str, Any]]
+    averaged: dict[str, float | None]
+    signature: Signature
+    provenance: Provenance
+    details: dict[str, DatasetDetails]
+    means: MeanDetails
+    stopping: EarlyStopping | None
+    warnings: tuple[str, ...]
+
+    @property
+    def model(self) -> str: ...
+
 
 _HEADS = {
     "averaged_truelabel_likelihood": "likelihood",
@@ -30,8 +52,18 @@ def _figure(value: Any) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4f}"
 
 
+def _end(value: float) -> str:
+    """Return an end of an interval with three decimals, without the zero before the point."""
+    text = f"{abs(value):.3f}".removeprefix("0")
+    return f"-{text}" if value < 0 and text != ".000" else text
+
+
+def _with_interval(figure: str, interval: Interval | None) -> str:
+    return figure if interval is None else f"{figure} [{_end(interval.low)}, {_end(interval.high)}]"
+
+
 class _Column(NamedTuple):
-    """A figure of the table: where its value, its mean and its interval stand."""
+    """A score of the table: the keys of its mean and interval, and its values by data set."""
 
     head: str
     mean: str
@@ -39,8 +71,8 @@ class _Column(NamedTuple):
     values: dict[str, Any]
 
 
-def _columns(result: Result) -> list[_Column]:
-    """Give the single figures of all data sets: scalars, and what a sensitivity test concludes."""
+def _columns(result: _Result) -> list[_Column]:
+    """Return the single scores of all data sets: numbers, and the slopes of a sensitivity test."""
     found: dict[str, _Column] = {}
     for name, scores in result.divided.items():
         for key, value in scores.items():
@@ -55,10 +87,11 @@ def _columns(result: Result) -> list[_Column]:
     return list(found.values())
 
 
-def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
+def result_rows(result: _Result) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a result's table, as text.
 
-    The first figure stands with its interval, accuracy also with its baselines.
+    Each score has its interval in brackets; next to accuracy are its baselines. The row of the mean has those of the
+    mean.
 
     Args:
         result: The result.
@@ -69,18 +102,21 @@ def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
     columns = _columns(result)
     table: list[tuple[str, list[str], str]] = []  # head, one cell for each data set, mean
     details = [result.details.get(name) for name in result.divided]
-    for place, column in enumerate(columns):
-        cells = [_figure(column.values.get(name)) for name in result.divided]
-        table.append((column.head, cells, _figure(result.averaged.get(column.mean))))
-        intervals = [one.intervals.get(column.interval) if one else None for one in details]
-        if place == 0 and any(intervals):
-            level = next(f"{100 * one.level:g} % interval" for one in intervals if one)
-            table.append((level, [f"{one.low:.3f} .. {one.high:.3f}" if one else "-" for one in intervals], ""))
+    for column in columns:
+        cells = [
+            _with_interval(_figure(column.values.get(name)), one.intervals.get(column.interval) if one else None)
+            for name, one in zip(result.divided, details, strict=True)
+        ]
+        mean = _with_interval(_figure(result.averaged.get(column.mean)), result.means.intervals.get(column.mean))
+        table.append((column.head, cells, mean))
         if column.mean == "accuracy" and column.interval == "accuracy":
-            bases = [next(iter(one.baselines.values()), None) if one else None for one in details]
+            every = [*(one.baselines if one else {} for one in details), result.means.baselines]
+            bases = [next(iter(one.values()), None) for one in every]
             if any(bases):
-                table.append(("random", [_figure(base.max_random) if base else "-" for base in bases], ""))
-                table.append(("majority", [_figure(base.majority) if base else "-" for base in bases], ""))
+                for name in ("random", "majority"):
+                    attribute = "max_random" if name == "random" else name
+                    cells = [_figure(getattr(base, attribute)) if base else "-" for base in bases]
+                    table.append((name, cells[:-1], cells[-1]))
     head = ["data set", *(head for head, _, _ in table)]
     rows = [[name, *(cells[place] for _, cells, _ in table)] for place, name in enumerate(result.divided)]
     if len(rows) > 1:
@@ -89,7 +125,7 @@ def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
 
 
 def format_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out a table: the first column to the left, the others to the right.
+    """Return a table as text: the first column left-aligned, the others right-aligned.
 
     Args:
         head: Column heads.
@@ -105,6 +141,7 @@ def format_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         a    10
         bcd   7
     """
+    head, *rows = ([one_line(cell) for cell in row] for row in (head, *rows))
     widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
     lines = [list(head), ["-" * width for width in widths], *rows]
     return "\n".join(
@@ -115,41 +152,91 @@ def format_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def remarks(result: Result) -> list[str]:
-    """Say what a reader must know beside the figures.
+_RIVALS: dict[str, Callable[[Baselines], float | None]] = {
+    "uniform guessing": lambda base: max(base.p_value, base.p_value_rows or 0.0),
+    "always the majority label": lambda base: base.p_value_majority,
+    "a copy of the last demonstration's label": lambda base: base.p_value_last_demonstration,
+}
+_ALPHA = 0.05
+
+
+def bracket_note(results: Iterable[_Result]) -> list[str]:
+    """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
+
+    Args:
+        results: The results.
+    """
+    levels = {one.level for result in results for each in result.details.values() for one in each.intervals.values()}
+    return [f"In brackets: {100 * level:g} % intervals." for level in sorted(levels)]
+
+
+def _not_beaten(result: _Result) -> list[str]:
+    """Return one sentence for each predictor without a model that the accuracy does not beat."""
+    places = {name: next(iter(one.baselines.values()), None) for name, one in result.details.items()}
+    if len(places) > 1:
+        places["the mean"] = next(iter(result.means.baselines.values()), None)
+    found = []
+    for rival, p_value in _RIVALS.items():
+        p_values = {name: p_value(base) for name, base in places.items() if base}
+        lost = [name for name, p in p_values.items() if p is not None and p > _ALPHA]
+        if lost:
+            sets = [name for name in lost if name != "the mean"]
+            shown = sets if len(sets) < 4 else [f"{len(sets)} data sets"]
+            found.append(f"Not better than {rival} (p > {_ALPHA:g}): {', '.join(shown + lost[len(sets) :])}.")
+    return found
+
+
+def remarks(result: _Result) -> list[str]:
+    """Return remarks about the scores, one sentence each.
 
     Args:
         result: The result.
 
     Returns:
-        Sentences that say how partial it is, why values are missing, what the audit found.
+        Where the run stopped early, how many queries failed, why the model is not identified, why scores are
+        undefined, warnings of the checks, which predictions without a model are not beaten, and what the brackets are.
     """
-    found = []
+    found = [] if result.stopping is None else [str(result.stopping)]
     failed = sum(details.failed for details in result.details.values())
     if failed:
         asked = sum(details.asked for details in result.details.values())
         found.append(f"PARTIAL: {failed} of {asked} queries have no answer; no figure counts them.")
+    found += [f"UNIDENTIFIED: {' '.join(reason.split())}" for reason in result.provenance.unidentified]
     said: dict[str, list[str]] = {}
     for name, details in result.details.items():
         for key, reason in details.missing.items():
             said.setdefault(f"{key} is undefined: {reason}", []).append(name)
         for note in details.notes:
             said.setdefault(note, []).append(name)
+    for key, reason in result.means.missing.items():
+        if len(result.details) > 1:
+            said.setdefault(f"interval of {key} is undefined: {reason}", []).append("mean")
     found += [
         f"{', '.join(names) if len(names) < 4 else f'{len(names)} data sets'}: {note}" for note, names in said.items()
     ]
-    return found
+    return found + _not_beaten(result) + bracket_note([result])
 
 
-def format_result(result: Result) -> str:
-    """Return a result as a text table with its remarks and its signature.
+def format_result(result: _Result) -> str:
+    """Return a result as a text table with its remarks, its model and its signature.
 
     Args:
         result: The result.
     """
     head, rows = result_rows(result)
-    lines = [result.benchmark, format_columns(head, rows), *remarks(result), str(result.signature)]
+    lines = [
+        result.benchmark,
+        format_columns(head, rows),
+        *remarks(result),
+        f"model: {result.model}",
+        str(result.signature),
+    ]
     return "\n".join(lines)
+
+
+def format_warnings(warnings: Sequence[str]) -> list[str]:
+    """Return the warnings of a run as lines."""
+    return [f"WARNING: {one_line(warning)}" for warning in warnings]
 
 
 def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -167,12 +254,14 @@ def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]])
     )
 
 
-def html_result(result: Result) -> str:
-    """Return a result as an HTML table with its remarks and its signature, everything escaped.
+def html_result(result: _Result) -> str:
+    """Return a result as an HTML table with its remarks, its model and its signature, everything escaped.
 
     Args:
         result: The result.
     """
-    notes = "".join(f"<p>{html.escape(remark)}</p>" for remark in remarks(result))
+    lines = [*remarks(result), *format_warnings(result.warnings)]
+    notes = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
     signature = f"<p><code>{html.escape(str(result.signature))}</code></p>"
-    return html_table(result.benchmark, *result_rows(result)) + notes + signature
+    model = f"<p>model: {html.escape(result.model)}</p>"
+    return html_table(result.benchmark, *result_rows(result)) + notes + model + signature

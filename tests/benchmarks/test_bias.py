@@ -74,7 +74,7 @@ def test_the_length_is_128_and_shows_in_the_signature() -> None:
     assert bias.signature().fields["options"] == "domain_query_length=128"
     other = DomainBias(datasets=["mini"], domain_query_length=64)
     assert set(bias.signature().differences(other.signature())) == {"options", "prompts"}
-    with pytest.raises(ArgumentError, match=r"domain_query_length must be a number of words of at least 0, not -1"):
+    with pytest.raises(ArgumentError, match=r"domain_query_length must be an integer of at least 0, not -1"):
         DomainBias(datasets=["mini"], domain_query_length=-1)
 
 
@@ -161,7 +161,7 @@ def test_labels_have_a_distribution_but_no_entropy_of_their_own() -> None:
     assert scores["distribution"] == [0.5, 0.5, 0.0]
     assert scores["entropy"] == pytest.approx(math.log(2))
     assert scores["contextual_bias"] is None
-    assert "labels, whose single predictions have no entropy" in result.details["mini"].missing["contextual_bias"]
+    assert "bare labels, which have no entropy" in result.details["mini"].missing["contextual_bias"]
 
 
 def test_ambiguous_numbers_have_no_figures() -> None:
@@ -193,3 +193,16 @@ def test_runs_do_not_depend_on_what_ran_before(stand_in: Any) -> None:
     assert again[::-1] == first
     benchmark = DomainBias(datasets=["mini"])
     assert benchmark(stand_in) == benchmark(stand_in) == first[1]
+
+
+@pytest.mark.parametrize(
+    "row", [[1 / 3] * 3, [0.1, 0.2, 0.7], [1.0, 0.0, 0.0], [0.2, 0.6, 0.2], [1 / 3 + 1e-16, 1 / 3, 1 / 3]]
+)
+def test_intervals_of_entropies_hold_the_estimate_and_stay_in_range(row: list[float]) -> None:
+    """Rounding once put limits past the estimate, past the logarithm of the number of labels, or at minus zero."""
+    result = ContextualBias(datasets=["mini"])(lambda prompt, label_space: row)
+    scores, intervals = result["Divided results"]["mini"], result.details["mini"].intervals
+    for key, least, most in (("entropy", 0.0, math.log(3)), ("contextual_bias", -math.log(3), 0.0)):
+        for interval in (intervals[key], result.means.intervals[key]):
+            assert least <= interval.low <= scores[key] <= interval.high <= most
+            assert not (interval.high == 0.0 and math.copysign(1.0, interval.high) < 0)

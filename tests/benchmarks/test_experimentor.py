@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -15,8 +16,9 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks import Experimentor, NormalTask
+from StaICC.benchmarks.verify import verify_file
 from StaICC.datasets import Dataset, SplitSizes
-from StaICC.errors import ArgumentError, OutputError, UnknownNameError
+from StaICC.errors import ArgumentError, OutputError, UnknownNameError, validate_integer
 from StaICC.inference import RunOptions
 from StaICC.prompting import TemplateWarning
 
@@ -186,7 +188,7 @@ def test_more_demonstrations_than_there_are(make_own: Callable[..., Dataset], st
 
 @pytest.mark.parametrize("k", [-1, 2.0, "4", None, True])
 def test_bad_k(mini: Experimentor, k: Any) -> None:
-    message = f"k, the number of demonstrations, must be a whole number of at least 0, not {k!r}"
+    message = f"k must be an integer of at least 0, not {k!r}"
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
         mini.set_k(k)
     assert mini.get_k() == 4
@@ -329,16 +331,21 @@ BAD_GIVEN: list[tuple[str, Callable[[int], Any], type[Exception], str]] = [
         "too few",
         lambda n: [0] * (n - 1),
         ArgumentError,
-        r"Normal, mini: preentered_prediction has {few} answers, prompt",
+        r"Normal, mini: preentered_prediction has {few} predictions, prompt",
     ),
-    ("none", lambda n: [], ArgumentError, r"Normal, mini: preentered_prediction has 0 answers, prompt_set\(\) has {n}"),
-    ("a text", lambda n: "x" * n, ArgumentError, r"must be a list with one answer for each prompt, not str$"),
-    ("a number", lambda n: 5, ArgumentError, r"must be a list with one answer for each prompt, not int$"),
+    (
+        "none",
+        lambda n: [],
+        ArgumentError,
+        r"Normal, mini: preentered_prediction has 0 predictions, prompt_set\(\) has {n}",
+    ),
+    ("a text", lambda n: "x" * n, ArgumentError, r"must be a list with one prediction for each prompt, not str$"),
+    ("a number", lambda n: 5, ArgumentError, r"must be a list with one prediction for each prompt, not int$"),
     (
         "a generator",
         lambda n: (0 for _ in range(n)),
         ArgumentError,
-        r"must be a list with one answer for each prompt, not generator$",
+        r"must be a list with one prediction for each prompt, not generator$",
     ),
     (
         "an index",
@@ -364,7 +371,7 @@ BAD_GIVEN: list[tuple[str, Callable[[int], Any], type[Exception], str]] = [
         "labels and rows",
         lambda n: [[0.2, 0.3, 0.5]] * (n - 1) + [1],
         OutputError,
-        r"^Normal, mini: query {few} was answered by a label and query 0 by numbers; answer every query of a run in",
+        r"^Normal, mini: the prediction of query {few} is a label, that of query 0 is a row of numbers",
     ),
 ]
 
@@ -382,7 +389,7 @@ def test_bad_given_predictions(
 
 def test_neither_function_nor_predictions(mini: Experimentor) -> None:
     with pytest.raises(
-        ArgumentError, match=r"^give forward_inference \(a function\) or preentered_prediction \(one ans"
+        ArgumentError, match=r"^give forward_inference \(a function\) or preentered_prediction \(one pred"
     ):
         mini.auto_run()
 
@@ -479,10 +486,10 @@ def test_a_metric_of_ones_own(mini: Experimentor, stand_in: Any) -> None:
     assert seen[1][1] == [[99.0, *row[1:]] if not number else row for number, row in enumerate(seen[0][1])]
 
 
-def test_a_metric_gets_rows_as_the_function_returned_them(mini: Experimentor) -> None:
+def test_a_metric_gets_probabilities(mini: Experimentor) -> None:
     mini.add_metric("rows", lambda ground_truth, prediction: prediction[0][2])
-    result, _ = mini.auto_run(lambda prompt, label_space: [-5, 3, 70])
-    assert result["rows"] == 70.0
+    result, _ = mini.auto_run(lambda prompt, label_space: [-5, 3, 3])
+    assert result["rows"] == pytest.approx(1 / (2 + math.exp(-8)))
     result, _ = mini.auto_run(lambda prompt, label_space: "weather")
     assert result["rows"] == 1.0
 
@@ -498,8 +505,7 @@ def test_a_metric_without_a_value_is_undefined(mini: Experimentor, stand_in: Any
 @pytest.mark.parametrize(
     ("name", "metric", "message"),
     [
-        ("accuracy", lambda truth, rows: 0.0, "a metric needs a name of its own; 'accuracy' is taken or no text"),
-        (3, lambda truth, rows: 0.0, "a metric needs a name of its own; 3 is taken or no text"),
+        (3, lambda truth, rows: 0.0, "the name of a metric must be a text, not 3"),
         ("mine", 0.5, "the metric 'mine' must be callable, not float"),
     ],
 )
@@ -507,6 +513,36 @@ def test_bad_metrics(mini: Experimentor, name: Any, metric: Any, message: str) -
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
         mini.add_metric(name, metric)
     assert list(mini.metrics) == METRICS
+
+
+def test_a_metric_of_the_same_name_is_replaced_with_a_warning(mini: Experimentor, stand_in: Any) -> None:
+    """As in 0.1.1; the signature tells it from the library's metric."""
+    before = mini.settings_for_signature()["metrics"]
+    with pytest.warns(UserWarning, match="the metric 'accuracy' is replaced"):
+        mini.add_metric("accuracy", lambda truth, rows: 0.125)
+    assert sorted(mini.metrics) == sorted(METRICS)
+    run = mini.run(stand_in)
+    assert run.values["accuracy"] == 0.125
+    assert "accuracy" not in run.details.intervals
+    assert mini.settings_for_signature()["metrics"] != before
+
+
+def test_metrics_are_shared_by_the_data_sets_of_a_benchmark(make_own: Any, stand_in: Any) -> None:
+    """As in 0.1.1: so each metric has a mean, also after re_initialize; other benchmarks are not affected."""
+    benchmark = StaICC.Normal(datasets=[make_own(1, "one"), make_own(1, "two")])
+    benchmark[1].metrics["half"] = lambda truth, rows: 0.5
+    assert [*benchmark.metrics] == [*benchmark[0].metrics] == [*METRICS, "half"]
+    assert benchmark(stand_in)["Averaged results"]["half"] == 0.5
+    benchmark.re_initialize(k=2)
+    del benchmark.metrics["macro_F1"]
+    result = benchmark(stand_in)
+    assert list(result["Averaged results"]) == [name for name in [*METRICS, "half"] if name != "macro_F1"]
+    assert "without macro_F1" in str(result.signature)
+    assert [*StaICC.Normal(datasets=["mini"]).metrics] == METRICS
+    with pytest.raises(KeyError):
+        del benchmark.metrics["macro_F1"]
+    with pytest.raises(ArgumentError, match="functions by name"):
+        benchmark.metrics["half"] = 0.5  # type: ignore[assignment]
 
 
 def _failing(truth: list[int], rows: list[list[float]]) -> float:
@@ -629,14 +665,14 @@ def test_premise_and_hypothesis(stand_in: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"limit": 0}, ArgumentError, "limit must be a number of test rows of at least 1, or None for all, not 0"),
-        ({"limit": 2.5}, ArgumentError, "limit must be a number of test rows of at least 1, or None for all, not 2.5"),
+        ({"limit": 0}, ArgumentError, "limit must be an integer of at least 1, not 0"),
+        ({"limit": 2.5}, ArgumentError, "limit must be an integer of at least 1, not 2.5"),
         (
             {"limit": True},
             ArgumentError,
-            "limit must be a number of test rows of at least 1, or None for all, not True",
+            "limit must be an integer of at least 1, not True",
         ),
-        ({"k": -1}, ArgumentError, "k, the number of demonstrations, must be a whole number of at least 0, not -1"),
+        ({"k": -1}, ArgumentError, "k must be an integer of at least 0, not -1"),
         ({"metrics": "0.1"}, UnknownNameError, "there is no metric set '0.1'; did you mean '0.1.1'?"),
         (
             {"metrics": ["accuracy"]},
@@ -663,9 +699,9 @@ def test_an_unknown_data_set() -> None:
 class WithAFigureOfItsOwn(NormalTask):
     """Scores as Normal does, and one figure more."""
 
-    def intervals(self, experimentor, outcomes, statistics):
-        found = dict(super().intervals(experimentor, outcomes, statistics))
-        return found | {"own figure": found["accuracy"]}
+    def intervals(self, outcomes, scoring):
+        intervals = dict(super().intervals(outcomes, scoring))
+        return intervals | {"own figure": intervals["accuracy"]}
 
 
 def test_intervals_of_a_tasks_own_figures_stay_beside_those_asked_for():
@@ -678,3 +714,49 @@ def test_metrics_of_the_release_have_no_intervals_and_sign_none():
     one = Experimentor("mini", NormalTask(), limit=5, metrics="0.1.1")
     assert one.settings_for_signature()["statistics"] is None
     assert not one.run(lambda prompt, label_space: [0.2, 0.3, 0.5]).details.intervals
+
+
+@pytest.mark.parametrize("value", [-1, 8, True, 2.0, "3", None])
+def test_integers_are_validated_with_their_range(value: Any) -> None:
+    assert validate_integer("k", 7, 0, 7) == 7
+    with pytest.raises(ArgumentError, match=rf"^k must be an integer from 0 to 7, not {value!r}$"):
+        validate_integer("k", value, 0, 7)
+
+
+def test_given_predictions_in_another_order_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    experimentor = StaICC.Normal(datasets=["mini"], limit=4)[0]
+    labels, number = experimentor.get_label_space(), len(experimentor.prompt_set())
+    frame = pandas.DataFrame([[0.7, 0.2, 0.1]] * number, columns=labels)
+    with pytest.raises(ArgumentError, match="preentered_prediction: got a DataFrame"):
+        experimentor.auto_run(preentered_prediction=frame)
+    shuffled = pandas.Series([0, 1] * (number // 2)).iloc[::-1]
+    with pytest.raises(ArgumentError, match=r"got a Series with the index .*, expected the default index"):
+        experimentor.auto_run(preentered_prediction=shuffled)
+    expected = experimentor.auto_run(preentered_prediction=frame.to_numpy())
+    rows = [row for _, row in frame[labels[::-1]].iterrows()]
+    assert experimentor.auto_run(preentered_prediction=rows) == expected
+
+
+@pytest.mark.parametrize("metrics", ["standard", "0.1.1"])
+def test_logits_of_minus_infinity_through_store_file_and_verification(tmp_path: Path, metrics: str) -> None:
+    """A label that is ruled out has the probability 0; no file holds a number that is not JSON."""
+
+    def ruled_out(prompt: str, label_space: list[str]) -> list[float]:
+        return [float(len(prompt) % 7), -math.inf, float(len(prompt) % 3)]
+
+    def large(prompt: str, label_space: list[str]) -> list[float]:
+        return [-1e9 if score == -math.inf else score for score in ruled_out(prompt, label_space)]
+
+    for kind in (StaICC.Normal, StaICC.ContextualBias, StaICC.PosteriorBias, StaICC.TemplateSensitivity):
+        benchmark = kind(datasets=["mini"], limit=12, metrics=metrics)
+        path = tmp_path / f"{kind.__name__}.json"
+        results = [benchmark(ruled_out, store=tmp_path / "store.sqlite", return_outputs=True) for _ in range(2)]
+        results[1].save(path)
+        json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+        assert not [found for one in verify_file(path) for found in one.inconsistent]
+        if kind is StaICC.Normal or metrics == "standard":
+            assert results[0]["Averaged results"] == results[1]["Averaged results"]
+            assert results[0]["Averaged results"] == pytest.approx(benchmark(large)["Averaged results"])
+    with pytest.raises(OutputError, match="which cannot be a probability"):
+        StaICC.Normal(datasets=["mini"], limit=12, outputs="probabilities")(ruled_out)

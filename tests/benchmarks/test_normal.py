@@ -49,7 +49,7 @@ def test_probabilities_are_not_put_through_softmax_again(own: Dataset, truth: li
 def test_logits_are_softmaxed(own: Dataset, truth: list[int]) -> None:
     rows = [[3.0, -1.0] if label == 0 else [-1.0, 3.0] for label in truth]
     assert scores(rows, own)[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-4)))
-    shifted = [[value + 100 for value in row] for row in rows]
+    shifted = [[value + 100 + number for value in row] for number, row in enumerate(rows)]
     assert scores(shifted, own)[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-4)))
 
 
@@ -133,25 +133,24 @@ def test_what_cannot_be_scored_is_an_error(own: Dataset, answer: Any, reason: st
         Normal(datasets=[own])(lambda prompt, label_space: answer)
 
 
-def test_answers_that_only_the_order_of_the_labels_decides_are_blocked(own: Dataset, truth: list[int]) -> None:
+def test_metrics_that_only_the_order_of_the_labels_would_decide_are_undefined(own: Dataset, truth: list[int]) -> None:
     result = Normal(datasets=[own])(lambda prompt, label_space: [0.5, 0.5])
     scores = result["Averaged results"]
     assert scores["accuracy"] is None
     assert scores["macro_F1"] is None
     assert scores[LIKELIHOOD] == 0.5
-    reason = "every answer gives all labels the same value, so only the order of the labels would decide"
+    reason = "every prediction has the same value for all labels, so only the order of the labels would decide"
     assert result.details["own"].missing["accuracy"] == reason
     assert reason in str(result)
 
 
-def test_notes_of_the_audit(own: Dataset, truth: list[int]) -> None:
-    rows = [[0.7, 0.3] for _ in truth]
-    assert (
-        "every query got the same answer" in Normal(datasets=[own])(preentered_prediction=[rows]).details["own"].notes
-    )
-    rows[0] = [0.5, 0.5]
+def test_warnings_about_predictions(own: Dataset, truth: list[int]) -> None:
+    rows = [[0.7123, 0.2877] for _ in truth]
     notes = Normal(datasets=[own])(preentered_prediction=[rows]).details["own"].notes
-    assert notes == (f"1 of {len(truth)} answers give all labels the same value; the first label counts",)
+    assert notes == (f"all {len(truth)} predictions are the same: they do not depend on the query",)
+    rows[0] = [0.5, 0.5]
+    (note,) = Normal(datasets=[own])(preentered_prediction=[rows]).details["own"].notes
+    assert note.startswith(f"1 of {len(truth)} predictions have a tie for the largest score")
 
 
 def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int]) -> None:
@@ -168,7 +167,7 @@ def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int]) 
 
 def test_forcing_is_not_for_the_released_metrics(own: Dataset, truth: list[int]) -> None:
     with pytest.raises(
-        ArgumentError, match=r"the metric set '0\.1\.1' decides by the release's own rule what numbers mean"
+        ArgumentError, match=r"the metric set '0\.1\.1' reads rows of numbers by the rule of StaICC 0\.1\.1"
     ):
         scores([[0.7, 0.3]] * len(truth), own, outputs="logits", metrics="0.1.1")
 
@@ -177,14 +176,16 @@ def test_a_trial_asks_the_first_rows(own: Dataset, stand_in: Any) -> None:
     result = Normal(datasets=[own], limit=3)(stand_in)
     assert result.details["own"].asked == 6
     assert result.signature.fields["limit"] == "3"
-    with pytest.raises(ArgumentError, match="limit must be a number of test rows of at least 1"):
+    with pytest.raises(ArgumentError, match="limit must be an integer of at least 1"):
         Normal(datasets=[own], limit=-1)
 
 
 def test_a_data_set_of_one_label_or_one_row_runs(stand_in: Any) -> None:
     from StaICC.datasets import SplitSizes
 
-    alone = Dataset.from_rows([(f"text {row}", 0) for row in range(9)], name="alone", label_space=["only"])
+    with pytest.raises(ArgumentError, match="expected at least two labels"):  # every accuracy would be 1
+        Dataset.from_rows([(f"text {row}", 0) for row in range(9)], name="alone", label_space=["only"])
+    alone = Dataset.from_rows([(f"text {row}", 0) for row in range(9)], name="alone", label_space=["only", "never"])
     tiny = Dataset.from_rows(
         [(f"text {row}", row % 2) for row in range(3)], name="tiny", label_space=["a", "b"], split=SplitSizes(0, 2, 1)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -131,7 +132,7 @@ def test_without_demonstrations_there_is_no_slope() -> None:
     assert result["Divided results"]["mini"]["sensitivity"]["accuracy"] is None
     assert result["Averaged results"]["accuracy"] is None
     assert result["Divided results"]["mini"]["0"]["accuracy"] is not None
-    assert result.details["mini"].missing["sensitivity.accuracy"] == "without demonstrations no label can be falsified"
+    assert result.details["mini"].missing["sensitivity.accuracy"] == "without demonstrations, labels cannot be wrong"
 
 
 def test_a_metric_that_is_undefined_at_some_rate_has_no_slope() -> None:
@@ -152,7 +153,7 @@ def test_the_keys_of_the_readme(stand_in: Any) -> None:
 
 @pytest.mark.parametrize("interpolations", [1, 0, -3, 2.5, "5", None])
 def test_bad_numbers_of_rates(interpolations: Any) -> None:
-    message = f"interpolations must be a whole number of at least 2, not {interpolations!r}"
+    message = f"interpolations must be an integer of at least 2, not {interpolations!r}"
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
         GLER(datasets=["mini"], interpolations=interpolations)
 
@@ -226,11 +227,13 @@ def test_one_hundred_rows_are_asked_once() -> None:
 
 
 def test_a_card_without_alternatives_is_refused() -> None:
+    rows = known()
+    without = dataclasses.replace(rows, card=dataclasses.replace(rows.card, alternatives=None))
     message = (
         "the card of known has no alternative templates, which template sensitivity needs; give the data set's card"
     )
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}"):
-        TemplateSensitivity(datasets=[known()])(lambda prompt, label_space: 0)
+        TemplateSensitivity(datasets=[without])(lambda prompt, label_space: 0)
 
 
 # -- demonstrations
@@ -300,7 +303,7 @@ def test_without_a_query_answered_everywhere_nothing_agrees_or_disagrees() -> No
     first = {query.prompt for query in benchmark[0].conditions()[0].queries}
     result = benchmark(lambda prompt, label_space: None if prompt in first else 1, on_error="collect")
     assert result["Averaged results"] == {"consistency": None}
-    assert "no query has an answer in every condition" in str(result.details["mini"].missing)
+    assert "no query has a prediction in every condition" in str(result.details["mini"].missing)
 
 
 def test_demonstrations_by_hand_leave_nothing_to_agree_with() -> None:
@@ -309,7 +312,7 @@ def test_demonstrations_by_hand_leave_nothing_to_agree_with() -> None:
     one.set_demonstration_sampler([[0] * one.get_k()] * len(one.test_set()))
     result = benchmark(lambda prompt, label_space: 1)
     assert result["Averaged results"] == {"consistency": None}
-    assert "there is only one condition, so there is nothing to agree with" in str(result.details["mini"].missing)
+    assert "there is only one condition to compare" in str(result.details["mini"].missing)
 
 
 def test_two_sub_benchmarks_do_not_influence_each_other(stand_in: Any) -> None:

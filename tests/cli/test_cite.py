@@ -41,7 +41,7 @@ def everything() -> list[str]:
     """Every name that ``run`` takes for a benchmark, a data set or a method, and those that results carry."""
     from StaICC.benchmarks import catalogue
     from StaICC.benchmarks.long_icl import cards
-    from StaICC.prefabricate_inference.methods import METHODS
+    from StaICC.methods.run import METHODS
 
     carried = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens", "LongICL"]
     return [*names(), "mini", *cards(), *METHODS, *catalogue.BENCHMARKS, "long-icl", *carried]

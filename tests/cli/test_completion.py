@@ -42,7 +42,7 @@ def test_the_nearest_choice(arguments: list[str], message: str, capsys: pytest.C
         ),
         (["export", "lm-eval", "d", "--benchmrk=gler"], "there is no option '--benchmrk'; did you mean '--benchmark'?"),
         (["store", "info", "a", "--jsno"], "store info: error: there is no option '--jsno'; did you mean '--json'?"),
-        (["verify", "a.json", "b.json"], "verify: error: unrecognized arguments: b.json"),
+        (["published", "b.json"], "published: error: unrecognized arguments: b.json"),
     ],
 )
 def test_the_nearest_option(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +88,7 @@ def complete(line: str, folder: Path) -> list[str]:
         ("comp", {"compare"}),
         ("run template", {"template"}),
         ("run normal --no", {"--noisy-channel"}),
-        ("compare a.json --format ", {"text", "markdown", "latex", "json"}),
+        ("compare a.json --format ", {"text", "markdown", "latex", "csv", "json"}),
         ("export ", {"lm-eval", "scores", "queries"}),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 import StaICC
 import StaICC.cli
-from StaICC.benchmarks.exchange import asked_queries
+from StaICC.benchmarks.exchange import identified_queries
 from StaICC.cli import main
 
 PROGRAM = "python -m StaICC "
@@ -26,6 +27,10 @@ SHORTER = {
     "run normal --model smollm2 --datasets TREC AGNews --limit 50": "run normal --datasets mini --limit 3",
     "run suite --model smollm2 --store run.sqlite --workers 2": "run suite --datasets mini --limit 2 "
     "--store fresh.sqlite --workers 2",
+    "run normal --model smollm2 --precision 0.02": "run normal --datasets mini --precision 0.1",
+    "race --model smollm2 --model ppm": "race --model ppm --model 'ppm;order=3' --datasets mini --margin 0.1",
+    "race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite": "race --model ppm --model "
+    "'ppm;order=3' --datasets mini --margin 0.1 --store race.sqlite",
     "score normal predictions.jsonl": "score normal predictions.jsonl --datasets mini --limit 10",
     "score normal logged": "score normal logged --datasets mini --limit 10",
     "prompts normal -o prompts.jsonl": "prompts normal -o prompts.jsonl --datasets mini",
@@ -72,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     StaICC.Normal(datasets=["mini"])(function).save(folder / "result.json")
     benchmark = StaICC.Normal(datasets=["mini"], limit=10)
     benchmark(function, store=folder / "run.sqlite", model_name="length")
-    asked = list(asked_queries(benchmark))
+    asked = list(identified_queries(benchmark))
     with (folder / "predictions.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(json.dumps({"id": one.id, "index": 1}) + "\n" for one in asked)
     with (folder / "predictions.csv").open("w", encoding="utf-8") as file:
@@ -109,7 +114,12 @@ def test_the_example_runs(
     elif "--workers" in words:  # worker processes start from a program, not from a test
         done = subprocess.run(
             [sys.executable, "-m", "StaICC", *words],
-            env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(folder)},
+            env={
+                "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
+                "PYTHONPATH": str(ROOT),
+                "PATH": "",
+                "HOME": str(folder),
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -157,7 +167,7 @@ def test_json_output_is_json(folder: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.chdir(folder)
     for line in (
         "compare a.json b.json --json",
-        "published --beside result.json --json",
+        "published --result result.json --json",
         "published --model Pythia --json",
         "cite --json",
         "verify result.json --json",

@@ -63,7 +63,8 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str
     assert caught.value.code == 0
     text = capsys.readouterr().out
     assert f"usage: python -m StaICC {command}" in text
-    assert "examples:" not in text or f"python -m StaICC {command}" in text.split("examples:")[1]
+    examples = text.partition("examples:")[2]
+    assert f"python -m StaICC {command}" in examples
 
 
 def test_the_module_runs(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_an_interrupt_is_status_130(capsys: pytest.CaptureFixture[str], monkeypa
     ("arguments", "message"),
     [
         (["verify", "nosuch.json"], "staicc: nosuch.json: No such file or directory\n"),
-        (["verify", "."], "staicc: .: Is a directory\n"),
+        (["verify", "."], "staicc: .: this is a folder, expected the file of a saved result\n"),
         (["run", "normal", "--datasets", "TREK"], "staicc: there is no data set 'TREK'; did you mean 'TREC'?"),
     ],
 )

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,23 +40,40 @@ def test_a_result_is_saved_before_its_reader_can_go_away(tmp_path: Path, monkeyp
 def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "a.json", "b.json"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("Normal: first a, second b\n")
+    assert out.startswith("Normal: first a, second b\nmetric: accuracy (higher is better)\n")
     assert err == ""
+
+
+def test_compare_by_another_metric_with_a_margin(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "a.json", "b.json", "--metric", "macro_F1", "--margin", "0.01", "--format", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    saved = [StaICC.results.load(f"{name}.json")["Averaged results"]["macro_F1"] for name in "ab"]  # type: ignore[union-attr]
+    assert [float(row["first"]), float(row["second"])] == saved
+    assert main(["compare", "a.json", "b.json", "--margin", "0.01"]) == 0
+    assert "b not worse than a by more than 0.01: " in capsys.readouterr().out
+
+
+def test_compare_names_what_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    StaICC.Suite(datasets=["mini"], limit=4)(lambda prompt, label_space: 0).save("suite.json")
+    assert main(["compare", "a.json", "suite.json"]) == 0
+    out, err = capsys.readouterr()
+    assert "note: mini: 12 of 20 queries of a are not compared" in out
+    assert "GLER (not in a)" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["a.json"], "a comparison needs two results at least, 1 given"),
-        (["a.json", "a.json"], "a.json is given twice"),
+        (["a.json", "a.json"], "duplicate result: got a.json twice"),
         (["a.json", "no.json"], "no.json: No such file"),
         (["a.json", "bad.json"], "bad.json: "),
-        (["a.json", "k2.json"], "(k: 4 and 2; prompts:"),
+        (["a.json", "b.json", "--metric", "f1"], "there is no metric 'f1'"),
+        (["a.json", "b.json", "--margin", "-1"], "margin: got -1.0, expected a number between 0 and 1"),
     ],
 )
 def test_compare_refuses(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.json").write_text("{", "utf-8")
-    StaICC.Normal(datasets=["mini"], limit=10, k=2)(lambda prompt, label_space: 0).save("k2.json")
     assert main(["compare", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -86,7 +104,7 @@ def test_published_prints_all_models_by_default(capsys: pytest.CaptureFixture[st
 
 
 def test_published_beside(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["published", "--beside", "a.json"]) == 0
+    assert main(["published", "--result", "a.json"]) == 0
     assert "not comparable: the published figures are means over the ten data sets, this result has mini" in (
         capsys.readouterr().out
     )
@@ -94,7 +112,7 @@ def test_published_beside(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_published_says_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["published", "--benchmark", "long-icl", "--method", "vanilla"]) == 2
-    assert "no published figure fits all of these" in capsys.readouterr().err
+    assert "no published figure matches all of these options" in capsys.readouterr().err
 
 
 def test_report(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,11 +151,11 @@ def test_answers_that_are_no_text(name: str, capsys: pytest.CaptureFixture[str])
     assert main(["score", "normal", name, "--datasets", "mini"]) == 2
     told = capsys.readouterr().err
     assert told.startswith(f"staicc: {name}")
-    assert "this is no text in UTF-8" in told
+    assert "this is not UTF-8 text" in told
     assert told.count("\n") == 1
 
 
-def test_the_whole_way_out_and_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_way_out_and_back(capsys: pytest.CaptureFixture[str], anonymous: Any) -> None:
     """Prompts to a file, answers by a program that knows only the file, the score of the run itself."""
     limits = ["--datasets", "mini", "--limit", "10"]
     assert main(["prompts", "normal", *limits, "-o", "prompts.jsonl"]) == 0
@@ -146,7 +164,7 @@ def test_the_whole_way_out_and_back(capsys: pytest.CaptureFixture[str]) -> None:
     Path("answers.jsonl").write_text("\n".join(answers), "utf-8")
     capsys.readouterr()
     assert main(["score", "normal", "answers.jsonl", *limits, "--json", "scored.json", "--records", "r.jsonl"]) == 0
-    assert StaICC.load("scored.json") == StaICC.load("a.json")
+    assert anonymous(StaICC.load("scored.json")) == anonymous(StaICC.load("a.json"))
     assert len(Path("r.jsonl").read_text("utf-8").splitlines()) == 20
     assert main(["verify", "scored.json"]) == 0
 
@@ -158,7 +176,7 @@ def test_a_partial_score_has_status_1(capsys: pytest.CaptureFixture[str]) -> Non
     Path("answers.jsonl").write_text(json.dumps({"id": asked[0]["id"], "index": 0}), "utf-8")
     capsys.readouterr()
     assert main(["score", "normal", "answers.jsonl", *limits]) == 2
-    assert "19 of 20 queries have no answer" in capsys.readouterr().err
+    assert "19 of 20 queries have no prediction" in capsys.readouterr().err
     assert main(["score", "normal", "answers.jsonl", *limits, "--partial"]) == 1
     assert "PARTIAL: 19 of 20 queries have no answer" in capsys.readouterr().out
 

@@ -12,8 +12,6 @@ import pytest
 import StaICC
 from StaICC.benchmarks.catalogue import BENCHMARKS
 from StaICC.cli import main
-from StaICC.cli.run import ProgressLine
-from StaICC.inference import Progress
 from StaICC.results import Result, ResultGroup, load
 
 SMALL = ["--datasets", "mini", "--limit", "2"]
@@ -38,7 +36,7 @@ def test_the_settings_reach_the_benchmark(capsys: pytest.CaptureFixture[str], tm
     arguments = ["--k", "2", "--noisy-channel", "--metrics", "0.1.1", "--json", str(path)]
     assert main(["run", "normal", *SMALL, *arguments]) == 0
     expected = StaICC.Normal(k=2, noisy_channel=True, metrics="0.1.1", datasets=["mini"], limit=2)(ppm)
-    expected.environment["model"] = "ppm"
+    expected.provenance = expected.provenance.named("ppm")
     assert load(path) == expected
     assert str(expected.signature) in capsys.readouterr().out
 
@@ -57,7 +55,7 @@ def test_json_instead_of_the_table(capsys: pytest.CaptureFixture[str], ppm: Any)
     found = ResultGroup.from_dict(json.loads(capsys.readouterr().out))
     expected = StaICC.Suite(datasets=["mini"], limit=2)(ppm)
     for one in expected.results():
-        one.environment["model"] = "ppm"
+        one.provenance = one.provenance.named("ppm")
     assert found == expected
 
 
@@ -112,13 +110,13 @@ def test_a_partial_run_is_status_1(
 
 
 BAD: list[tuple[list[str], str]] = [
-    (["--limit", "0"], "limit must be a number of test rows of at least 1, or None for all, not 0"),
-    (["--k", "-1"], "k, the number of demonstrations, must be a whole number of at least 0, not -1"),
+    (["--limit", "0"], "limit must be an integer of at least 1, not 0"),
+    (["--k", "-1"], "k must be an integer of at least 0, not -1"),
     (["--datasets", "minni"], "there is no data set 'minni'; did you mean 'mini'?"),
-    (["--datasets", "mini", "mini"], "the data set 'mini' was given twice; results are kept by name"),
+    (["--datasets", "mini", "mini"], "the data set 'mini' was given twice; give each data set once"),
     (["--model", "pmp"], "there is no kind of model 'pmp'; did you mean 'ppm'?"),
     (["--metrics", "0.1"], "there is no metric set '0.1'; did you mean '0.1.1'?"),
-    (["--tried", "0"], "tried must be a whole number of at least 1, not 0"),
+    (["--tried", "0"], "tried must be an integer of at least 1, not 0"),
     (["--json", "no/such/result.json"], "the folder no/such is not there; make it first, or give another path"),
     (["--records", "no/such/records.jsonl"], "the folder no/such is not there; make it first, or give another path"),
     (["--json", "."], ". is a folder; give the name of a file"),
@@ -149,34 +147,26 @@ class Terminal(io.StringIO):
         return True
 
 
-def report(line: ProgressLine) -> None:
-    for done in range(11):
-        line(Progress(done, 10, "Normal, mini", 1, 3))
-    line.close()
-
-
-def test_progress_is_drawn_on_a_terminal_and_wiped() -> None:
+@pytest.mark.parametrize(("more", "drawn"), [([], True), (["--quiet"], False)])
+def test_progress_is_drawn_on_a_terminal_and_wiped(
+    monkeypatch: pytest.MonkeyPatch, more: list[str], drawn: bool
+) -> None:
+    monkeypatch.delenv("STAICC_PROGRESS", raising=False)
+    monkeypatch.setattr("StaICC.progress._FIRST_SECONDS", 0.0)
     stream = Terminal()
-    report(ProgressLine(stream, quiet=False))
-    drawn = stream.getvalue().split("\r")
-    assert drawn[-1] == ""
-    assert drawn[-2].strip() == ""
-    assert drawn[1].startswith("[2/3] Normal, mini: ")
-    assert any(part.startswith("[2/3] Normal, mini: 10/10") for part in drawn)
-    assert "\n" not in stream.getvalue()
-
-
-@pytest.mark.parametrize(("stream", "quiet"), [(io.StringIO(), False), (Terminal(), True)])
-def test_progress_is_quiet_elsewhere(stream: io.StringIO, quiet: bool) -> None:
-    report(ProgressLine(stream, quiet))
-    assert stream.getvalue() == ""
+    monkeypatch.setattr("sys.stderr", stream)
+    assert main(["run", "normal", *SMALL, *more]) == 0
+    shown = stream.getvalue()
+    assert ("Normal, mini: " in shown) is drawn
+    assert not drawn or shown.endswith(" \r")
+    assert "\n" not in shown
 
 
 def test_a_saved_result_says_which_model_it_is_of(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "triplet-bias", "--datasets", "mini", "--limit", "3", "--json", "r.json"]) == 0
-    assert {one.environment["model"] for one in load("r.json").results()} == {"ppm"}
+    assert {one.provenance.predictors[0].name for one in load("r.json").results()} == {"ppm"}
     assert (
         main(["run", "normal", "--datasets", "mini", "--limit", "3", "--model-name", "mine", "--json", "r.json"]) == 0
     )
-    assert load("r.json").environment["model"] == "mine"
+    assert load("r.json").provenance.predictors[0].name == "mine"

@@ -10,6 +10,7 @@ import pytest
 from StaICC.cli import store as command
 from StaICC.errors import SchemaError
 from StaICC.inference.store import PredictionStore, query_key
+from StaICC.inference.store_format import IDENTITY
 
 KEYS = [query_key(f"prompt {number}", ["a", "b"]) for number in range(50)]
 
@@ -24,7 +25,7 @@ def run(*words: object) -> int:
 def path(tmp_path):
     with PredictionStore(tmp_path / "run.sqlite") as store:
         store.put_many("model A", [(key, [0.25, 0.75]) for key in KEYS])
-        store.put_many("model B", [(KEYS[0], 1)])
+        store.put_many(f"{IDENTITY}model B", [(KEYS[0], 1)])
     return tmp_path / "run.sqlite"
 
 
@@ -39,10 +40,11 @@ def test_info(path, capsys):
     assert run("info", path) == 0
     out = capsys.readouterr().out
     assert "51 answers" in out
-    assert "        50  model A\n         1  model B\n" in out
+    assert "        50  model A  (stored without an identity by an older version; not used)\n" in out
+    assert f"         1  {IDENTITY}model B\n" in out
     assert run("info", path, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["answers"], found["damaged"], found["models"][1]["fingerprint"]) == (51, 0, "model B")
+    assert (found["answers"], found["damaged"], found["models"][0]["fingerprint"]) == (51, 0, f"{IDENTITY}model B")
 
 
 def test_info_of_a_store_with_a_damaged_row(path, capsys):
@@ -58,7 +60,8 @@ def test_export(path, tmp_path, capsys):
     said = capsys.readouterr()
     assert said.err == "51 answers\n"
     lines = [json.loads(line) for line in said.out.splitlines()]
-    assert {"answer": [0.25, 0.75], "fingerprint": "model A", "key": KEYS[0].hex(), "model": lines[0]["model"]} in lines
+    model = lines[-1]["model"]
+    assert {"answer": [0.25, 0.75], "fingerprint": "model A", "key": KEYS[0].hex(), "model": model} in lines
     assert run("export", path, "--output", tmp_path / "out.jsonl", "--json") == 0
     assert (tmp_path / "out.jsonl").read_text() == said.out
     with pytest.raises(FileExistsError):
@@ -91,8 +94,9 @@ def test_salvage(path, tmp_path, capsys):
     assert run("salvage", path, tmp_path / "new", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {
         "answers": 50,
-        "models": ["model A", "model B"],
+        "models": [f"{IDENTITY}model B", "model A"],
         "path": str(tmp_path / "new"),
+        "problem": None,
         "unnamed": 0,
     }
     assert run("salvage", path, tmp_path / "new 2") == 0

@@ -18,6 +18,7 @@ import StaICC.datasets.catalogue as catalogue_module
 import StaICC.datasets.pack as pack_module
 from StaICC.datasets.card import Card, Digests, SplitSizes, Template
 from StaICC.datasets.catalogue import Catalogue, Pack
+from StaICC.datasets.source import ReleasedWheel
 from StaICC.datasets.table import table_digest, write_table
 
 WHEEL = "StaICC-0.1.1-py3-none-any.whl"
@@ -81,8 +82,8 @@ class SmallPack:
 
 
 @pytest.fixture
-def small_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallPack:
-    home = tmp_path / "a home, größer"
+def small_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_name: Callable[[str], str]) -> SmallPack:
+    home = tmp_path / file_name("a home, größer")
     monkeypatch.setenv("STAICC_HOME", str(home))
     monkeypatch.delenv("STAICC_OFFLINE", raising=False)
     cards = {}
@@ -108,6 +109,7 @@ def small_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallPack:
         benchmark=tuple(ROWS),
         cards=MappingProxyType(cards),
         folded=MappingProxyType({name: name for name in ROWS}),
+        sources=MappingProxyType({name: ReleasedWheel(member) for name, member in members.items()}),
         pack=Pack("StaICC==0.1.1", WHEEL, "", MappingProxyType(members)),
     )
 

@@ -12,7 +12,8 @@ import pytest
 
 import StaICC.datasets.catalogue as module
 from StaICC.datasets import Card, Template, cite, get_card, names
-from StaICC.datasets.catalogue import catalogue, find, shipped
+from StaICC.datasets.catalogue import catalogue, find
+from StaICC.datasets.source import shipped
 from StaICC.errors import SchemaError, UnknownNameError
 
 ORDER = (
@@ -148,9 +149,17 @@ def test_nearest_name_is_suggested() -> None:
         cite("tweet_eval_hat")
 
 
-def test_read_once() -> None:
-    assert catalogue() is catalogue()
+def test_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(name: str) -> Any:
+        read.append(name)
+        return shipped(name)
+
+    monkeypatch.setattr(module, "shipped", counted)
+    catalogue.cache_clear()
     assert get_card("TREC") is get_card("trec")
+    assert read == ["catalogue.json"]
 
 
 @pytest.mark.parametrize("name", ALL)

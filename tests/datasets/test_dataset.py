@@ -154,11 +154,14 @@ def test_mini_needs_no_data_pack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_damage_in_mini_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.datasets.dataset as module
+    import StaICC.datasets.catalogue as module
+    from StaICC.datasets import source
 
-    data = module.shipped("mini.json")
+    known = module.catalogue()
+    data = source.shipped("mini.json")
     data["rows"][100][0] += "."
-    monkeypatch.setattr(module, "shipped", lambda _: data)
+    monkeypatch.setattr(source, "shipped", lambda _: data)
+    assert module.catalogue() is known  # read before
     with pytest.raises(DataDamagedError, match="the rows are not the published ones"):
         load_dataset("mini")
     data["label_space"] = data["label_space"][::-1]

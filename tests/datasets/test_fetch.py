@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import subprocess
 import sys
 import time
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,13 +74,13 @@ def kept(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name != module.LOCK)
 
 
-def test_the_users_own_pip_is_asked(tmp_path: Path, false_pip: Path) -> None:
-    into = tmp_path / "deep" / "größer and smaller"
+def test_the_users_own_pip_is_asked(tmp_path: Path, false_pip: Path, file_name: Callable[[str], str]) -> None:
+    into = tmp_path / "deep" / file_name("größer and smaller")
     wheel = fetch(into)
     assert wheel == into / NAME
     assert wheel.read_bytes() == DATA
     assert kept(into) == [wheel.name], "nothing else is left"
-    folder, *arguments = false_pip.read_text().strip().split("\t")
+    folder, *arguments = false_pip.read_text(encoding="utf-8").strip().split("\t")
     assert arguments[0] == "download"
     assert arguments[-1] == "StaICC==0.1.1"
     assert {"--no-deps", "--only-binary=:all:", "--no-input"} <= set(arguments)
@@ -161,7 +164,7 @@ def test_processes_that_ask_at_once_fetch_once(tmp_path: Path, false_pip: Path) 
     running = [subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths}) for _ in range(3)]
     assert [one.wait(60) for one in running] == [0, 0, 0]
     assert kept(tmp_path / "into") == [NAME]
-    assert len(false_pip.read_text().splitlines()) == 1
+    assert len(false_pip.read_text(encoding="utf-8").splitlines()) == 1
 
 
 def test_what_a_killed_fetch_left_is_removed(tmp_path: Path, false_pip: Path) -> None:
@@ -188,22 +191,80 @@ def test_not_offline(value: str, tmp_path: Path, false_pip: Path, monkeypatch: p
     assert fetch(tmp_path).read_bytes() == DATA
 
 
-def test_a_python_without_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# -- without pip
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This process as if it ran in an environment without pip, with nothing on the path."""
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.delenv("STAICC_OFFLINE", raising=False)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
-    bare = tmp_path / "bare" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    monkeypatch.setattr(sys, "executable", str(bare))
+    python = tmp_path / "bare" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    monkeypatch.setattr(sys, "executable", str(python))
+    (tmp_path / "path").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    return python
+
+
+def real_wheel(folder: Path) -> str:
+    """Write a wheel that pip accepts, and return its digest."""
+    folder.mkdir()
+    with zipfile.ZipFile(folder / NAME, "w") as archive:
+        archive.writestr("StaICC-0.1.1.dist-info/METADATA", "Metadata-Version: 2.1\nName: StaICC\nVersion: 0.1.1\n")
+        archive.writestr(
+            "StaICC-0.1.1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("StaICC-0.1.1.dist-info/RECORD", "")
+    return hashlib.sha256((folder / NAME).read_bytes()).hexdigest()
+
+
+@pytest.mark.skipif(module._bundled_pip() is None, reason="this Python has no ensurepip")
+def test_the_pip_of_ensurepip_runs_from_its_wheel(tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sha256 = real_wheel(tmp_path / "index")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    before = sorted(bare.parents[1].rglob("*"))
+    assert fetch_wheel("StaICC==0.1.1", NAME, sha256, tmp_path / "into") == tmp_path / "into" / NAME
+    assert sorted(bare.parents[1].rglob("*")) == before, "nothing is installed"
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(
+    ("name", "start"), [("pip", ["download"]), ("pip3", ["download"]), ("uv", ["tool", "run", "pip"])]
+)
+def test_pip_or_uv_of_the_path(
+    name: str, start: list[str], tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_bundled_pip", lambda: None)
+    program = tmp_path / "path" / name
+    program.write_text(f"#!{bare}\n{FALSE_PIP % {'name': NAME}}")
+    program.chmod(0o755)
+    monkeypatch.setenv("FALSE_PIP_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("FALSE_PIP_ACT", "good")
+    assert fetch(tmp_path / "into").read_bytes() == DATA
+    called = (tmp_path / "log").read_text(encoding="utf-8").split("\t")[1:]
+    assert called[: len(start)] == start
+    monkeypatch.setenv("FALSE_PIP_ACT", "network")
+    with pytest.raises(DataMissingError, match=f"{name} failed with exit status 1: ERROR: No matching distribution"):
+        fetch(tmp_path / "again")
+
+
+def test_a_python_without_any_pip(tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_bundled_pip", lambda: None)
     with pytest.raises(DataMissingError, match="has no pip") as caught:
         fetch(tmp_path / "into")
     assert str(bare) in str(caught.value)
+    assert "Install pip or uv" in str(caught.value)
 
 
 @pytest.mark.parametrize("executable", ["/no/such/python", ""])
-def test_a_python_that_cannot_be_started(executable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("STAICC_OFFLINE", raising=False)
+def test_a_python_that_cannot_be_started(
+    executable: str, tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "executable", executable)
-    with pytest.raises(DataMissingError, match="pip could not be started"):
+    with pytest.raises(DataMissingError, match="pip: it could not be started"):
         fetch(tmp_path / "into")
 
 
@@ -239,7 +300,13 @@ def test_check_wheel(tmp_path: Path) -> None:
         assert hashlib.sha256(changed).hexdigest() in str(caught.value)
 
 
-def test_no_address_stands_in_the_code() -> None:
+def test_no_address_is_in_the_code() -> None:
+    """Only pip knows where a wheel comes from, so a mirror serves every download."""
     package = Path(module.__file__).parent
-    for path in package.glob("*.py"):
-        assert "://" not in path.read_text("utf-8").replace("https://example.org", ""), path
+    addresses = {
+        address
+        for path in package.rglob("*.py")
+        for address in re.findall(r"\w+://[^\s\"'`)<]*", path.read_text("utf-8"))
+    }
+    assert addresses <= {"https://example.org"}
+    assert len(list(package.rglob("*.py"))) > 8

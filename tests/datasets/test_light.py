@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,11 @@ def run(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-I", "-S", "-W", "error", "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{code}"],
         cwd=tmp_path,
-        env={"HOME": str(tmp_path), "STAICC_HOME": str(tmp_path / "data")},
+        env={
+            "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
+            "HOME": str(tmp_path),
+            "STAICC_HOME": str(tmp_path / "data"),
+        },
         capture_output=True,
         text=True,
         check=True,

@@ -275,7 +275,7 @@ def test_threads_share_a_table(small: Any) -> None:
     assert not wrong
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.posix
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_fork_shares_a_table(small: Any) -> None:
     path, digest, _ = small

@@ -74,7 +74,7 @@ SET = f"__import__('os').environ.__setitem__('{MARK}', '1')"
 )
 def test_globals_are_refused(attack: Any, protocol: int) -> None:
     for whole in (attack, [attack], [*GOOD, attack], [([attack], 0)], [(["a"], attack)]):
-        with pytest.raises(DataDamagedError, match=r"here: the pickle asks for [\w.]+; plain values need no code"):
+        with pytest.raises(DataDamagedError, match=r"here: the pickle refers to [\w.]+; plain values need no code"):
             read(pickle.dumps(whole, protocol))
 
 
@@ -91,13 +91,13 @@ RAW = {
 
 @pytest.mark.parametrize("data", RAW.values(), ids=RAW.keys())
 def test_opcodes_that_name_code(data: bytes) -> None:
-    with pytest.raises(DataDamagedError, match=r"here: the pickle asks for builtins\.(eval|list)"):
+    with pytest.raises(DataDamagedError, match=r"here: the pickle refers to builtins\.(eval|list)"):
         read(data)
 
 
 @pytest.mark.parametrize("data", [b"Pthe id\n.", b"\x80\x02X\x06\x00\x00\x00the idQ."], ids=["PERSID", "BINPERSID"])
 def test_persistent_ids(data: bytes) -> None:
-    with pytest.raises(DataDamagedError, match="the pickle asks for the persistent object 'the id'"):
+    with pytest.raises(DataDamagedError, match="the pickle refers to the persistent object 'the id'"):
         read(data)
 
 
@@ -112,10 +112,10 @@ def test_extension_codes(code: int, data: bytes) -> None:
         read(attack)
     copyreg.add_extension(__name__, "run_me", code)
     try:
-        with pytest.raises(DataDamagedError, match=r"the pickle asks for .*run_me"):
+        with pytest.raises(DataDamagedError, match=r"the pickle refers to .*run_me"):
             read(attack)
         copyreg._extension_cache[code] = run_me  # as if an innocent pickle had used the code before
-        with pytest.raises(DataDamagedError, match=r"the pickle asks for .*run_me"):
+        with pytest.raises(DataDamagedError, match=r"the pickle refers to .*run_me"):
             read(attack)
     finally:
         copyreg.remove_extension(__name__, "run_me", code)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from StaICC.inference.identity import Identity
+
 
 def mark_of(prompt: str | Sequence[str]) -> str:
     """A short name of a prompt."""
@@ -43,13 +45,12 @@ class Deterministic:
 
     @classmethod
     def from_spec(cls, spec: str, **options: Any) -> Deterministic:
-        """``deterministic:SECONDS:CALLS``."""
+        """``Deterministic:SECONDS:CALLS``."""
         _, seconds, calls = spec.split(":", 2)
         return cls(calls, float(seconds), **options)
 
-    @property
-    def fingerprint(self) -> str:
-        return f"deterministic/{self.name}"
+    def identity(self) -> Identity:
+        return Identity({"model": f"deterministic/{self.name}"})
 
     def _called(self, prompt: str | Sequence[str]) -> None:
         mark = mark_of(prompt)
@@ -78,9 +79,8 @@ class Deterministic:
 class Batching(Deterministic):
     """Answers many prompts at once, with an error of rounding that depends on the batch, as real kernels have."""
 
-    @property
-    def fingerprint(self) -> str:
-        return f"batching/{self.name}"
+    def identity(self) -> Identity:
+        return Identity({"model": f"batching/{self.name}"})
 
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
         """One row for each prompt."""
@@ -95,13 +95,16 @@ class Loading(Deterministic):
 
     _loaded = False
 
+    def identity(self) -> Identity:
+        return Identity({"model": f"loading/{self.name}"})
+
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_loaded"}
 
     def __call__(self, prompt: str | Sequence[str], label_space: Sequence[str]) -> list[float]:
         if not self._loaded:
             self._loaded = True
-            with Path(self.calls + ".loads").open("a") as stream:
+            with Path(self.calls + ".loads").open("a", encoding="utf-8") as stream:
                 stream.write(f"{os.getpid()}\n")
         return super().__call__(prompt, label_space)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from durability_kernels import calls_of
 
 from StaICC.inference.store import PredictionStore
+from StaICC.results import Result, load
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -38,7 +40,7 @@ class Way:
         program = [sys.executable, str(HERE / "durability_run.py")]
         store, result, calls = (str(folder / name) for name in ("run.sqlite", "result.json", "calls"))
         if self.where == "cli":
-            model = f"{self.kernel}:{self.seconds}:{calls}"
+            model = f"durability_kernels:{self.kernel}:{self.seconds}:{calls}"
             settings = ["--store", store, "--json", result, "--chunk-size", str(self.chunk)]
             settings += ["--workers", str(self.workers)] if self.workers > 1 else []
             return [*program, "cli", "run", "normal", "--datasets", "mini", "--model", model, *settings]
@@ -82,11 +84,13 @@ def complete(way: Way, folder: Path) -> bytes:
 
 
 def result_of(path: Path) -> bytes:
-    """A saved result without its one timing field, which stands in a line of its own."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith(b'"timing": ')]
-    assert len(kept) == len(lines) - 1
-    return b"".join(kept)
+    """What equal runs share of a saved result: all but times, counts and the model's name, which holds its folder."""
+    found = load(path)
+    shared = [one.reproducible() for one in ([found] if isinstance(found, Result) else found.results())]
+    for one in shared:
+        for predictor in one["provenance"]["predictors"]:
+            predictor["name"] = None
+    return json.dumps(shared).encode()
 
 
 def stored(folder: Path) -> int:
@@ -115,6 +119,10 @@ class Toll:
     """By one kill."""
 
 
+RECHECKED = 3
+"""Stored answers that a resumed run computes again: 1 % of at most 192, and at least 3."""
+
+
 def kill_run(way: Way, folder: Path, moment: float, toll: Toll, group: bool) -> None:
     """Start a run and kill it (or with it all its workers) after so many seconds."""
     before = len(calls_of(folder / "calls")), stored(folder)
@@ -129,7 +137,7 @@ def kill_run(way: Way, folder: Path, moment: float, toll: Toll, group: bool) -> 
     lost = (len(calls_of(folder / "calls")) - before[0]) - (stored(folder) - before[1])
     toll.lost += lost
     toll.most_lost = max(toll.most_lost, lost)
-    assert 0 <= lost <= way.workers * way.chunk, f"{way.name}: a kill after {moment} s lost {lost} answers"
+    assert 0 <= lost <= way.workers * way.chunk + RECHECKED, f"{way.name}: a kill after {moment} s lost {lost} answers"
 
 
 def wait_until_empty(group: int) -> None:

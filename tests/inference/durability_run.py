@@ -13,7 +13,6 @@ import durability_kernels
 from StaICC import Normal
 from StaICC.cli import main
 from StaICC.inference import worker_processes
-from StaICC.prefabricate_inference.models import KINDS
 
 
 def run(store: str, result: str, calls: str, seconds: str, workers: str, chunk: str, kind: str) -> None:
@@ -26,8 +25,6 @@ def run(store: str, result: str, calls: str, seconds: str, workers: str, chunk: 
 
 
 if __name__ == "__main__":
-    for kind in ("Deterministic", "Batching"):
-        KINDS[kind] = ("durability_kernels", kind, "a kernel of the tests")
     if sys.argv[1] == "cli":
         sys.argv[1:2] = []
         sys.exit(main())

@@ -9,7 +9,9 @@ import enum
 import fractions
 import functools
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -126,6 +128,67 @@ def test_free_text_is_an_answer_only_where_it_is_asked_for() -> None:
         check_answer("anything at all", LABELS)
 
 
+# -- numbers by label
+
+
+@given(st.permutations(["no", "yes", "idk", "maybe"]), st.permutations([0.1, 0.2, 0.3, 0.4]), st.data())
+def test_numbers_with_labels_are_read_by_label(labels: list[str], numbers: list[float], data: st.DataObject) -> None:
+    """A Series from a sorted frame has another order than the label space: its index counts, not its positions."""
+    pandas = pytest.importorskip("pandas")
+    order = data.draw(st.permutations(labels))
+    by_label = dict(zip(labels, numbers, strict=True))
+    mixed = {label: by_label[label] for label in order}
+    series = pandas.Series(mixed)
+    frame = pandas.DataFrame([mixed])
+    for value in (
+        mixed, OrderedDict(mixed), MappingProxyType(mixed), series, series.astype("float32").astype(float),
+        pandas.Series(numbers, index=pandas.CategoricalIndex(labels)).loc[order], frame.iloc[0],
+        *(row for _, row in frame.iterrows()),
+    ):  # fmt: skip
+        assert check_answer(value, labels) == pytest.approx(numbers)
+    for position in (pandas.Series(numbers), pandas.Series(numbers, index=[0, 1, 2, 3])):
+        assert check_answer(position, labels) == numbers
+
+
+@pytest.mark.parametrize(
+    "index",
+    [[1, 0], [1, 2], ["no", "no"], ["No", "yes"], ["no ", "yes"], [("no", 0), ("yes", 0)], ["a", "b"], [0.5, 1.5]],
+)
+def test_a_series_with_another_index_is_refused(index: list[Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(OutputError, match=r"^got a Series with the index .*, expected each label once: 'no', 'yes'"):
+        check_answer(pandas.Series([0.25, 0.75], index=index), LABELS)
+    with pytest.raises(OutputError, match="got 3 values, expected 2"):
+        check_answer(pandas.Series([0.25, 0.5, 0.25]), LABELS)
+
+
+def test_a_series_or_a_frame_of_a_batch() -> None:
+    pandas = pytest.importorskip("pandas")
+    assert list(check_batch(pandas.Series([1, 0]), 2)) == [1, 0]
+    with pytest.raises(OutputError, match=r"got a Series with the index '\[1, 0\]', expected the default index"):
+        check_batch(pandas.Series([1, 0], index=[1, 0]), 2)
+    frame = pandas.DataFrame([[0.25, 0.75]] * 2, columns=LABELS)
+    with pytest.raises(OutputError, match=r"a DataFrame \(sort its columns by label, and return to_numpy\(\)\)"):
+        check_batch(frame, 2)
+    with pytest.raises(OutputError, match=r"a DataFrame \(sort its columns by label, and return to_numpy\(\)\)"):
+        check_answer(frame, LABELS)
+
+
+def test_methods_named_index_are_no_index() -> None:
+    """Lists, tuples, arrays and other sequences have a method of this name."""
+    for value in ([0.25, 0.75], (0.25, 0.75), array.array("d", [0.25, 0.75]), OwnSequence([0.25, 0.75])):
+        assert check_answer(value, ["yes", "no"]) == [0.25, 0.75]
+
+
+# -- minus infinity: the logit of a label that is ruled out
+
+
+def test_a_logit_may_be_minus_infinity() -> None:
+    """As in 0.1.1, whose softmax makes it a probability of 0."""
+    assert check_answer([-math.inf, 0.5], LABELS) == [-math.inf, 0.5]
+    assert check_answer({"yes": -math.inf, "no": 3}, LABELS) == [3.0, -math.inf]
+
+
 # -- what is refused, and how
 
 
@@ -142,15 +205,18 @@ EXPECTED = (
     "; expected a sequence of 2 numbers (a probability or logit for each label), a label index, or the text of a "
     "label: 'no', 'yes'"
 )
-ADVICE = " (for a label that is ruled out, return a large negative logit)"
 BAD: list[tuple[str, Any, str]] = [
     ("nothing", None, "got None (does the function end without a return?)" + EXPECTED),
     ("one number", 0.5, "got '0.5' of type float" + EXPECTED),
     ("NaN alone", math.nan, "got 'nan' of type float" + EXPECTED),
     ("bytes", b"yes", "got \"b'yes'\" of type bytes" + EXPECTED),
     ("complex", 1j, "got '1j' of type complex" + EXPECTED),
-    ("dictionary", {"no": 0.5, "yes": 0.5}, "got a dict, which has no order of labels" + EXPECTED),
-    ("set", {0.25, 0.75}, "got a set, which has no order of labels" + EXPECTED),
+    ("no keys", {}, "got a mapping with the keys '[]', expected each label once: 'no', 'yes'"),
+    ("a missing key", {"no": 0.5}, "got a mapping with the keys \"['no']\", expected each label once: 'no', 'yes'"),
+    ("a further key", {"no": 0.5, "yes": 0.5, "idk": 0}, "got a mapping with the keys \"['no', 'yes', 'idk']\", expec"),
+    ("other keys", {0: 0.5, 1: 0.5}, "got a mapping with the keys '[0, 1]', expected each label once: 'no', 'yes'"),
+    ("NaN under a key", {"yes": math.nan, "no": 0.5}, "the value for label 'yes' is nan, expected a finite number"),
+    ("set", {0.25, 0.75}, "got a set, which has no order" + EXPECTED),
     ("generator", generator, "got a generator (return a list)" + EXPECTED),
     ("class", list, "got \"<class 'list'>\" of type type" + EXPECTED),
     ("object", object, "got '<object object at 0x"),
@@ -173,14 +239,18 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("NaN", [math.nan, 0.5], "the value for label 'no' is nan, expected a finite number"),
     ("infinite", [0.5, math.inf], "the value for label 'yes' is inf, expected a finite number"),
-    ("minus infinite", [0.5, -math.inf], "the value for label 'yes' is -inf, expected a finite number" + ADVICE),
+    (
+        "minus infinite throughout",
+        [-math.inf, -math.inf],
+        "the value for each label is minus infinity, expected a finit",
+    ),
     ("texts", ["0.5", "0.5"], "the value for label 'no' is '0.5' of type str, expected a number"),
     ("label texts", ["no", "yes"], "the value for label 'no' is 'no' of type str, expected a number"),
     ("None in a row", [0.5, None], "the value for label 'yes' is None (does the function end without a return?), "),
     ("truth in a row", [0.5, True], "the value for label 'yes' is 'True' of type bool, expected a number"),
     ("complex in a row", [0.5, 1j], "the value for label 'yes' is '1j' of type complex, expected a number"),
     ("bytes in a row", [b"1", 0.5], "the value for label 'no' is \"b'1'\" of type bytes, expected a number"),
-    ("dictionary in a row", [0.5, {}], "the value for label 'yes' is a dict, which has no order of labels, expected a"),
+    ("dictionary in a row", [0.5, {}], "the value for label 'yes' is a dict, which has no order, expected a"),
     ("too large", [0.5, 10**400], "the value for label 'yes' cannot be read as a number: int too large to convert to"),
     ("odd object", [0.5, Odd()], "the value for label 'yes' cannot be read as a number: no number today"),
     ("NaN decimal", [decimal.Decimal("NaN"), 1], "the value for label 'no' is nan, expected a finite number"),
@@ -249,7 +319,7 @@ def test_the_outer_shape_of_a_batch(values: Any) -> None:
         (None, "the batched function returned None (does the function end without a return?), expected a list of 2"),
         (3, "the batched function returned '3' of type int, expected a list of 2 answers"),
         ("yes", "the batched function returned 'yes' of type str, expected a list of 2 answers"),
-        ({0: 1, 1: 0}, "the batched function returned a dict, which has no order of labels, expected a list of 2"),
+        ({0: 1, 1: 0}, "the batched function returned a dict, which has no order, expected a list of 2"),
         ([1], "the batched function returned 1 answers for 2 prompts"),
         ([1, 2, 3], "the batched function returned 3 answers for 2 prompts"),
         ([], "the batched function returned 0 answers for 2 prompts"),

@@ -139,7 +139,7 @@ def test_no_damage_reaches_a_score() -> None:
     """All kinds in one benchmark: the figures are those of the good answers alone."""
     chosen = [damage for damage in DAMAGES if not exits(damage)]
     random.Random(2).shuffle(chosen)
-    benchmark = Normal(datasets=["mini"], statistics=Statistics(resamples=0))
+    benchmark = Normal(datasets=["mini"], statistics=Statistics(intervals=False))
     prompts = benchmark[0].prompt_set()
     while chosen:
         bad = dict(zip(prompts[::3], chosen, strict=False))
@@ -206,7 +206,7 @@ EXTREME = [1e308, -1e308, 1.7976931348623157e308, 5e-324, -0.0, 0.0, 1.0, 1e-300
 @given(st.integers(0, 2**32))
 def test_finite_answers_of_any_size_give_finite_scores_or_none(seed: int) -> None:
     draw = random.Random(seed)
-    benchmark = Normal(datasets=["mini"], limit=4, statistics=Statistics(resamples=0))
+    benchmark = Normal(datasets=["mini"], limit=4, statistics=Statistics(intervals=False))
     try:
         result = benchmark(lambda prompt, label_space: [draw.choice(EXTREME) for _ in label_space])
     except StaICCError:

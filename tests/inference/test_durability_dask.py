@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def content(result: Result) -> str:
-    return json.dumps({key: value for key, value in result.to_dict().items() if key != "timing"})
+    return json.dumps(result.reproducible())
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +86,7 @@ def test_a_function_of_the_script_itself_works(client):
     assert content(result) == content(Normal(datasets=["mini"])(lambda prompt, label_space: len(prompt) % 3))
 
 
+@pytest.mark.posix
 def test_workers_killed_during_the_run_change_nothing(client, tmp_path):
     expected = content(Normal(datasets=["mini"])(Batching(), chunk_size=8))
     calls = tmp_path / "calls"
@@ -112,7 +113,7 @@ def test_workers_killed_during_the_run_change_nothing(client, tmp_path):
 def test_a_worker_loads_the_kernel_once(client, tmp_path):
     calls = tmp_path / "calls"
     Normal(datasets=["mini"])(Loading(str(calls)), executor=client.get_executor(), chunk_size=8)
-    loads = Path(f"{calls}.loads").read_text().split()
+    loads = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
     assert 1 <= len(loads) <= 2
     assert len(set(loads)) == len(loads)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import random
 import re
+import sys
 
 import pytest
 
 from StaICC import Normal
-from StaICC.cli.run import ProgressLine
+from StaICC.errors import ArgumentError
 from StaICC.inference import Pace, Progress
+from StaICC.progress import ProgressLine, drawn_progress, within
 
 
 class Clock:
@@ -141,25 +143,184 @@ class Terminal(io.StringIO):
 
 
 def test_the_line_shows_part_rate_and_time_left(monkeypatch):
-    now = [50.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    stream = Terminal()
-    line = ProgressLine(stream, quiet=False)
-    line._pace = Pace(lambda: now[0])
+    monkeypatch.setenv("COLUMNS", "120")
+    clock, stream = Clock(), Terminal()
+    line = ProgressLine(stream, clock=clock)
     for done in range(0, 101, 10):
         line(Progress(done, 400, "Suite, TREC", 2, 10, 0, 3 if done > 50 else 0))
-        now[0] += 10
+        clock.now += 10
     shown = stream.getvalue().split("\r")
-    assert shown[1] == "[3/10] Suite, TREC: 0/400, 0 s"
-    assert shown[-1].rstrip() == "[3/10] Suite, TREC: 100/400 (3 failed), 2 min, 1/s, 52 min left"
+    assert shown[1] == "[3/10] Suite, TREC: 2 % |....................| 10/400, 10 s, 1/s, 53 min left"
+    assert shown[-1] == "[3/10] Suite, TREC: 25 % |#####...............| 100/400, 3 failed, 2 min, 1/s, 52 min left"
     line.close()
     assert re.fullmatch(r"\r *\r", stream.getvalue()[-len(shown[-1]) - 2 :])
     line.close()
 
 
-def test_nothing_is_drawn_where_nobody_looks():
-    for stream, quiet in ((io.StringIO(), False), (Terminal(), True)):
-        line = ProgressLine(stream, quiet)
-        line(Progress(1, 2, "Normal, TREC", 0, 1))
-        line.close()
-        assert stream.getvalue() == ""
+def test_a_line_never_wraps(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    clock, stream = Clock(), Terminal()
+    line = ProgressLine(stream, clock=clock)
+    clock.now += 10
+    line(Progress(1, 400, "Suite, " + "x" * 100 + "\x1b[2J", 2, 10))
+    assert len(stream.getvalue()) == 40
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_short_run_draws_nothing_and_phases_have_names():
+    clock, stream = Clock(), Terminal()
+    line = ProgressLine(stream, clock=clock)
+    for done in range(5):
+        line(report(done))
+        clock.now += 0.05
+    assert stream.getvalue() == ""
+    clock.now += 5
+    line(Progress(64, 0, "k-NN: Normal, TREC", 0, 1, phase="training"))
+    assert "k-NN: Normal, TREC, training: 64, 5 s" in stream.getvalue()
+    clock.now += 5
+    line(Progress(400, 400, "Normal, TREC", 0, 1, phase="statistics"))
+    assert "Normal, TREC, statistics: 10 s" in stream.getvalue()
+
+
+def test_phases_do_not_disturb_the_estimate():
+    clock = Clock()
+    pace = Pace(clock)
+    pace.update(report(0))
+    clock.now += 10
+    before = pace.update(report(20))
+    assert pace.update(Progress(0, 0, "x", 0, 1, phase="training")) == before
+
+
+def test_lines_once_per_minute():
+    clock, stream = Clock(), io.StringIO()
+    line = ProgressLine(stream, lines=True, clock=clock)
+    for done in range(0, 400):
+        line(report(done))
+        clock.now += 1
+    line.close()
+    assert len(stream.getvalue().splitlines()) == 6
+    assert "\r" not in stream.getvalue()
+
+
+class Notebook(io.StringIO):
+    """As the stderr of a notebook: no terminal."""
+
+
+Notebook.__module__ = "ipykernel.iostream"
+
+
+@pytest.mark.parametrize(
+    ("stream", "setting", "variable", "drawn"),
+    [
+        (Terminal, None, "", True),
+        (Notebook, None, "", True),
+        (io.StringIO, None, "", False),
+        (Terminal, False, "", False),
+        (Terminal, False, "1", False),
+        (Terminal, None, "0", False),
+        (Notebook, None, "off", False),
+        (Terminal, True, "0", True),
+        (io.StringIO, True, "", True),
+        (io.StringIO, None, "1", True),
+    ],
+)
+def test_where_it_draws(monkeypatch, stream, setting, variable, drawn):
+    monkeypatch.setattr("sys.stderr", stream())
+    monkeypatch.setenv("STAICC_PROGRESS", variable)
+    with drawn_progress(setting) as line:
+        assert isinstance(line, ProgressLine) is drawn
+
+
+def test_a_saved_notebook_keeps_no_line():
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    code = (
+        "import time\nfrom StaICC import Normal\nimport StaICC.progress as module\n"
+        "module._FIRST_SECONDS = module._REDRAW_SECONDS = 0.0\nshown = []\nplain = module._NotebookLine._draw\n"
+        "module._NotebookLine._draw = lambda line, text: (shown.append(text), plain(line, text))\n"
+        "Normal(datasets=['mini'], limit=3)(lambda prompt, label_space: 0)\n"
+        "assert any('6/6' in text for text in shown), shown\nNone"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    nbclient.NotebookClient(notebook, timeout=120).execute()
+    assert [dict(one.data) for one in notebook.cells[0].outputs] == [{"text/plain": ""}]
+
+
+def test_no_stderr_at_all(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    monkeypatch.delenv("STAICC_PROGRESS", raising=False)
+    with drawn_progress(None) as line:
+        assert line is None
+
+
+@pytest.mark.parametrize("setting", [5, "no", []])
+def test_what_is_no_setting_is_refused(setting):
+    with pytest.raises(ArgumentError, match="progress must be True, False or a function"):
+        Normal(datasets=["mini"], limit=1)(lambda prompt, label_space: 0, progress=setting)
+
+
+def test_several_runs_count_as_one():
+    seen = []
+    for place in range(3):
+        report_part = within(seen.append, place, 3)
+        for number in range(2):
+            report_part(report(1, number=number, parts=2))
+    assert [(one.number, one.parts) for one in seen] == [(number, 6) for number in range(6)]
+    assert within(None, 0, 3) is False
+
+
+def test_a_run_draws_on_a_terminal_and_erases(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.delenv("STAICC_PROGRESS", raising=False)
+    monkeypatch.setattr("StaICC.progress._FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("StaICC.progress._REDRAW_SECONDS", 0.0)
+    Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
+    shown = stream.getvalue()
+    assert "Normal, mini: 100 % |####################| 6/6" in shown
+    assert "statistics" in shown
+    assert shown.endswith(" \r")
+
+
+class _Encoding:
+    """A kernel with hidden states."""
+
+    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+        return [(0.5, 0.3, 0.2)[(len(prompt) + number) % 3] for number in range(len(label_space))]
+
+    def hidden_states(self, prompts: list[str]) -> list[list[float]]:
+        return [[float(len(prompt)), float(prompt.count("e"))] for prompt in prompts]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "phase"),
+    [("temperature_scaling", {"calibration_number": 8}, "training"), ("topk", {}, "encoding")],
+)
+def test_methods_report_training_and_encoding(name, options, phase):
+    from StaICC.methods.run import Method
+
+    seen: list[Progress] = []
+    Method(name, _Encoding(), **options).run(Normal(datasets=["mini"], limit=2), progress=seen.append)
+    assert [one.phase for one in seen] == sorted((one.phase for one in seen), reverse=True), "first the phase"
+    assert {one.phase for one in seen} == {"", phase}
+    assert max(one.done for one in seen if one.phase == phase) > 0
+    assert len({one.where for one in seen}) == 1
+
+
+def test_prompts_without_content_are_predicted_with_the_test_prompts():
+    from StaICC.methods.run import Method
+
+    seen: list[Progress] = []
+    method = Method("contextual-calibration", _Encoding(), calibration_number=8)
+    method.run(Normal(datasets=["mini"], limit=2), progress=seen.append)
+    assert {one.phase for one in seen} == {""}
+    assert seen[-1].total > 4
+
+
+def test_a_closed_stderr_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", stream)
+    for setting in (None, True):
+        with drawn_progress(setting) as report:
+            assert report is None

@@ -249,7 +249,7 @@ def test_what_a_kernel_lacks_ends_the_run_at_once(on_error: Any) -> None:
         (lacking, True),
     ]:
         calls.clear()
-        with pytest.raises(OutputError, match=r"raised MissingDependencyError: the kernel needs the package 'torch'"):
+        with pytest.raises(MissingDependencyError, match=r"^the kernel needs the package 'torch'$"):
             ask(function, queries(10), "Test", RunOptions(on_error=on_error, batched=batched))
         assert len(calls) == 1
 
@@ -486,9 +486,9 @@ def test_progress_with_workers() -> None:
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"on_error": "ignore"}, "on_error must be 'raise' or 'collect', not 'ignore'"),
     ({"on_error": None}, "on_error must be 'raise' or 'collect', not None"),
-    ({"chunk_size": 0}, "chunk_size must be a whole number of at least 1, not 0"),
-    ({"chunk_size": 2.0}, "chunk_size must be a whole number of at least 1, not 2.0"),
-    ({"chunk_size": True}, "chunk_size must be a whole number of at least 1, not True"),
+    ({"chunk_size": 0}, "chunk_size must be an integer of at least 1, not 0"),
+    ({"chunk_size": 2.0}, "chunk_size must be an integer of at least 1, not 2.0"),
+    ({"chunk_size": True}, "chunk_size must be an integer of at least 1, not True"),
     ({"executor": 4}, "executor must be a concurrent.futures.Executor, or a function that makes one, not 4"),
     ({"progress": "bar"}, "progress must be a function of one Progress, not 'bar'"),
 ]

@@ -281,5 +281,5 @@ def test_what_needs_probabilities_refuses_logits(metric, row):
 
 @pytest.mark.parametrize("bins", [0, -1, 2.5, True, "10", None])
 def test_bins(bins):
-    with pytest.raises(ArgumentError, match="expected a positive integer"):
+    with pytest.raises(ArgumentError, match="bins must be an integer of at least 1"):
         expected_calibration_error_1([0], [[1.0, 0.0]], bins=bins)

@@ -14,13 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError
-from StaICC.metrics.poisson_binomial import binomial_probabilities, log_upper_tail, poisson_binomial_probabilities
+from StaICC.metrics.poisson_binomial import binomial_probabilities, log_tail, poisson_binomial_probabilities
 from StaICC.metrics.random_baselines import (
+    GuessRates,
     RandomBaseline,
-    max_random_baseline,
-    max_random_F,
-    max_random_p_value,
-    max_random_pmf,
 )
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "random_baselines.json").read_text())
@@ -28,6 +25,14 @@ CHANCES = [1 / 174, 1 / 77, 0.1, 1 / 6, 0.25, 1 / 3, 0.5]
 TRIES = [1, 2, 10, 200, 10_000]
 DIGITS = mpmath.MPContext()
 DIGITS.dps = 400  # enough for F(k)^t - F(k - 1)^t to keep digits where it is 1e-300
+
+
+def max_random_baseline(n: int, p: GuessRates, t: int) -> float:
+    return RandomBaseline(n, p).max_random_baseline(t)
+
+
+def max_random_p_value(acc: float, n: int, p: GuessRates, t: int) -> float:
+    return RandomBaseline(n, p).p_value(acc, t)
 
 
 def exact_binomial(n: int, p: float) -> list[mpmath.mpf]:
@@ -80,10 +85,6 @@ def check_against_exact(baseline: RandomBaseline, values: list[mpmath.mpf], coun
                 assert relative(baseline.p_value_of_count(k, t), truth) < 1e-11, (k, t)
             log_truth = float(DIGITS.log(truth))
             assert baseline.log_p_value(Fraction(k, baseline.n), t) == pytest.approx(log_truth, rel=1e-12, abs=1e-12)
-            F = (1 - upper[k + 1]) ** t
-            assert baseline.F(k, t) == pytest.approx(float(F), rel=1e-10, abs=1e-300)
-            mass = F - (1 - upper[k]) ** t
-            assert baseline.pmf(k, t) == pytest.approx(float(mass), rel=1e-10, abs=1e-250)
 
 
 @pytest.mark.parametrize("p", CHANCES)
@@ -163,8 +164,6 @@ def test_small_cases_by_enumeration(t: int) -> None:
     p = [float(chance) for chance in chances]
     assert max_random_baseline(3, p, t) == pytest.approx(float(sum(k * m for k, m in best.items()) / 3), abs=1e-15)
     for k in range(4):
-        assert max_random_pmf(k, 3, p, t) == pytest.approx(float(best[k]), abs=1e-15)
-        assert max_random_F(k, 3, p, t) == pytest.approx(float(sum(best[j] for j in range(k + 1))), abs=1e-15)
         p_value = max_random_p_value(k / 3, 3, p, t)
         assert p_value == pytest.approx(float(sum(best[j] for j in range(k, 4))), abs=1e-15)
 
@@ -185,6 +184,65 @@ def test_counts_are_recovered_without_slips() -> None:
 def test_an_accuracy_between_two_counts_is_refused(acc: float, nearest: str) -> None:
     with pytest.raises(ArgumentError, match=rf"{acc} is no multiple of 1/3.*nearest is {nearest}"):
         max_random_p_value(acc, 3, 0.5, 1)
+
+
+@given(st.integers(1, 3000), st.integers(0, 6), st.data())
+def test_rounded_accuracies_give_their_count(n: int, digits: int, data: st.DataObject) -> None:
+    """Against all counts one by one; printed values that several counts share are refused, and so are others."""
+    baseline = RandomBaseline(n, 0.5)
+    printed = [f"{k / n:.{digits}f}" for k in range(n + 1)]
+    text = data.draw(st.one_of(st.sampled_from(printed), st.floats(0, 1).map(lambda x: f"{x:.{digits}f}")))
+    share, half = Fraction(text), Fraction(1, 2 * 10**digits)  # a half may be rounded up or down
+    exact = [k for k in range(n + 1) if abs(k / n - float(text)) * n < 1e-6]
+    counts = exact or [k for k in range(n + 1) if abs(Fraction(k, n) - share) <= half]
+    if len(counts) == 1:
+        assert baseline.count_of_rounded(text) == counts[0]
+    else:
+        message = f"any of {counts[0]}/{n} to {counts[-1]}/{n};" if counts else "the nearest are"
+        with pytest.raises(ArgumentError, match=message):
+            baseline.count_of_rounded(text)
+
+
+@pytest.mark.parametrize("acc", ["0.062", "0.063", "0.0625", "6.3e-2", "0.06"])
+def test_both_roundings_of_a_half_are_accepted(acc: str) -> None:
+    assert RandomBaseline(16, 0.5).count_of_rounded(acc) == 1
+
+
+@pytest.mark.parametrize("acc", ["", "nan", "inf", "-0.1", "1.1", "60", "1/2", "0,5"])
+def test_texts_that_are_no_accuracy_are_refused(acc: str) -> None:
+    with pytest.raises(ArgumentError, match="an accuracy must"):
+        RandomBaseline(100, 0.5).count_of_rounded(acc)
+    assert RandomBaseline(100, 0.5).count_of_rounded(" 5e-1 ") == 50
+
+
+def test_chances_next_to_one_keep_their_digits() -> None:
+    chances = [1.0, 1.0, 0.75, 0.9999999999999999]
+    exactly, _, _ = log_tail(RandomBaseline(4, chances).p, 3)
+    assert relative(math.exp(exactly), exact_poisson_binomial(chances)[3]) < 1e-12
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.data())
+def test_any_mixture_equals_exact_arithmetic(chances: list[float], data: st.DataObject) -> None:
+    """Chances from 0 to 1, tiny ones included: the smaller tail and the probability of each count, to nine digits."""
+    chances = [chance if chance > 1e-300 else 0.0 for chance in chances]
+    values = exact_poisson_binomial(chances)
+    upper, lower = exact_upper(values), list(itertools.accumulate(values))
+    k = data.draw(st.integers(0, len(chances)))
+    exactly, tail, is_upper = log_tail(RandomBaseline(len(chances), chances).p, k)
+    for ours, truth in ((exactly, values[k]), (tail, upper[k] if is_upper else lower[k])):
+        if truth == 0:
+            assert ours == -math.inf
+        elif truth > 1e-290:
+            assert relative(math.exp(ours), truth) < 1e-9
+        else:
+            assert ours == pytest.approx(float(DIGITS.log(truth)), rel=1e-9)
+
+
+@pytest.mark.parametrize("t", [1, 10, 10**6, 10**30])
+def test_baselines_of_mixtures_for_any_number_of_tries(t: int) -> None:
+    chances = [1 / (2 + i % 7) for i in range(150)]
+    upper = exact_upper(exact_poisson_binomial(chances))
+    assert relative(RandomBaseline(150, chances).max_random_baseline(t), exact_baseline(upper, t)) < 1e-12
 
 
 @pytest.mark.parametrize("acc", [-0.1, 1.2, math.nan, math.inf, True, "0.5", None])
@@ -227,15 +285,11 @@ def test_bad_counts_and_tries_are_refused() -> None:
             baseline.p_value(0.5, t)  # type: ignore[arg-type]
     for count in (-1, 2.5, "3"):
         with pytest.raises(ArgumentError, match="the number of correct answers must be"):
-            baseline.pmf(count, 1)  # type: ignore[arg-type]
-    for count in (-2, 0.6):
-        with pytest.raises(ArgumentError, match="the number of correct answers must be"):
-            baseline.F(count, 1)  # type: ignore[arg-type]
+            baseline.p_value_of_count(count, 1)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="11 correct answers are more than the n = 10 examples"):
-        baseline.F(11, 1)
+        baseline.p_value_of_count(11, 1)
     with pytest.raises(ArgumentError, match="alpha must lie"):
         baseline.critical_count(alpha=-0.1)
-    assert baseline.F(-1, 3) == 0.0
 
 
 def test_numpy_input_is_accepted() -> None:
@@ -267,16 +321,13 @@ def test_a_better_chance_never_lowers_the_baseline(n: int, p: float, q: float, t
 
 
 @given(small_n, chance, tries)
-def test_p_values_fall_with_the_count_and_masses_add_to_one(n: int, p: float, t: int) -> None:
+def test_p_values_fall_with_the_count_and_add_up_to_the_baseline(n: int, p: float, t: int) -> None:
     baseline = RandomBaseline(n, p)
     tails = [baseline.p_value_of_count(k, t) for k in range(n + 1)]
     assert tails[0] == 1.0
     assert all(a >= b for a, b in itertools.pairwise(tails))
-    assert math.fsum(baseline.pmf(k, t) for k in range(n + 1)) == pytest.approx(1.0, abs=1e-12)
-    mean = math.fsum(k * baseline.pmf(k, t) for k in range(n + 1)) / n  # equation 8 itself
+    mean = math.fsum(tails[1:]) / n  # equation 8, summed by parts
     assert baseline.max_random_baseline(t) == pytest.approx(mean, rel=1e-11)
-    for k in range(n + 1):
-        assert baseline.F(k, t) + (tails[k + 1] if k < n else 0.0) == pytest.approx(1.0, abs=1e-12)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 0.9, 1.0]), min_size=1, max_size=30), st.randoms(), tries)
@@ -302,18 +353,9 @@ def test_a_mapping_is_its_list(p: dict[int, int], t: int) -> None:
 
 def test_one_guesser_unless_said_otherwise() -> None:
     baseline = RandomBaseline(20, 0.5)
-    assert baseline.F(12) == baseline.F(12, 1) > baseline.F(12, 2)
-    assert baseline.pmf(12) == baseline.pmf(12, 1) != baseline.pmf(12, 2)
     assert baseline.p_value_of_count(12) == baseline.p_value_of_count(12, 1) < baseline.p_value_of_count(12, 2)
     assert baseline.max_random_baseline() == baseline.max_random_baseline(1) < baseline.max_random_baseline(2)
     assert baseline.log_p_value(0.9) == baseline.log_p_value(0.9, 1) < baseline.log_p_value(0.9, 2) < 0.0
-
-
-def test_counts_too_unlikely_for_floating_point_have_probability_zero() -> None:
-    baseline = RandomBaseline(5000, 0.5)
-    chances = [baseline.pmf(count) for count in range(5001)]
-    assert chances[0] == chances[5000] == 0.0
-    assert math.fsum(chances) == pytest.approx(1.0, abs=1e-12)
 
 
 @given(small_n, chance, st.integers(1, 500), st.floats(0.001, 0.5))
@@ -334,7 +376,7 @@ def test_the_tilted_tail_equals_the_table(n: int, p: float) -> None:
     first, values = binomial_probabilities(n, p)
     for k in range(int(n * p) + 1, n + 1):
         tail = math.fsum(values[max(0, k - first) :])
-        assert log_upper_tail([(p, n)], k) == pytest.approx(math.log(tail), abs=1e-11)
+        assert log_tail([(p, n)], k)[1] == pytest.approx(math.log(tail), abs=1e-11)
 
 
 def test_distributions_at_their_ends() -> None:
@@ -342,7 +384,7 @@ def test_distributions_at_their_ends() -> None:
     assert binomial_probabilities(5, 1.0) == (5, [1.0])
     assert binomial_probabilities(0, 0.3) == (0, [1.0])
     assert poisson_binomial_probabilities([(1.0, 3), (0.0, 2)]) == (3, [1.0])
-    assert log_upper_tail([(0.5, 3), (0.0, 9)], 4) == -math.inf
+    assert log_tail([(0.0, 9), (0.5, 3)], 4) == (-math.inf, -math.inf, True)
 
 
 def test_a_million_examples_stay_within_the_normal_approximation() -> None:
@@ -393,7 +435,6 @@ def test_a_mean_accuracy_over_the_suite_has_its_p_value() -> None:
 
 def test_thirty_million_examples_where_a_lower_tail_is_below_floating_point() -> None:
     guessing = RandomBaseline(30_000_000, 0.5)
-    assert guessing._likely.at_most[0] == 0.0  # what this test is about
     # The best of 10 normal variables lies 1.5387527 standard deviations above the mean (David and Nagaraja 2003).
     expected = 0.5 + 1.5387527 * math.sqrt(0.25 / 30_000_000)
     assert guessing.max_random_baseline(10) == pytest.approx(expected, rel=1e-7)

@@ -9,7 +9,7 @@ import pytest
 
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, UnknownNameError
 from StaICC.metrics import classification
-from StaICC.metrics.normalise import softmax
+from StaICC.metrics.normalisation import softmax
 from StaICC.metrics.registry import Metric, MetricSet, Score, metric_set
 
 NAMES = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
@@ -179,13 +179,13 @@ def test_a_metric_replaces_one_of_its_name():
     assert len(extended.metrics) == 4
 
 
-@pytest.mark.parametrize("returned", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("returned", [math.nan, math.inf, -math.inf, None])
 def test_no_infinity_leaves_a_metric(returned):
     extended = metric_set().adding(Metric("bad", lambda truth, rows: returned))
     assert extended.score(TRUTH, LOGITS)["bad"] == Score(None, f"the metric returned {returned}")
 
 
-@pytest.mark.parametrize("returned", [None, "0.5", [0.5], {"a": 1}])
+@pytest.mark.parametrize("returned", [True, "0.5", [0.5], {"a": 1}])
 def test_a_metric_that_returns_no_number(returned):
     extended = metric_set().adding(Metric("bad", lambda truth, rows: returned))
     with pytest.raises(ArgumentError, match="the metric 'bad' returned"):
@@ -211,8 +211,8 @@ def test_functions_by_name_make_a_set():
     made = metric_set(
         {"acc": classification.accuracy, "ece": classification.expected_calibration_error_1, "mine": lambda y, x: 1}
     )
-    assert made.name == "custom(acc,ece,mine)"
-    assert [metric.requires_probabilities for metric in made.metrics] == [False, True, False]
+    assert made.name == "custom+acc+ece+mine"
+    assert [metric.requires_probabilities for metric in made.metrics] == [False, True, None]
     assert [metric.higher_is_better for metric in made.metrics] == [True, False, None]
     scores = made.score(TRUTH, [[1, 0]] * 3, hard=True)
     assert (scores["acc"].value, scores["ece"].value, scores["mine"].value) == (1 / 3, None, 1.0)

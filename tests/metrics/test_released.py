@@ -75,8 +75,8 @@ def test_hashed_matrices(labels):
     truth, rows = hashed(int(labels), case["queries"])
     for metric, function in METRICS.items():
         check(function, (truth, rows), case["metrics"][metric])
-    for figure, function in BIAS.items():
-        check(function, (truth, rows), case["bias"][figure])
+    for figure, function_of_bias in BIAS.items():
+        check(function_of_bias, (truth, rows), case["bias"][figure])
     for queries, expected in case["consistency"].items():
         check(released.consistency, (rows, int(queries)), expected)
 
@@ -248,7 +248,7 @@ def test_consistency_refuses(queries):
 
 @pytest.mark.parametrize("interpolations", [1, 0, 2.0, True, None])
 def test_abscissas_refuse(interpolations):
-    with pytest.raises(ArgumentError, match="expected an integer of at least 2"):
+    with pytest.raises(ArgumentError, match="interpolations must be an integer of at least 2"):
         released.gler_abscissas(interpolations)
 
 

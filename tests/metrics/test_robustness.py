@@ -63,11 +63,11 @@ def test_consistency_of_nothing_is_undefined():
 @pytest.mark.parametrize(
     ("predictions", "message"),
     [
-        ([[0, 1], [0]], "query 1 has 1 answers, query 0 has 2"),
-        ([[0, 1], [0, 0.5]], "an answer to query 1 is 0.5; expected a label index"),
-        ([["a", "b"]], "an answer to query 0 is 'a'"),
-        ([[[0.1, 0.9], [0.5, 0.5]]], "an answer to query 0 is"),
-        ([[None]], "an answer to query 0 is None"),
+        ([[0, 1], [0]], "query 1 has 1 predictions, query 0 has 2"),
+        ([[0, 1], [0, 0.5]], "a prediction of query 1 is 0.5; expected a label index"),
+        ([["a", "b"]], "a prediction of query 0 is 'a'"),
+        ([[[0.1, 0.9], [0.5, 0.5]]], "a prediction of query 0 is"),
+        ([[None]], "a prediction of query 0 is None"),
     ],
 )
 def test_consistency_refuses(predictions, message):
@@ -140,7 +140,7 @@ def test_shares():
 
 @pytest.mark.parametrize("interpolations", [1, 0, -3, 2.0, "5", None, True])
 def test_shares_refuse(interpolations):
-    with pytest.raises(ArgumentError, match="expected an integer of at least 2"):
+    with pytest.raises(ArgumentError, match="interpolations must be an integer of at least 2"):
         shares_of_correct_labels(interpolations)
 
 

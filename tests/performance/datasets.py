@@ -9,10 +9,12 @@ import random
 import time
 from pathlib import Path
 
+from records import record
+
 
 def resident() -> str:
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return ""
     found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith(("VmRSS", "VmHWM"))}
@@ -20,12 +22,15 @@ def resident() -> str:
 
 
 def main() -> None:
+    figures: dict[str, float] = {}
+    start = time.perf_counter()
+
     def show(what: str) -> None:
         nonlocal start
-        print(f"{what:<45}{(time.perf_counter() - start) * 1000:8.1f} ms{resident()}")
+        figures[f"{what}, ms"] = (time.perf_counter() - start) * 1000
+        print(f"{what:<45}{figures[f'{what}, ms']:8.1f} ms{resident()}")
         start = time.perf_counter()
 
-    start = time.perf_counter()
     from StaICC.datasets import load_dataset, names
 
     show("import StaICC.datasets")
@@ -43,6 +48,7 @@ def main() -> None:
         for _ in table:
             pass
     show(f"read all {sum(map(len, tables))} rows in order")
+    record(__file__, figures)
 
 
 if __name__ == "__main__":

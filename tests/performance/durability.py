@@ -13,7 +13,7 @@ import json
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,19 +23,20 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "inference"))
 
 from durability_kernels import Deterministic
 from durability_kills import WAYS, kill_and_resume
+from records import record
 
 from StaICC import Normal
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.inference.bound_store import BoundStore
 from StaICC.inference.store import PredictionStore
-from StaICC.prefabricate_inference.models import load_kernel
+from StaICC.kernels.registry import load_kernel
 
 
 class Stopwatch:
     """Seconds spent in methods, by name, while the block lasts."""
 
     def __init__(self, *methods: tuple[type, str]) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.calls: Counter[str] = Counter()
         self._methods = {(kind, name): getattr(kind, name) for kind, name in methods}
 
@@ -80,7 +81,7 @@ def measure_kills(kills: int) -> dict[str, Any]:
 
 def measure_hits(datasets: list[str] | None) -> dict[str, Any]:
     """Run a benchmark all of whose answers are stored."""
-    benchmark = Normal(datasets=datasets, statistics=Statistics(resamples=0))
+    benchmark = Normal(datasets=datasets, statistics=Statistics(intervals=False))
     kernel = Deterministic()
     best = None
     with tempfile.TemporaryDirectory() as folder:
@@ -106,7 +107,7 @@ def measure_hits(datasets: list[str] | None) -> dict[str, Any]:
 def measure_share(model: str, limit: int, dataset: str) -> dict[str, Any]:
     """Run a model with a store, and see which share of the time the store takes."""
     kernel = load_kernel(model)
-    benchmark = Normal(datasets=[dataset], limit=limit, statistics=Statistics(resamples=0))
+    benchmark = Normal(datasets=[dataset], limit=limit, statistics=Statistics(intervals=False))
     Normal(datasets=[dataset], limit=1)(kernel)  # loads the weights
     seconds = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -139,6 +140,7 @@ def main() -> int:
     figures |= measure_hits(None if args.datasets == ["all"] else args.datasets)
     if args.model is not None:
         figures |= measure_share(args.model, args.limit, args.dataset)
+    record(__file__, figures, vars(args))
     if args.json:
         print(json.dumps(figures, indent=2))
     else:

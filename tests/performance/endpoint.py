@@ -26,10 +26,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from records import record
+
 from StaICC import Normal, load_kernel
 from StaICC.errors import OutputError
-from StaICC.prefabricate_inference.endpoint_kernel import EndpointKernel, NoMatch
-from StaICC.prefabricate_inference.endpoint_scoring import next_token_scores, probabilities
+from StaICC.kernels.endpoint.kernel import EndpointKernel, NoMatch
+from StaICC.kernels.endpoint.scoring import next_token_scores
+from StaICC.kernels.label_scores import softmax
 
 
 def by_the_listed_tokens(kernel: Any, prompts: Sequence[str], labels: Sequence[str], top_n: int) -> list[Any]:
@@ -44,14 +47,15 @@ def by_the_listed_tokens(kernel: Any, prompts: Sequence[str], labels: Sequence[s
             text = kernel.tokenizer.decode([token])
             listed[text] = math.log(math.exp(listed.get(text, -math.inf)) + math.exp(value))
         try:
-            rows.append(probabilities(next_token_scores(listed, labels, "bound")))
+            rows.append(softmax(next_token_scores(listed, labels, "bound")))
         except NoMatch as error:
             rows.append(error)
     return rows
 
 
-def compare(name: str, served: Sequence[Any], local: Sequence[Any], seconds: float) -> None:
-    """Print how far two lists of rows are apart."""
+def compare(name: str, served: Sequence[Any], local: Sequence[Any], seconds: float) -> dict[str, float]:
+    """Print how far two lists of rows are apart, and return the figures."""
+    figures = {"s a query": seconds / len(served)}
     both = [(a, b) for a, b in zip(served, local, strict=True) if isinstance(a, list) and isinstance(b, list)]
     print(
         f"{name}: {len(both)} of {len(served)} queries answered by both, {seconds / len(served):.2f} s a query served"
@@ -65,6 +69,12 @@ def compare(name: str, served: Sequence[Any], local: Sequence[Any], seconds: flo
             f"    difference of probabilities: mean {sum(far) / len(far):.4f}, largest {max(far):.4f}; "
             f"same label {same} of {len(both)}"
         )
+        figures |= {
+            "mean difference": sum(far) / len(far),
+            "largest difference": max(far),
+            "same label": same / len(both),
+        }
+    return figures
 
 
 def main() -> int:
@@ -82,6 +92,7 @@ def main() -> int:
     settings = {"concurrency": 2, "timeout": 300.0}
     by_prompt = EndpointKernel.from_spec(arguments.served, scoring="prompt-logprobs", **settings)
     by_top = dataclasses.replace(by_prompt, scoring="top-logprobs", top_n=arguments.top_n, unlisted="bound")
+    figures: dict[str, dict[str, float]] = {}
     for experimentor in Normal(k=4, datasets=arguments.datasets, limit=arguments.limit):
         labels = experimentor.get_label_space()
         prompts = [arguments.start + prompt for prompt in experimentor.prompt_set()][: arguments.limit]
@@ -96,7 +107,9 @@ def main() -> int:
                 rows = by_the_listed_tokens(local, prompts, labels, arguments.top_n)
             else:
                 rows = local.batch(prompts=prompts, label_space=labels)
-            compare(f"{experimentor.name}, {kernel.scoring}", served, rows, seconds)
+            name = f"{experimentor.name}, {kernel.scoring}"
+            figures[name] = compare(name, served, rows, seconds)
+    record(__file__, figures, vars(arguments))
     return 0
 
 

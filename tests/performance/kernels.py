@@ -29,7 +29,6 @@ import json
 import math
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -39,6 +38,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from records import record
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,7 +138,7 @@ class Ours:
     """This library's kernel, all prompts at once. The prefix cache does not outlive a question here."""
 
     def __init__(self, net: Any, tokenizer: Any) -> None:
-        from StaICC.prefabricate_inference.causal_lm import CausalLMKernel
+        from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
         # The other kernels run past the positions that a model was trained for, so for its speed ours does too.
         self.kernel = CausalLMKernel(net, tokenizer, variant="0.1.1", max_length=16384)
@@ -198,9 +199,11 @@ def contend(kind: str, path: str, model: str, device: str, dtype: str, prompts: 
     sys.path.insert(0, path)
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the released kernel prints
-    texts = json.loads(Path(prompts).read_text())["suite"]["Normal"] if model.endswith("-size") else []
+    texts = json.loads(Path(prompts).read_text(encoding="utf-8"))["suite"]["Normal"] if model.endswith("-size") else []
     net, tokenizer = load(model, device, dtype, texts)
     contender = CONTENDERS[kind](net, tokenizer)
+    import resource  # not on Windows
+
     import torch
 
     start_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -384,7 +387,7 @@ def tell(part: str, found: dict[str, Any]) -> None:
 def processor() -> str:
     """Name of the processor."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor()
@@ -404,7 +407,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     labels, suite, channel = collected["label_space"], collected["suite"], collected["channel"]
     if options.model == "smollm2":
         sys.path.insert(0, str(ROOT))
-        from StaICC.prefabricate_inference.smollm2 import smollm2_file
+        from StaICC.kernels.huggingface.smollm2 import smollm2_file
 
         options.model = str(smollm2_file())
 
@@ -523,6 +526,7 @@ def main() -> None:
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(options.threads)
     with tempfile.TemporaryDirectory() as folder:
         found = measure(options, Path(folder))
+    record(__file__, found, vars(options))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
 

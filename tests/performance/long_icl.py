@@ -37,10 +37,11 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # processor time of on
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
+from records import record  # noqa: E402
 
 from StaICC import LongICL  # noqa: E402
-from StaICC.prefabricate_inference.causal_lm import CausalLMKernel  # noqa: E402
-from StaICC.prefabricate_inference.smollm2 import smollm2_file  # noqa: E402
+from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
+from StaICC.kernels.huggingface.smollm2 import smollm2_file  # noqa: E402
 
 POSITIONS = 32768
 
@@ -79,7 +80,6 @@ class Recorder:
     def __init__(self, kernel: CausalLMKernel) -> None:
         self.kernel = kernel
         self.reports: list[Any] = []
-        self.fingerprint = kernel.fingerprint
 
     def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
         return self.batch([prompt], label_space)[0]
@@ -223,6 +223,7 @@ def main() -> None:
         kernel = CausalLMKernel(model, tokenizer, label_scoring=args.scoring, max_length=8192)
         found["limit"] = run_rounds(args.data, args.queries, kernel)
     print(json.dumps(found, indent=1))
+    record(__file__, found, vars(args))
     if args.json:
         args.json.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from records import record
+
 from StaICC import Normal, load_kernel
 
 
@@ -32,6 +34,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=200)
     options = parser.parse_args()
     kernels = [load_kernel(options.model, dtype=dtype) for dtype in ("float32", "bfloat16")]
+    figures: dict[str, dict[str, float]] = {}
     for one in Normal(datasets=options.datasets):
         prompts, labels = one.prompt_set()[: options.prompts], one.get_label_space()
         exact, short = ([list(row) for row in kernel.batch(prompts, labels)] for kernel in kernels)
@@ -42,6 +45,8 @@ def main() -> None:
             f"{max(map(margin, changed), default=0.0):.4f}, median margin of all "
             f"{statistics.median(map(margin, exact)):.4f}; probabilities differ by at most {largest:.4f}"
         )
+        figures[one.name] = {"labels that change": len(changed), "prompts": len(prompts), "largest difference": largest}
+    record(__file__, figures, vars(options))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,10 @@ import time
 from collections import Counter
 from statistics import fmean
 
+from records import record
+
 from StaICC import Normal
-from StaICC.prefabricate_inference.ppm_kernel import PPMKernel
+from StaICC.kernels.ppm import PPMKernel
 
 ALLOWED_SECONDS = 60
 
@@ -41,7 +43,8 @@ def main() -> int:
         datasets=arguments.datasets,
         limit=arguments.limit,
     )
-    print(f"{kernel.fingerprint}, k={arguments.k}{', noisy channel' if arguments.noisy_channel else ''}")
+    channel = ", noisy channel" if arguments.noisy_channel else ""
+    print(f"ppm order={kernel.order} escape={kernel.escape}, k={arguments.k}{channel}")
     print(f"{'data set':<22}{'prompts':>8}{'accuracy':>10}{'uniform':>9}{'majority':>10}{'ms/prompt':>11}")
     figures = []
     prompts_total = 0
@@ -65,6 +68,8 @@ def main() -> int:
     pace = 1000 * seconds_total / prompts_total
     print(f"{'mean':<22}{prompts_total:>8}{accuracy:>10.4f}{uniform:>9.4f}{majority:>10.4f}{pace:>11.3f}")
     print(f"total: {seconds_total:.2f} s of one core")
+    totals = {"accuracy": accuracy, "uniform": uniform, "majority": majority, "ms a prompt": pace, "s": seconds_total}
+    record(__file__, totals, vars(arguments))
     whole = len(sys.argv) == 1
     return int(whole and (accuracy <= uniform or seconds_total > ALLOWED_SECONDS))
 

@@ -17,6 +17,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from records import record
+
 ROOT = Path(__file__).resolve().parents[2]
 
 CODE = """
@@ -63,11 +65,14 @@ def main() -> int:
             archive.extractall(release)
         runs = [(measure(ROOT), measure(release)) for _ in range(args.runs)]
     print(f"{'median of ' + str(args.runs):14}{'ours':>12}{'0.1.1':>12}{'ratio':>10}")
+    figures = {}
     for key in ("import", "Normal()", "prompts", "all", "MB", "count"):
         ours, theirs = (statistics.median(run[side][key] for run in runs) for side in (0, 1))
+        figures |= {key: ours, f"{key}, 0.1.1": theirs}
         print(f"{key:14}{ours:12.3f}{theirs:12.3f}{theirs / ours:10.1f}")
     ratio = statistics.median(theirs["Normal()"] / ours["Normal()"] for ours, theirs in runs)
     print(f"Normal(): {ratio:.0f} times as fast as the release")
+    record(__file__, figures, {"runs": args.runs})
     return 0
 
 

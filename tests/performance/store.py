@@ -20,6 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from records import record
+
 from StaICC.inference.store import PredictionStore, query_key
 from StaICC.inference.store_salvage import salvage
 
@@ -80,6 +82,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     figures = measure(args.queries, args.labels, args.characters, args.chunk)
+    record(__file__, figures, vars(args))
     if args.json:
         print(json.dumps(figures, indent=2))
     else:

@@ -85,6 +85,6 @@ def test_no_words_to_draw_from() -> None:
 
 @pytest.mark.parametrize("length", [-1, 2.0, "128", None, True])
 def test_a_length_that_is_none(length: Any) -> None:
-    message = f"the length of a domain query must be a number of words, 0 or more, not {length!r}"
+    message = f"length, the number of words of a domain query, must be an integer of at least 0, not {length!r}"
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
         next(domain_queries(view([["a"]]), length))

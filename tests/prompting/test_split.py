@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from collections import Counter
 from collections.abc import Callable
+from operator import index
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,7 +55,7 @@ def test_the_parts_of_a_data_set(small: Callable[..., Dataset]) -> None:
     for place, (texts, label) in enumerate(part):
         row = dataset.table[part.indexes[place]]
         assert texts == list(row.texts) == part.get_input_text(place) == list(part.texts(place))
-        assert label == row.label == part.label(place)
+        assert index(label) == row.label == part.label(place)
         assert label == part.get_label(place) == part.label_index_to_text(row.label)
         assert part.row(place) == row
     assert len(list(part)) == len(part)
@@ -63,7 +66,7 @@ def test_what_the_readme_documents_of_a_set(triplet: TripletSplit) -> None:
     part = triplet.test
     texts, label = part[0]
     assert isinstance(texts, list)
-    assert isinstance(label, int)
+    assert isinstance(label, str)
     assert part.label_index_to_text(2) == "maybe"
     assert part.find_index_from_label("yes") == 1
     assert part.get_label_space() == ["no", "yes", "maybe"]
@@ -76,11 +79,7 @@ def test_what_the_readme_documents_of_a_set(triplet: TripletSplit) -> None:
 
 
 def test_changing_what_a_set_returns_does_not_change_the_set(triplet: TripletSplit) -> None:
-    texts, _ = triplet.test[0]
-    before = list(texts)
-    texts.append("more")
     triplet.test.get_label_space().append("more")
-    assert triplet.test[0][0] == before
     assert triplet.test.get_label_space() == ["no", "yes", "maybe"]
 
 
@@ -100,25 +99,90 @@ def test_a_position_beyond_the_set_ends_iteration_only(triplet: TripletSplit) ->
         triplet.test[8]
 
 
-# -- the label that is both
+# -- the label of a row: its text, with its index
 
 
-def test_a_label_is_its_index_and_equals_its_text() -> None:
-    label = Label(1, "yes")
-    assert label == 1
-    assert label == "yes"
-    assert label != 0
-    assert label != "no"
-    assert label != Label(0, "yes")
-    assert ["no", "yes"][label] == "yes"
-    assert ["no", "yes"].index(label) == 1
-    assert (str(label), f"{label}", f"{label:>5}") == ("yes", "yes", "  yes")
-    assert json.dumps([label]) == "[1]"
-    assert {1: "found"}[label] == "found"
-    assert sum([label, label]) == 2
+LABELS = ["short", "entity", "description", "person"]
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda label: pickle.loads(pickle.dumps(label))])
-def test_a_copied_label_keeps_its_text(copied: Callable[[Label], Label]) -> None:
-    label = copied(Label(2, "maybe"))
-    assert (int(label), label.text, type(label)) == (2, "maybe", Label)
+def test_a_label_is_its_text() -> None:
+    """As in 0.1.1, whose rows have labels of type str."""
+    label = Label("person", 3)
+    assert isinstance(label, str)
+    assert label == "person"
+    assert label != "entity"
+    assert {text: place for place, text in enumerate(LABELS)}[label] == 3
+    assert Counter([label, Label("person", 3), Label("entity", 1)])["person"] == 2
+    assert (" " + label, label + ".", label.upper(), f"{label:>8}") == (" person", "person.", "PERSON", "  person")
+    assert (str(label), type(str(label)), repr(label)) == ("person", str, "'person'")
+    assert (json.dumps([label]), json.dumps({label: 1})) == ('["person"]', '{"person": 1}')
+    assert sorted([label, Label("entity", 1)]) == ["entity", "person"]
+    assert LABELS.index(label) == 3
+
+
+def test_a_label_knows_its_index() -> None:
+    """As the README of 0.1.1 says."""
+    label = Label("person", 3)
+    assert (index(label), LABELS[label], [0, 1, 2, 30][label]) == (3, "person", 30)
+    assert type(index(label)) is int
+    assert list(range(4))[:label] == [0, 1, 2]
+    assert numpy.arange(10)[label] == 3
+    zero = Label("short", 0)
+    assert (bool(zero), LABELS[zero]) == (True, "short")
+
+
+@pytest.mark.parametrize("text", ["1", "5", " 7 ", "-3", "0", "person", "", "1.5"])
+def test_a_label_is_read_as_a_number_by_its_text(text: str) -> None:
+    """As in 0.1.1: the names "1" to "5" are numbers, and none of them is its own index."""
+    for read in (int, float, lambda one: list(numpy.array([one], dtype=int)), lambda one: numpy.array([one], float)[0]):
+        try:
+            expected = read(text)
+        except ValueError:
+            with pytest.raises(ValueError, match=r"invalid literal|could not convert"):
+                read(Label(text, 4))
+        else:
+            assert read(Label(text, 4)) == expected
+
+
+def test_the_texts_of_a_row_are_read_as_a_list_and_refuse_a_change(triplet: TripletSplit) -> None:
+    """0.1.1 writes prompts with changed texts; here the table is frozen, and no change is silently ignored."""
+    texts, _ = triplet.test[0]
+    assert texts == list(triplet.test.texts(0)) == triplet.test.get_input_text(0)
+    assert isinstance(texts, list)
+    assert json.dumps(texts) == json.dumps(list(texts))
+    assert [*texts, "more"] == texts + ["more"]  # noqa: RUF005 - the operator is meant
+    for row in (texts, triplet.test.get_input_text(0)):
+        with pytest.raises(TypeError, match="this list is a copy, so changing it would have no effect"):
+            row[0] = "XXX"
+        with pytest.raises(TypeError, match="this list is a copy"):
+            row.append("XXX")
+    assert "XXX" not in triplet.test[0][0]
+
+
+@given(st.text(), st.integers(0, 5), st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none()))
+def test_what_a_label_equals_has_its_hash(text: str, place: int, other: object) -> None:
+    label = Label(text, place)
+    for one in (other, text, place, str(place), Label(text, place), Label(text, place + 1), Label(str(place), place)):
+        assert (label == one) is (one == label)
+        assert (label != one) is not (label == one)
+        if label == one:
+            assert hash(label) == hash(one)
+            assert {one: "found"}[label] == "found"
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, *(lambda label, p=p: pickle.loads(pickle.dumps(label, p)) for p in range(6))],
+)
+def test_a_copied_label_keeps_its_index(copied: Callable[[Label], Label]) -> None:
+    label = copied(Label("maybe", 2))
+    assert (index(label), label, type(label)) == (2, "maybe", Label)
+
+
+def test_the_labels_of_a_set_are_those_of_its_table(triplet: TripletSplit) -> None:
+    for part in (triplet.calibration, triplet.demonstration, triplet.test):
+        for place, (texts, label) in enumerate(part):
+            assert (texts, index(label)) == (list(part.row(place).texts), part.row(place).label)
+            assert label == part.get_label(place) == part.label_index_to_text(label)
+            assert part.find_index_from_label(label) == index(label) == part.label(place)
+            assert type(part.row(place).label) is int  # records, metrics and results have indexes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Callable
@@ -22,11 +24,15 @@ def runs(make_model: Callable[..., Any]) -> dict[str, Result]:
     return {name: StaICC.Normal(datasets=["mini"], limit=20)(function) for name, function in functions.items()}
 
 
-def test_each_with_the_first(runs: dict[str, Result]) -> None:
-    found, left_out = compare_all(runs)
-    assert [(one.first, one.second) for one in found] == [("hash", "first"), ("hash", "last")]
+def test_all_pairs(runs: dict[str, Result]) -> None:
+    (found,), left_out = compare_all(runs)
+    assert [(one.first, one.second) for one in found.comparisons] == [
+        ("hash", "first"), ("hash", "last"), ("first", "last")
+    ]  # fmt: skip
     assert left_out == ()
-    assert found[0].comparison == compare(runs["hash"], runs["first"])
+    alone = compare(runs["hash"], runs["first"])
+    assert found.comparisons[0].datasets[0].p_value == alone.datasets[0].p_value
+    assert found.comparisons[0].datasets[0].holm == min(1.0, 3 * alone.datasets[0].p_value)
 
 
 def test_one_is_not_enough(runs: dict[str, Result]) -> None:
@@ -35,35 +41,45 @@ def test_one_is_not_enough(runs: dict[str, Result]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "part"),
-    [
-        ({"k": 2}, "k: 4 and 2"),
-        ({"limit": 9}, "limit: 20 and 9"),
-        ({"metrics": "0.1.1"}, "metrics: standard and 0.1.1"),
-    ],
+    ("changed", "field"),
+    [({"k": 2}, "k"), ({"limit": 9}, "limit"), ({"metrics": "0.1.1"}, "metrics"), ({"noisy_channel": True}, "channel")],
 )
-def test_unequal_signatures_are_refused_naming_the_part(
-    runs: dict[str, Result], changed: dict[str, Any], part: str
+def test_other_settings_are_listed(
+    runs: dict[str, Result], make_model: Callable[..., Any], changed: dict[str, Any], field: str
 ) -> None:
-    other = StaICC.Normal(**{"datasets": ["mini"], "limit": 20, **changed})(lambda prompt, label_space: 0)
-    with pytest.raises(ArgumentError, match=r"hash and other, Normal: the results were not asked the same") as caught:
-        compare_all({"hash": runs["hash"], "other": other})
-    assert part in str(caught.value)
+    def model(prompt: Any, label_space: list[str]) -> list[float]:
+        row: list[float] = make_model(str(prompt), label_space)
+        return row
+
+    other = StaICC.Normal(**{"datasets": ["mini"], "limit": 20, **changed})(model)
+    (found,), left_out = compare_all({"hash": runs["hash"], "other": other})
+    assert field in {one.field for one in found.comparisons[0].differences}
+    assert found.comparisons[0].datasets[0].rows == changed.get("limit", 20)
+    assert bool(left_out) == (field == "limit")
 
 
 def test_groups_part_by_part(make_model: Callable[..., Any], group: ResultGroup) -> None:
     other = StaICC.Suite(datasets=["mini"], limit=3)(lambda prompt, label_space: 1)
     found, left_out = compare_all({"a": group, "b": other})
-    assert [one.benchmark for one in found] == ["Normal", "GLER"]
-    assert "Template_sens (no accuracy)" in left_out
-    assert len(left_out) == 5
+    assert [(one.benchmark, one.metric) for one in found] == [
+        ("Normal", "accuracy"),
+        ("GLER", "accuracy"),
+        ("Template_sens", "consistency"),
+        ("Demo_sens", "consistency"),
+    ]
+    assert len(left_out) == 3
+    assert sum("bare labels, which have no entropy" in one for one in left_out) == 2
+    assert sum("infinite: a label that no test row has" in one for one in left_out) == 1
+    (only, *_), left_out = compare_all({"a": group, "b": other}, "entropy")
+    assert only.metric == "entropy"
+    assert "Normal (there is no metric 'entropy'" in left_out[0]
 
 
 def test_a_group_and_a_single_result_share_a_part(group: ResultGroup) -> None:
     single = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 1)
     found, left_out = compare_all({"a": single, "b": group})
     assert [one.benchmark for one in found] == ["Normal"]
-    assert "GLER (one file only)" in left_out
+    assert "GLER (not in a)" in left_out
 
 
 def test_nothing_in_common(runs: dict[str, Result]) -> None:
@@ -72,31 +88,27 @@ def test_nothing_in_common(runs: dict[str, Result]) -> None:
         compare_all({"hash": runs["hash"], "gler": gler})
 
 
-def test_no_accuracy_at_all(make_model: Callable[..., Any]) -> None:
-    bias = StaICC.ContextualBias(datasets=["mini"], limit=3)(make_model)
-    with pytest.raises(ArgumentError, match="scores no accuracy"):
-        compare_all({"a": bias, "b": bias})
-
-
 def test_the_methods_of_one_file(runs: dict[str, Result]) -> None:
     other = StaICC.Normal(datasets=["mini"], limit=20, k=2)(lambda prompt, label_space: 0)
-    methods = ResultGroup("methods", {"vanilla": runs["hash"], "mine": runs["first"], "odd": other})
-    found, left_out = compare_all({"gpt2": methods})
-    assert [(one.first, one.second) for one in found] == [("gpt2: vanilla", "gpt2: mine")]
-    assert left_out[0].startswith("gpt2: odd (the results were not asked the same")
+    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
+    foreign = StaICC.Normal(datasets=[own], limit=20)(lambda prompt, label_space: 0)
+    parts = {"vanilla": runs["hash"], "k 2": other, "odd": foreign}
+    (found,), left_out = compare_all({"gpt2": ResultGroup("methods", parts)})
+    assert [(one.first, one.second) for one in found.comparisons] == [("gpt2: vanilla", "gpt2: k 2")]
+    assert left_out == ("gpt2: odd (mini: gpt2: odd: not in this run)",)
 
 
 def test_rows_of_several_conditions_count_once(make_model: Callable[..., Any]) -> None:
-    """Label noise asks a row under five conditions: they are no five rows of evidence."""
+    """Label noise evaluates a row under five conditions: they are not five rows of evidence."""
     own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
     sets = ["mini", own]
     first = StaICC.GLER(datasets=sets, limit=4)(make_model)
     second = StaICC.GLER(datasets=sets, limit=4)(lambda prompt, label_space: 0)
-    together = compare(first, second).together
-    assert together is not None
-    assert together.condition == "all conditions"
-    assert together.queries == 2 * 4 * 2 * 5
-    assert together.permutation >= 2 / 2**8  # eight rows can show no more than that
+    mean = compare(first, second).mean
+    assert mean is not None
+    assert mean.dataset == "mean of 2 data sets"
+    assert (mean.rows, mean.queries) == (8, 2 * 4 * 2 * 5)
+    assert mean.p_value >= 1 / 2**8  # eight rows can show no more than that
 
 
 # -- formats
@@ -107,15 +119,23 @@ def cells(line: str, separator: str) -> list[str]:
 
 
 def test_json_has_everything(runs: dict[str, Result]) -> None:
-    document = json.loads(format_comparisons(compare_all(runs)[0], "json"))
-    assert [one["second"] for one in document] == ["first", "last"]
-    assert document[0]["datasets"][0]["difference"] == compare(runs["hash"], runs["first"]).datasets[0].difference
+    (document,) = json.loads(format_comparisons(compare_all(runs)[0], "json"))
+    assert [one["second"] for one in document["comparisons"]] == ["first", "last", "last"]
+    figures = document["comparisons"][0]["datasets"][0]
+    assert figures["difference"] == compare(runs["hash"], runs["first"]).datasets[0].difference
+    assert [one["groups"] for one in document["ranking"]] != []
+
+
+def test_csv_has_all_digits(runs: dict[str, Result]) -> None:
+    found, _ = compare_all(runs)
+    lines = list(csv.DictReader(io.StringIO(format_comparisons(found, "csv"))))
+    assert [float(line["p"]) for line in lines] == [one.datasets[0].p_value for one in found[0].comparisons]
 
 
 def test_markdown_is_a_table(runs: dict[str, Result]) -> None:
     text = format_comparisons(compare_all(runs)[0], "markdown")
     lines = [line for line in text.splitlines() if line.startswith("|")]
-    head, rows = compare(runs["hash"], runs["first"]).table()
+    head, rows = compare_all(runs)[0][0].comparisons[0].table()
     assert cells(lines[0], "|") == head
     assert set("".join(cells(lines[1], "|"))) == {"-", ":"}
     assert cells(lines[2], "|") == rows[0]
@@ -123,7 +143,7 @@ def test_markdown_is_a_table(runs: dict[str, Result]) -> None:
 
 def test_latex_is_a_table(runs: dict[str, Result]) -> None:
     text = format_comparisons(compare_all(runs)[0], "latex")
-    assert text.count(r"\begin{tabular}{lrrrrrrrr}") == text.count(r"\end{tabular}") == 2
+    assert text.count(r"\begin{tabular}{lrrrrrrrr}") == text.count(r"\end{tabular}") - 1 == 3  # and the ranking
     rows = [line for line in text.splitlines() if line.startswith("mini &")]
     assert all(row.count(" & ") == 8 and row.endswith(r"\\") for row in rows)
     assert re.search(r"\$[+-]\d\.\d{4}\$", rows[0])
@@ -132,7 +152,8 @@ def test_latex_is_a_table(runs: dict[str, Result]) -> None:
 def test_text_says_what_the_columns_mean(runs: dict[str, Result]) -> None:
     text = format_comparisons(compare_all(runs)[0])
     assert text.startswith("Normal: first hash, second first\n")
-    assert "McNemar: exact test" in text
+    assert "p: sign-flip test over test rows" in text
+    assert "Normal: ranking\n" in text
 
 
 NASTY = r"50 % of $x_1$ | {a}\b & <i> # ~ ^ *"
@@ -179,7 +200,8 @@ def test_markup_in_a_name_is_text_in_every_format(name: str) -> None:
     latex = format_comparisons(found, "latex")
     assert [line for line in latex.splitlines() if "<" in line and not line.startswith("% ")] == []
     text = format_comparisons(found, "text").split("\n\n")[0]
-    assert len(text.splitlines()) == 5  # title, head, rule, row, signature
+    told = len(found[0].comparisons[0].introduction())  # the models, and each difference
+    assert len(text.splitlines()) == 5 + told  # title, head, rule, row, signature
     code = format_comparisons(found, "markdown").splitlines()[-1]
     fence = re.match("`+", code)
     assert fence is not None
@@ -196,4 +218,4 @@ def test_markup_in_a_name_is_text_in_every_format(name: str) -> None:
 def test_an_unknown_format() -> None:
     with pytest.raises(UnknownNameError, match=r"no format 'mardown'; did you mean 'markdown'\?"):
         format_comparisons((), "mardown")
-    assert tuple(FORMATS) == ("text", "markdown", "latex", "json")
+    assert tuple(FORMATS) == ("text", "markdown", "latex", "csv", "json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,16 @@ import pytest
 
 import StaICC
 from StaICC.errors import UnknownNameError
-from StaICC.results import Result, Signature
-from StaICC.results.published import METHODS, beside, figures, find_method, find_models, format_placements, models
+from StaICC.results import Result, ResultRecord, Signature
+from StaICC.results.published import (
+    METHODS,
+    compare_with_published,
+    figures,
+    find_method,
+    find_models,
+    format_published,
+    models,
+)
 from StaICC.results.published.facts import BENCHMARKS
 
 # -- the facts
@@ -156,21 +165,21 @@ def normal(result: Result) -> Result:
 
 
 def changed(result: Result, **fields: str | None) -> Result:
-    from StaICC.results.published.beside import _published_data
+    from StaICC.results.published.published_comparison import _published_data
 
     published = {"datasets": None, "data": _published_data(), "limit": None}
     signature = Signature({**result.signature.fields, **published, **fields})
-    return Result(
-        result.benchmark, result.divided, result.averaged, signature, result.environment, result.details, result.timing
-    )
+    other = copy.deepcopy(result)
+    other.signature = signature
+    return other
 
 
 def reasons(result: Result) -> dict[str, str | None]:
-    return {one.metric: one.reason for one in beside(result)}
+    return {one.metric: one.reason for one in compare_with_published(result)}
 
 
 def test_a_run_of_the_published_prompts_stands_beside_vanilla(normal: Result) -> None:
-    placed = beside(normal)
+    placed = compare_with_published(normal)
     assert [one.metric for one in placed] == [
         "accuracy",
         "averaged_truelabel_likelihood",
@@ -204,15 +213,16 @@ SLOW = pytest.mark.slow
 )
 def test_the_benchmarks_themselves_ask_the_published_prompts(name: str) -> None:
     """Their own signatures, over the frozen data, and not one that a test puts together."""
-    from StaICC.results.published.beside import _other_prompts
+    from StaICC.results.published.published_comparison import _other_prompts
 
     benchmark = getattr(StaICC, name)()
-    assert _other_prompts(Result(benchmark.task.name, {}, {}, benchmark.signature(), {}, {}, {}), ()) is None
+    empty = ResultRecord(benchmark=benchmark.task.name, divided={}, averaged={}, signature=benchmark.signature())
+    assert _other_prompts(Result(empty), ()) is None
 
 
 def test_better_is_lower_for_errors_and_biases(normal: Result) -> None:
     """A larger calibration error is worse than those below it, a larger accuracy is better."""
-    found = {one.metric: one for one in beside(normal)}
+    found = {one.metric: one for one in compare_with_published(normal)}
     for metric, lower in (("accuracy", False), ("macro_F1", False), ("expected_calibration_error_1", True)):
         one = found[metric]
         assert one.value is not None
@@ -222,7 +232,7 @@ def test_better_is_lower_for_errors_and_biases(normal: Result) -> None:
 
 
 def test_doubtful_cells_are_left_out(normal: Result) -> None:
-    placed = beside(normal, "contextual calibration")[0]
+    placed = compare_with_published(normal, "contextual calibration")[0]
     assert len(placed.figures) == 28
     assert "NEO 2.7B" not in {figure.model for figure in placed.figures}
 
@@ -233,17 +243,17 @@ def test_doubtful_cells_are_left_out(normal: Result) -> None:
         ({"datasets": "mini"}, "the published figures are means over the ten data sets, this result has mini"),
         ({"data": "0" * 12}, "the rows or the labels are not the published ones"),
         ({"k": "8"}, "the published figures are for k = 4, this result has k = 8"),
-        ({"limit": "100"}, "this result was limited to 100 test rows"),
+        ({"limit": "100"}, "this result is limited to 100 test examples"),
         ({"template": "changed-abc"}, "this result has other templates (changed-abc)"),
         ({"demonstrations": "in-domain"}, "this result has other demonstrations (in-domain)"),
         ({"repeats": "1"}, "the published repeats are 2, this result has 1"),
-        ({"failed": "3"}, "3 queries of this result have no answer"),
+        ({"failed": "3"}, "3 queries of this result failed"),
         ({"method": "my_method paper"}, "the paper does not have the method my_method"),
         ({"method": "hidden_calibration paper n=64"}, "128 calibration samples, this result has 64"),
     ],
 )
-def test_why_nothing_stands_beside(result: Result, fields: dict[str, str], reason: str) -> None:
-    for one in beside(changed(result, **fields)):
+def test_why_nothing_is_comparable(result: Result, fields: dict[str, str], reason: str) -> None:
+    for one in compare_with_published(changed(result, **fields)):
         assert one.reason is not None
         assert reason in one.reason
         assert one.figures == ()
@@ -260,20 +270,20 @@ def test_the_release_s_double_softmax(make_model: Callable[..., Any]) -> None:
     soft = reasons(changed(StaICC.Normal(**released)(probabilities)))
     assert soft["accuracy"] is soft["macro_F1"] is None
     for metric in ("averaged_truelabel_likelihood", "expected_calibration_error_1"):
-        assert "take the softmax of probabilities a second time" in str(soft[metric])
+        assert "apply the softmax to probabilities" in str(soft[metric])
     assert set(reasons(changed(StaICC.Normal(**released)(make_model))).values()) == {None}
 
 
-def test_the_release_s_bias_figures_never_stand_beside(make_model: Callable[..., Any]) -> None:
+def test_the_release_s_bias_scores_are_never_comparable(make_model: Callable[..., Any]) -> None:
     group = StaICC.TripletBias(datasets=["mini"], limit=4, metrics="0.1.1")(make_model)
     for result in group.results():
         options = "domain_query_length=128" if result.benchmark == "Domain_bias" else None
         (reason,) = reasons(changed(result, options=options)).values()
-        assert "average logits as they stand" in str(reason)
+        assert "average logits without normalising them" in str(reason)
 
 
 def test_methods_stand_beside_their_own(normal: Result) -> None:
-    placed = beside(changed(normal, method="hidden_calibration paper n=128"))[0]
+    placed = compare_with_published(changed(normal, method="hidden_calibration paper n=128"))[0]
     assert {figure.method for figure in placed.figures} == {"Hidden Calibration"}
     assert any("its own paper defines it" in caution for caution in placed.cautions)
     assert reasons(changed(normal, method="topk paper", demonstrations="manual-1", repeats="1"))["accuracy"] is None
@@ -283,7 +293,7 @@ def test_methods_stand_beside_their_own(normal: Result) -> None:
 def test_the_noisy_channel(normal: Result) -> None:
     found = reasons(changed(normal, channel="noisy"))
     assert found["accuracy"] is found["macro_F1"] is None
-    assert "mean loss over the whole prompt" in str(found["averaged_truelabel_likelihood"])
+    assert "mean loss over the complete prompt" in str(found["averaged_truelabel_likelihood"])
 
 
 def test_an_undefined_figure_says_so() -> None:
@@ -297,14 +307,15 @@ def test_every_part_of_a_suite_has_its_figures(make_model: Callable[..., Any]) -
     group = StaICC.Suite(datasets=["mini"], limit=4)(make_model)
     options = {"Domain_bias": "domain_query_length=128", "GLER": "interpolations=5"}
     for result in group.results():
-        for one in beside(changed(result, options=options.get(result.benchmark))):
+        for one in compare_with_published(changed(result, options=options.get(result.benchmark))):
             assert one.reason is None or "undefined" in one.reason, (result.benchmark, one.metric, one.reason)
 
 
 def test_a_benchmark_that_no_paper_has(normal: Result) -> None:
-    own = Result("Mine", normal.divided, normal.averaged, normal.signature, {}, normal.details)
-    assert beside(own) == ()
-    assert format_placements(beside(own)) == "the papers have no figures of this benchmark"
+    own = copy.deepcopy(normal)
+    own.benchmark = "Mine"
+    assert compare_with_published(own) == ()
+    assert format_published(compare_with_published(own)) == "there are no published figures for this benchmark"
 
 
 def long_icl(**settings: Any) -> Result:
@@ -312,7 +323,8 @@ def long_icl(**settings: Any) -> Result:
     own |= {"made_up": False, "files": {"train": {"verified": True}}, **settings}
     divided = {"banking77": {"1R": 0.5, "2R": None, "settings": own}, "goemotions": {"1R": 0.1, "settings": own}}
     details = {name: dataclasses.replace(_details(), missing={"2R": "too long"}) for name in divided}
-    return Result("LongICL", divided, {}, Signature({"benchmark": "LongICL"}), {}, details)
+    signature = Signature({"benchmark": "LongICL"})
+    return Result(ResultRecord(benchmark="LongICL", divided=divided, averaged={}, signature=signature, details=details))
 
 
 def _details() -> Any:
@@ -320,11 +332,11 @@ def _details() -> Any:
 
 
 def test_long_icl_by_rounds() -> None:
-    first, second, other = beside(long_icl())
+    first, second, other = compare_with_published(long_icl())
     assert (first.dataset, first.metric, first.reason) == ("banking77", "1R", None)
     assert first.below == 12  # of 15; GPT4-turbo, GPT4o and Claude3-Opus are better
     assert second.reason == "too long"
-    assert other.reason == "the paper's tables do not have this data set"
+    assert other.reason == "this data set is not in the tables of the paper"
 
 
 @pytest.mark.parametrize(
@@ -333,18 +345,18 @@ def test_long_icl_by_rounds() -> None:
         ({"variant": "strict"}, "for variant = published, this result has strict"),
         ({"test_number": 20}, "for test_number = 500, this result has 20"),
         ({"arrangement": "grouped"}, "for arrangement = interleaved, this result has grouped"),
-        ({"made_up": True}, "the rows are made up"),
+        ({"made_up": True}, "the rows are synthetic"),
         ({"files": {"train": {"verified": False}}}, "the files are not known to be the published ones"),
     ],
 )
 def test_why_a_round_is_not_comparable(settings: dict[str, Any], reason: str) -> None:
-    assert reason in str(beside(long_icl(**settings))[0].reason)
+    assert reason in str(compare_with_published(long_icl(**settings))[0].reason)
 
 
 def test_the_text_gives_reasons_and_cautions(normal: Result) -> None:
-    text = format_placements(beside(normal))
+    text = format_published(compare_with_published(normal))
     assert "of 29" in text
     assert "the release's last confidence bin is open" in text
-    assert "not comparable: this result was limited to 9 test rows" in format_placements(
-        beside(changed(normal, limit="9"))
+    assert "not comparable: this result is limited to 9 test examples" in format_published(
+        compare_with_published(changed(normal, limit="9"))
     )

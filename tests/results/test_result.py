@@ -89,9 +89,11 @@ def test_copies_are_equal(result: Result, group: ResultGroup, copied: Callable[[
         ("Suite", {}),
     ],
 )
-def test_what_is_saved_is_loaded(tmp_path: Path, name: str, arguments: dict[str, Any], make_model: Any) -> None:
+def test_what_is_saved_is_loaded(
+    tmp_path: Path, name: str, arguments: dict[str, Any], make_model: Any, file_name: Any
+) -> None:
     original = getattr(StaICC, name)(datasets=["mini"], limit=4, **arguments)(make_model)
-    path = tmp_path / "result ä.json"
+    path = tmp_path / file_name("result ä.json")
     original.save(path)
     loaded = load(path)
     assert loaded == original
@@ -183,8 +185,8 @@ def test_saving_replaces(tmp_path: Path, result: Result, group: ResultGroup) -> 
 # -- files that are no result
 
 BAD_FILES = [
-    ("", "no saved result, or a damaged one; it is not JSON (Expecting value"),
-    ("{", "no saved result, or a damaged one; it is not JSON (Expecting property name"),
+    ("", "expected JSON, found nothing"),
+    ("{", "this is not JSON (Expecting property name"),
     ("[]", "this is no saved result; expected JSON with 'kind': 'result' or 'group'"),
     ("3", "this is no saved result; expected JSON with 'kind': 'result' or 'group'"),
     ("{}", "this is no saved result; expected JSON with 'kind': 'result' or 'group'"),
@@ -192,9 +194,9 @@ BAD_FILES = [
     ('{"kind": "result"}', "this is no saved result (schema None, kind 'result')"),
     ('{"kind": "result", "schema": "1"}', "this is no saved result (schema '1', kind 'result')"),
     ('{"kind": "result", "schema": 1}', "the result's benchmark must be a name, not None"),
-    ('{"kind": "group", "schema": 1}', "the group of results cannot be read: KeyError('name')"),
-    ('{"kind": "result", "schema": NaN}', "NaN is no value of a result"),
-    ('{"kind": "result", "schema": -Infinity}', "-Infinity is no value of a result"),
+    ('{"kind": "group", "schema": 1}', "the group's name must be a text, not None"),
+    ('{"kind": "result", "schema": NaN}', "this is not JSON (NaN is not a JSON number)"),
+    ('{"kind": "result", "schema": -Infinity}', "this is not JSON (-Infinity is not a JSON number)"),
 ]
 
 
@@ -212,7 +214,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(
         SchemaError,
-        match=r"result\.json: no saved result, or a damaged one; it is not JSON \('utf-8' codec can't decode",
+        match=r"result\.json: this is not text in UTF-8 \(invalid start byte at byte 0\)$",
     ):
         load(path)
 
@@ -222,8 +224,8 @@ def test_a_newer_schema_is_refused_politely(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "result.json"
     path.write_text(json.dumps({"schema": RESULT_SCHEMA + 1, "kind": kind, "new": []}))
     message = (
-        f"the file has result schema {RESULT_SCHEMA + 1}, this version of StaICC reads up to {RESULT_SCHEMA}; "
-        "upgrade with: pip install --upgrade staicc"
+        f"the file has result schema {RESULT_SCHEMA + 1}, this version of StaICC reads up to {RESULT_SCHEMA}. "
+        "Update StaICC"
     )
     with pytest.raises(SchemaError, match=re.escape(message)):
         load(path)
@@ -280,6 +282,8 @@ def test_records_of_a_result(tmp_path: Path, partial: Result) -> None:
     assert len(records) == partial.details["mini"].asked
     assert records[0].keys() == {
         "benchmark",
+        "model",
+        "method",
         "dataset",
         "condition",
         "query",
@@ -333,20 +337,20 @@ def test_nested_groups_are_saved(tmp_path: Path, group: ResultGroup) -> None:
     assert loaded.name == "outer"
 
 
-def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places_of(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place of a JSON value, of lists the first item only."""
     if here:
         yield here
     items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
     for key, item in items:
-        yield from places(item, (*here, key))
+        yield from places_of(item, (*here, key))
 
 
 def test_a_value_of_another_type_is_refused_or_does_no_harm(tmp_path: Path) -> None:
     whole = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2]).to_dict()
     path = tmp_path / "result.json"
     refused = 0
-    for place in places(whole):
+    for place in places_of(whole):
         for other in (None, [], {}, "x", 5, True, [1, "a"]):
             changed = inner = copy.deepcopy(whole)
             for key in place[:-1]:

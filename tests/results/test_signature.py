@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import StaICC
+from StaICC.datasets import Dataset
 from StaICC.errors import SchemaError
 from StaICC.results import Signature, digest, short_digest
+from StaICC.results.signature import common, scoring_field
 
 FIELDS = [
     "benchmark",
@@ -27,6 +30,8 @@ FIELDS = [
     "channel",
     "options",
     "limit",
+    "method",
+    "scoring",
     "metrics",
     "outputs",
     "statistics",
@@ -116,3 +121,76 @@ def test_digests_tell_types_and_order_apart() -> None:
 def test_what_is_no_number_has_no_digest(value: Any) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         digest(value)
+
+
+# -- how scores are computed
+
+SETTINGS = st.dictionaries(st.text("ab;=|+%:\n", max_size=4), st.text("ab;=|+%:\n", max_size=4), max_size=3)
+
+
+@given(SETTINGS, SETTINGS)
+def test_other_settings_are_another_field(first: dict[str, str], second: dict[str, str]) -> None:
+    """Whatever separators names and values have."""
+    assert (scoring_field(first) == scoring_field(second)) == (first == second)
+    assert "|" not in scoring_field(first)
+    assert "\n" not in scoring_field(first)
+
+
+@given(SETTINGS, st.randoms())
+def test_the_order_of_the_settings_is_fixed(settings: dict[str, str], random: Any) -> None:
+    names = list(settings)
+    random.shuffle(names)
+    assert scoring_field({name: settings[name] for name in names}) == scoring_field(settings)
+
+
+def test_settings_in_full() -> None:
+    assert scoring_field({"label_scoring": "last", "bos": "yes"}) == "bos=yes;label_scoring=last"
+    assert scoring_field({}) == "function"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"label_scoring": "full"},
+        {"label_scoring": "first"},
+        {"label_normalisation": "mean"},
+        {"max_length": "512"},
+        {"on_too_long": "drop-demonstrations"},
+        {"variant": "0.1.1"},
+    ],
+)
+def test_each_setting_of_a_kernel_is_in_the_signature(change: dict[str, str]) -> None:
+    from StaICC.inference.identity import Identity
+
+    settings = {"label_scoring": "last", "label_normalisation": "sum", "on_too_long": "error", "variant": "paper"}
+
+    class Kernel:
+        def __init__(self, settings: dict[str, str], weights: str = "w") -> None:
+            self.settings, self.weights = settings, weights
+
+        def identity(self) -> Identity:
+            return Identity({"weights": self.weights}, self.settings)
+
+        def __call__(self, prompt: str, label_space: list[str]) -> int:
+            return 0
+
+    def signature(*kernels: Kernel) -> Signature:
+        names = ["one", "two"][: len(kernels)]
+        rows = [(f"text {row}", row % 2) for row in range(40)]
+        datasets = [Dataset.from_rows(rows, name=one, label_space=["a", "b"]) for one in names]
+        return StaICC.Normal(datasets=datasets, limit=1)(list(kernels)).signature
+
+    base, other = Kernel(settings), Kernel({**settings, **change})
+    assert signature(base).differences(signature(other)).keys() == {"scoring"}
+    assert signature(base) == signature(Kernel(settings, "other weights"))  # who predicted is no setting
+    mixed = [signature(base, other), signature(other, base)]
+    assert all(re.fullmatch("mixed-[0-9a-f]{12}", one.fields["scoring"] or "") for one in mixed)
+    assert mixed[0] != mixed[1]
+    assert signature(base, Kernel(settings)).fields["scoring"] == signature(base).fields["scoring"]
+
+
+def test_what_all_share() -> None:
+    assert common(["a", "a"]) == "a"
+    assert common([None, None]) is None
+    assert common(["a", None]) != common([None, "a"])
+    assert str(common(["a", "b"])).startswith("mixed-")

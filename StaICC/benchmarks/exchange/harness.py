@@ -1,13 +1,13 @@
-"""The bridge to lm-evaluation-harness (Gao et al., https://github.com/EleutherAI/lm-evaluation-harness).
+"""Export to and import from lm-evaluation-harness (Gao et al., https://github.com/EleutherAI/lm-evaluation-harness).
 
-:func:`export_tasks` writes one ready-to-run task for each data set and condition: a YAML file and the prompts as JSON
-Lines beside it, of type ``multiple_choice`` with the labels as choices. The prompts are the benchmark's, byte for byte:
-no few-shot examples are added (they are in the prompt already), and nothing stands between prompt and label.
-:func:`read_samples` reads what ``lm_eval --log_samples`` wrote back as predictions, after checking that lm_eval asked
-what was exported.
+The function :func:`export_tasks` writes one task for each data set and condition: a YAML file and a JSON Lines file
+with the prompts, of type ``multiple_choice`` with the labels as choices. The prompts are the benchmark's, byte for
+byte: no few-shot examples are added (they are in the prompt already), and prompt and label are concatenated directly.
+:func:`read_samples` reads the samples of ``lm_eval --log_samples`` as predictions, after checking that their prompts
+are the exported ones.
 
 The harness scores a label by the log-probability of all its tokens, as a kernel with ``label_scoring="full"`` does.
-``docs/reports.md`` names where the two can still differ.
+``docs/reports.md`` lists the remaining differences.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.benchmark import Benchmark
-from StaICC.benchmarks.exchange.files import json_lines, numbered_records
+from StaICC.benchmarks.exchange.files import LONGEST_ID, json_lines, numbered_records
 from StaICC.benchmarks.exchange.queries import members, prompt_records
 from StaICC.benchmarks.group import BenchmarkGroup
-from StaICC.datasets.storage import write_beside
+from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.version import __version__
 
@@ -33,8 +33,8 @@ __all__ = ["export_tasks", "find_sample_files", "is_sample_file", "read_samples"
 _README = """\
 # StaICC prompts for lm-evaluation-harness
 
-Written by `python -m StaICC export lm-eval` of StaICC {version}. Run the tasks in this folder (their data stands
-beside them, and is found relative to it):
+Written by `python -m StaICC export lm-eval` of StaICC {version}. Run the tasks in this folder (their data files are
+next to them; paths are relative to the folder):
 
     lm_eval --include_path . --tasks {groups} \\
         --model hf --model_args pretrained=MODEL --log_samples --output_path logged
@@ -43,8 +43,8 @@ Then score what was logged:
 
     python -m StaICC {command}
 
-Do not pass --num_fewshot or --apply_chat_template: both change the prompts, and scoring refuses what was asked
-otherwise.
+Do not pass --num_fewshot or --apply_chat_template: both change the prompts, and scoring refuses samples of other
+prompts.
 
 | group | accuracy means |
 |---|---|
@@ -61,7 +61,7 @@ def _task_name(*parts: str) -> str:
 
 
 def _yaml(values: Mapping[str, Any]) -> str:
-    """Write a flat mapping as YAML: JSON values are YAML, whatever stands in a text."""
+    """Write a flat mapping as YAML; JSON values are valid YAML."""
     return "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())
 
 
@@ -90,15 +90,15 @@ def export_tasks(
 
     Args:
         benchmark: A benchmark, or a group of benchmarks, in the direct channel.
-        folder: Where the files shall stand; it is made if need be, and files of the same names are replaced.
-        command: How ``python -m StaICC`` is told to score what lm_eval logs in ``logged``, for the instructions.
+        folder: The folder of the files. It is created if necessary; files of the same names are replaced.
+        command: The arguments of ``python -m StaICC`` that score the samples in ``logged``, for the instructions.
 
     Returns:
         The names of the groups of tasks, one for each benchmark.
 
     Raises:
-        ArgumentError: The benchmark asks in the noisy channel, which scores texts instead of labels, or two names
-            become one.
+        ArgumentError: The benchmark uses the noisy channel, which scores texts instead of labels, or two tasks would
+            have the same name.
         OSError: The folder cannot be written.
     """
     folder = Path(folder)
@@ -109,7 +109,7 @@ def export_tasks(
     for record in prompt_records(benchmark, with_truth=True):
         if not isinstance(record["prompt"], str):
             raise ArgumentError(
-                "the noisy channel scores the text after each label, which is no multiple choice among labels; export "
+                "the noisy channel scores the text after each label, which is not multiple choice among labels; export "
                 "the direct channel"
             )
         by_task.setdefault((record["benchmark"], record["dataset"], record["condition"]), []).append(record)
@@ -122,7 +122,7 @@ def export_tasks(
         parts = (one, dataset, condition) if several[one, dataset] > 1 else (one, dataset)
         name = _task_name(*parts)
         if name in seen:
-            raise ArgumentError(f"two data sets or conditions become the task {name}; rename one of them")
+            raise ArgumentError(f"two data sets or conditions have the task name {name}; rename one of them")
         seen.add(name)
         groups.setdefault(one, []).append(name)
         _write(folder / f"{name}.jsonl", "".join(json_lines(iter(records))))
@@ -138,7 +138,7 @@ def export_tasks(
     names = tuple(_task_name(one) for one in groups)
     meanings = "\n".join(
         f"| {_task_name(one)} | "
-        + ("the benchmark's accuracy" if one == "Normal" else "nothing by itself: score the logged samples")
+        + ("the benchmark's accuracy" if one == "Normal" else "not a score of this benchmark: score the logged samples")
         + " |"
         for one in groups
     )
@@ -153,14 +153,14 @@ def export_tasks(
 
 
 def _write(path: Path, text: str) -> None:
-    write_beside(path, [text.encode("utf-8", "surrogatepass")])
+    write_output(path, [text.encode("utf-8", "surrogatepass")])
 
 
 def is_sample_file(path: str | os.PathLike[str]) -> bool:
-    """Say whether the first record of a file is a sample that lm_eval logged.
+    """Return whether the first record of a file is a sample that lm_eval logged.
 
     Args:
-        path: A file of JSON Lines; any other is none.
+        path: The file; ``False`` if it is not JSON Lines.
 
     Raises:
         OSError: The file cannot be read.
@@ -176,10 +176,10 @@ def _is_sample(record: Mapping[str, Any]) -> bool:
 
 
 def find_sample_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Find the files that lm_eval logged samples to.
+    """Return the files to which lm_eval logged samples.
 
     Args:
-        path: The folder that ``--output_path`` named, or one file.
+        path: The folder of ``--output_path``, or one file.
 
     Returns:
         The files, by name.
@@ -190,74 +190,76 @@ def find_sample_files(path: str | os.PathLike[str]) -> list[Path]:
     path = Path(path)
     if path.is_file():
         return [path]
-    found = sorted(path.rglob("samples_*.jsonl"))
-    if not found:
-        raise ArgumentError(f"{path} holds no samples_*.jsonl; run lm_eval with --log_samples and --output_path")
-    return found
+    files = sorted(path.rglob("samples_*.jsonl"))
+    if not files:
+        raise ArgumentError(f"{path} contains no samples_*.jsonl; run lm_eval with --log_samples and --output_path")
+    return files
 
 
 def read_samples(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     """Read the samples that lm_eval logged, as predictions.
 
     Args:
-        path: The folder that ``--output_path`` named, or one file.
+        path: The folder of ``--output_path``, or one file.
 
     Returns:
         For each id, ``{"logits": [...]}``: the log-probability of each label.
 
     Raises:
         ArgumentError: There are no logged samples.
-        SchemaError: A sample is damaged or doubled, or lm_eval was asked something else than the exported prompt.
+        SchemaError: A sample is damaged, appears twice, or has another prompt than the exported one.
     """
-    found: dict[str, dict[str, Any]] = {}
+    predictions: dict[str, dict[str, Any]] = {}
     origin: dict[str, str] = {}
     for file in find_sample_files(path):
         for number, record in numbered_records(file):
             where = f"{file}, line {number}"
             key, logits = _read_sample(where, record)
-            if key in found:
+            if key in predictions:
                 raise SchemaError(
-                    f"{where}: the id {key} stands twice; it is in {origin[key]} too. Give the folder of one run, or "
-                    "one file"
+                    f"{where}: the id {key} appears twice; it is in {origin[key]} too. Give the folder of one run, "
+                    "or one file"
                 )
-            found[key], origin[key] = {"logits": logits}, where
-    return found
+            predictions[key], origin[key] = {"logits": logits}, where
+    return predictions
 
 
 def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, list[float]]:
     if not _is_sample(record):
-        raise SchemaError(f"{where}: this is no sample that lm_eval logged (it needs doc, and resps or filtered_resps)")
+        raise SchemaError(
+            f"{where}: this is not a sample that lm_eval logged (expected doc, and resps or filtered_resps)"
+        )
     doc = record["doc"]
     key, space = (doc.get("id"), doc.get("label_space")) if isinstance(doc, dict) else (None, None)
-    if not isinstance(key, str) or not isinstance(space, list) or "prompt" not in doc:
-        raise SchemaError(f"{where}: the sample is of another task than those that StaICC exports")
+    if not isinstance(key, str) or len(key) > LONGEST_ID or not isinstance(space, list) or "prompt" not in doc:
+        raise SchemaError(f"{where}: the sample is not of a task that StaICC exported")
     try:
         answers = record.get("filtered_resps") or [answer for (answer,) in record["resps"]]
         logits = [float(answer[0]) for answer in answers]
     except (TypeError, ValueError, IndexError, KeyError) as error:
-        found = record.get("filtered_resps") or record.get("resps")
+        found = str(record.get("filtered_resps") or record.get("resps"))[:200]
         raise SchemaError(f"{where}: expected a log-probability for each label of {key}, found {found}") from error
     if len(logits) != len(space):
         raise SchemaError(f"{where}: {len(logits)} answers for the {len(space)} labels of {key}")
     for place, (context, continuation) in enumerate(_arguments(where, record, len(space))):
         if context != doc["prompt"] or continuation != space[place]:
             raise SchemaError(
-                f"{where}: lm_eval asked another prompt than the exported one of {key}; run it without "
+                f"{where}: lm_eval used another prompt than the exported one of {key}; run it without "
                 "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
             )
     return key, logits
 
 
 def _arguments(where: str, record: Mapping[str, Any], labels: int) -> list[tuple[str, str]]:
-    """What lm_eval asked, one pair of context and continuation for each label."""
+    """Return context and continuation of each label, as lm_eval used them."""
     given = record.get("arguments")
     pairs = list(given.values()) if isinstance(given, dict) else given
     if not isinstance(pairs, list) or len(pairs) < labels:
-        raise SchemaError(f"{where}: the sample does not say what was asked ('arguments')")
-    found = []
+        raise SchemaError(f"{where}: the sample has no prompts (field 'arguments')")
+    arguments = []
     for pair in pairs[:labels]:
         values = list(pair.values()) if isinstance(pair, dict) else pair
         if not isinstance(values, list) or len(values) < 2:
-            raise SchemaError(f"{where}: the sample does not say what was asked ('arguments')")
-        found.append((values[0], values[1]))
-    return found
+            raise SchemaError(f"{where}: the sample has no prompts (field 'arguments')")
+        arguments.append((values[0], values[1]))
+    return arguments

@@ -1,12 +1,12 @@
-"""The queries of a benchmark with ids that never change.
+"""The queries of a benchmark with constant ids.
 
 An id names benchmark, data set, condition, test row and repeat, and ends with 48 bits of the digest of the prompt and
 its label space::
 
     Normal/TREC/normal/17/0/3f0c52a9d1be
 
-The digest is what makes answers to *other* prompts recognisable: with another k, another template or another version of
-the data the ids differ, and nothing is scored by mistake. Names are percent-encoded, so an id holds no blank, and can
+The digest identifies the prompt: with another k, another template or another version of the data the ids differ, so
+predictions of other prompts are not scored by mistake. Names are percent-encoded, so an id contains no blanks and can
 be split at its slashes.
 """
 
@@ -22,16 +22,16 @@ from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.prompting import Query, as_argument
 from StaICC.results import short_digest
 
-__all__ = ["AskedQuery", "asked_queries", "members", "prompt_records", "query_id"]
+__all__ = ["IdentifiedQuery", "identified_queries", "members", "prompt_records", "query_id"]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedQuery:
-    """One query and its place."""
+class IdentifiedQuery:
+    """A query with its id, benchmark, data set and condition."""
 
     id: str
     benchmark: str
-    """Name of the benchmark, as results carry it."""
+    """Name of the benchmark in results."""
     dataset: str
     condition: str
     query: Query
@@ -41,13 +41,13 @@ def query_id(benchmark: str, dataset: str, condition: str, query: Query) -> str:
     """Return the id of a query.
 
     Args:
-        benchmark: Name of the benchmark, as results carry it.
+        benchmark: Name of the benchmark in results.
         dataset: Name of the data set.
         condition: Name of the condition.
         query: The query.
 
     Returns:
-        The id: the same for the same prompt in the same place, on every machine.
+        The id; it depends on the place and the prompt only.
 
     Example:
         >>> query_id("Normal", "my set", "normal", Query("a text", ("no", "yes"), 1, 17, 0))
@@ -59,7 +59,7 @@ def query_id(benchmark: str, dataset: str, condition: str, query: Query) -> str:
 
 
 def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
-    """Return the single benchmarks, by the name of their part (a benchmark of its own has its own name).
+    """Return the single benchmarks, by the name of their part (a single benchmark by its own name).
 
     Args:
         benchmark: A benchmark or a group of benchmarks.
@@ -67,11 +67,11 @@ def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
     return benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
 
 
-def asked_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[AskedQuery]:
-    """Give every query of a benchmark, data set by data set and condition by condition, in the order it is asked.
+def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[IdentifiedQuery]:
+    """Yield every query of a benchmark, data set by data set and condition by condition, in the order of a run.
 
     Args:
-        benchmark: A benchmark, or a group of benchmarks (whose members may ask the same prompt in several places).
+        benchmark: A benchmark, or a group of benchmarks (the same prompt may appear in several members).
     """
     for member in members(benchmark).values():
         name = member.task.name
@@ -79,18 +79,18 @@ def asked_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[AskedQuery]
             for condition in experimentor.conditions():
                 for query in condition.queries:
                     key = query_id(name, experimentor.name, condition.name, query)
-                    yield AskedQuery(key, name, experimentor.name, condition.name, query)
+                    yield IdentifiedQuery(key, name, experimentor.name, condition.name, query)
 
 
 def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = False) -> Iterator[dict[str, Any]]:
-    """Give one plain record for each query, for files and data frames.
+    """Yield one plain record for each query, for files and data frames.
 
     Args:
         benchmark: A benchmark or a group of benchmarks.
         with_truth: Add ``ground_truth``, the index of the true label.
 
     Yields:
-        ``id``, ``benchmark``, ``dataset``, ``condition``, ``row``, ``repeat``, ``label_space`` (the labels' texts) and
+        ``id``, ``benchmark``, ``dataset``, ``condition``, ``row``, ``repeat``, ``label_space`` (the label names) and
         ``prompt``: a text, or in the noisy channel a list with one text for each label.
 
     Example:
@@ -98,15 +98,16 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
         >>> import pandas  # doctest: +SKIP
         >>> pandas.DataFrame(prompt_records(Normal(datasets=["mini"])))  # doctest: +SKIP
     """
-    for one in asked_queries(benchmark):
+    for identified in identified_queries(benchmark):
+        query = identified.query
         record: dict[str, Any] = {
-            "id": one.id,
-            "benchmark": one.benchmark,
-            "dataset": one.dataset,
-            "condition": one.condition,
-            "row": one.query.row,
-            "repeat": one.query.repeat,
-            "label_space": list(one.query.label_space),
-            "prompt": as_argument(one.query.prompt),
+            "id": identified.id,
+            "benchmark": identified.benchmark,
+            "dataset": identified.dataset,
+            "condition": identified.condition,
+            "row": query.row,
+            "repeat": query.repeat,
+            "label_space": list(query.label_space),
+            "prompt": as_argument(query.prompt),
         }
-        yield record | {"ground_truth": one.query.label} if with_truth else record
+        yield record | {"ground_truth": query.label} if with_truth else record

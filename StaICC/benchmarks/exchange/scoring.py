@@ -1,11 +1,12 @@
-"""Score answers that another engine gave: joined by id, never by order.
+"""Score predictions of another engine, matched by id.
 
-A query without an answer, an id that stands twice, and an id that the benchmark does not have are errors. With
-``partial=True`` missing answers give a partial result that says so, as a run with ``on_error="collect"`` does.
+A query without a prediction and an id that the benchmark does not have are errors. With ``partial=True``, queries
+without a prediction count as failed, as in a run with ``on_error="collect"``.
 
-The result is what :meth:`~StaICC.benchmarks.benchmark.Benchmark.auto_run` gives for the same answers, with the same
-signature. Only where the automatic reading of numbers would differ from what the file says they are (logits that look
-like probabilities, say) are they read as the file says, and the signature names that.
+The result equals that of :meth:`~StaICC.benchmarks.benchmark.Benchmark.auto_run` for the same predictions as
+``preentered_prediction``: the signature has ``scoring:given``, the provenance a digest of the predictions. The field of
+a prediction decides how its numbers are read. If that differs from the automatic reading (logits that look like
+probabilities, for example), the signature contains it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from StaICC.benchmarks.benchmark import Benchmark
-from StaICC.benchmarks.exchange.files import ANSWERS
-from StaICC.benchmarks.exchange.queries import AskedQuery, asked_queries, members
-from StaICC.benchmarks.experimentor import DatasetRun
+from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.exchange.files import PREDICTION_FIELDS
+from StaICC.benchmarks.exchange.queries import IdentifiedQuery, identified_queries, members
 from StaICC.benchmarks.group import BenchmarkGroup
-from StaICC.benchmarks.task import Condition
+from StaICC.benchmarks.outcome import Condition
+from StaICC.benchmarks.predictions import Predictions
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference import Answer, Failure, check_answer
+from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply
 from StaICC.metrics import Kind
 from StaICC.results import Result, ResultGroup
+from StaICC.safe_text import one_line
 
 __all__ = ["score_predictions"]
 
@@ -41,116 +45,145 @@ def score_predictions(
     """Score predictions.
 
     Args:
-        benchmark: The benchmark, or group of benchmarks, whose prompts were answered.
-        predictions: For each id the answer under its field, as
-            :func:`~StaICC.benchmarks.exchange.files.read_predictions` gives it.
-        partial: Let queries stay without an answer.
-        return_outputs: Keep the answers of each query in ``result.outputs``.
+        benchmark: The benchmark, or group of benchmarks, of the predictions.
+        predictions: For each id the prediction under its field, as returned by
+            :func:`~StaICC.benchmarks.exchange.files.read_predictions`.
+        partial: Allow queries without a prediction, and exclude unparsed replies (both count as failed).
+        return_outputs: Keep the prediction of each query in ``result.outputs``.
 
     Returns:
         The result; for a group, a group of results.
 
     Raises:
-        ArgumentError: An answer is missing, or belongs to no query of this benchmark.
-        OutputError: An answer is unfit (the message names its id), or some are numbers of another kind than others.
+        ArgumentError: A prediction is missing, or belongs to no query of this benchmark.
+        OutputError: A prediction is invalid (the message names its id), a reply has no label, or predictions are of
+            different kinds.
     """
     started = time.monotonic()
-    asked = list(asked_queries(benchmark))
-    _check_ids(asked, predictions, partial)
+    queries = list(identified_queries(benchmark))
+    _check_ids(queries, predictions, partial)
     kind = _kind(predictions)
-    answers = {one.id: _answer(one, predictions[one.id]) for one in asked if one.id in predictions}
-    place = iter(asked)
+    answers = {query.id: _answer(query, predictions[query.id]) for query in queries if query.id in predictions}
+    if not partial:
+        _check_parsed(answers)
+    has_replies = any("reply" in prediction for prediction in predictions.values())
+    predicted = Predictions(given=f"given;parser={PARSER_VERSION}") if has_replies else Predictions()
+    remaining = iter(queries)
     parts = {}
     for part, member in members(benchmark).items():
-        given = _given(member, place, answers)
+        given = _answers_by_dataset(member, remaining, answers)
         runs = _runs(member, given)
         read = {record.output for run in runs.values() for record in run.details.conditions}
         with contextlib.ExitStack() as stack:
             if kind in _NUMBERS and read != {kind}:
                 stack.enter_context(_reading(member, cast("Kind", kind)))
                 runs = _runs(member, given)
-            parts[part] = member.collect(runs, time.monotonic() - started, return_outputs)
+            parts[part] = member.collect(runs, time.monotonic() - started, predicted, return_outputs)
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
 
 
 def _kind(predictions: Mapping[str, Mapping[str, Any]]) -> str:
-    """Find how all queries were answered."""
+    """Return the kind of all predictions: ``"labels"``, ``"probabilities"`` or ``"logits"``."""
     first: dict[str, str] = {}
     for key, prediction in predictions.items():
         for field in prediction:
-            first.setdefault("labels" if field in ("index", "label") else field, key)
+            first.setdefault("labels" if field in ("index", "label", "reply") else field, key)
     if len(first) > 1:
         listed = ", ".join(f"{field} ({key})" for field, key in first.items())
-        raise OutputError(f"answer every query in the same way; found {listed}")
+        raise OutputError(f"the predictions are of different kinds: {listed}; use one kind for all queries")
     if not first:
         raise ArgumentError("there are no predictions to score")
     return next(iter(first))
 
 
-def _check_ids(asked: Sequence[AskedQuery], predictions: Mapping[str, Any], partial: bool) -> None:
-    known = {one.id for one in asked}
+def _check_ids(queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Any], partial: bool) -> None:
+    known = {query.id for query in queries}
     unknown = [key for key in predictions if key not in known]
     if unknown:
         raise ArgumentError(
             f"{len(unknown)} of {len(predictions)} ids belong to no query of this benchmark, the first is {unknown[0]}"
-            f"{_why_unknown(unknown[0], asked)}"
+            f"{_why_unknown(unknown[0], queries)}"
         )
-    missing = [one.id for one in asked if one.id not in predictions]
+    missing = [query.id for query in queries if query.id not in predictions]
     if missing and not partial:
         raise ArgumentError(
-            f"{len(missing)} of {len(asked)} queries have no answer, the first is {missing[0]}; answer all of them, or "
-            "ask for a partial result"
+            f"{len(missing)} of {len(queries)} queries have no prediction, the first is {missing[0]}; predict all of "
+            "them, or allow a partial result"
         )
 
 
-def _why_unknown(key: str, asked: Sequence[AskedQuery]) -> str:
-    """Say what about an id is not known here."""
+def _why_unknown(key: str, queries: Sequence[IdentifiedQuery]) -> str:
+    """Return which part of an id is unknown, as the end of a message."""
     place, _, _ = key.rpartition("/")
-    if any(one.id.startswith(place + "/") for one in asked):
+    if any(query.id.startswith(place + "/") for query in queries):
         return ": there is such a query, but with another prompt; was k, the template or the data another one?"
     names = key.split("/")[:2]
-    if len(names) == 2 and not any(one.id.split("/")[:2] == names for one in asked):
-        here = dict.fromkeys("/".join(one.id.split("/")[:2]) for one in asked)
-        return f": this benchmark asks {', '.join(here)}"
+    if len(names) == 2 and not any(query.id.split("/")[:2] == names for query in queries):
+        existing = dict.fromkeys("/".join(query.id.split("/")[:2]) for query in queries)
+        return f": this benchmark has {', '.join(existing)}"
     return ": there is no such row or repeat; was the limit another one?"
 
 
-def _answer(one: AskedQuery, prediction: Mapping[str, Any]) -> Answer:
-    """Check an answer and bring it into the order of the labels."""
+def _check_parsed(answers: Mapping[str, Answer | Failure]) -> None:
+    """Raise an error if a reply has no label."""
+    unparsed = {key: answer for key, answer in answers.items() if isinstance(answer, Failure)}
+    if unparsed:
+        key, first = next(iter(unparsed.items()))
+        raise OutputError(
+            f"{len(unparsed)} of {len(answers)} replies are unparsed, the first is of {key}: {first.reason}. Allow a "
+            "partial result to exclude them"
+        )
+
+
+def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any]) -> Answer | Failure:
+    """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply."""
     if len(prediction) != 1:
         raise OutputError(
-            f"{one.id}: expected exactly one of {', '.join(ANSWERS)}, got {', '.join(prediction) or '{}'}"
+            f"{query.id}: expected exactly one of {', '.join(PREDICTION_FIELDS)}, got {', '.join(prediction) or '{}'}"
         )
     ((field, value),) = prediction.items()
-    space = one.query.label_space
+    space = query.query.label_space
     try:
-        if field not in ANSWERS:
-            raise OutputError(f"an answer is one of {', '.join(ANSWERS)}, not {field!r}")
+        if field not in PREDICTION_FIELDS:
+            raise OutputError(f"a prediction is one of {', '.join(PREDICTION_FIELDS)}, not {field!r}")
         if isinstance(value, Mapping) and field in _NUMBERS:
             if set(value) != set(space):
-                raise OutputError(f"the labels are {list(space)}, but the answer has {list(value)}")
+                raise OutputError(f"the labels are {list(space)}, but the prediction has {list(value)}")
             value = [value[label] for label in space]
         if field in _NUMBERS and isinstance(value, (str, int, float)):
             raise OutputError(f"{field} must be a list with one number for each of {len(space)} labels, not {value!r}")
         if field == "index" and (isinstance(value, bool) or not hasattr(value, "__index__")):
-            raise OutputError(f"index must be a whole number, not {value!r}")
+            raise OutputError(f"index must be an integer, not {value!r}")
         if field == "label" and not isinstance(value, str):
-            raise OutputError(f"label must be the text of a label, not {value!r}")
+            raise OutputError(f"label must be a label name, not {value!r}")
+        if field == "reply":
+            return _parsed(value, space)
         return check_answer(value, space)
     except OutputError as error:
-        raise OutputError(f"{one.id}: {error}") from error
+        raise OutputError(f"{query.id}: {error}") from error
 
 
-def _given(
-    member: Benchmark, place: Iterator[AskedQuery], answers: Mapping[str, Answer]
+def _parsed(reply: object, label_space: Sequence[str]) -> int | Failure:
+    """Return the label of a generated reply, or a failure with the reply's beginning."""
+    if not isinstance(reply, str):
+        raise OutputError(f"reply must be a text, not {reply!r}")
+    parsed = parse_reply(reply, label_space)
+    if parsed.label is not None:
+        return parsed.label
+    shown = one_line(reply if len(reply) <= 80 else reply[:77] + "...")
+    return Failure(f"unparsed reply ({parsed.rule}): {shown!r}")
+
+
+def _answers_by_dataset(
+    member: Benchmark, remaining: Iterator[IdentifiedQuery], answers: Mapping[str, Answer | Failure]
 ) -> list[tuple[Sequence[Condition], list[Answer | Failure]]]:
-    """Give the conditions of each data set with their answers, taking its queries off the list of all."""
-    found = []
+    """Return the conditions of each data set with their predictions; takes its queries from the iterator."""
+    by_dataset = []
     for experimentor in member:
         conditions = experimentor.conditions()
-        keys = [next(place).id for condition in conditions for _ in condition.queries]
-        found.append((conditions, [answers.get(key, Failure("no answer was given")) for key in keys]))
-    return found
+        keys = [next(remaining).id for condition in conditions for _ in condition.queries]
+        by_dataset.append((conditions, [answers.get(key, Failure("no prediction was given")) for key in keys]))
+    return by_dataset
 
 
 def _runs(
@@ -164,12 +197,12 @@ def _runs(
 
 @contextlib.contextmanager
 def _reading(member: Benchmark, kind: Kind) -> Iterator[None]:
-    """Have numbers read as one kind while the block runs."""
+    """Read rows of numbers as one kind within the block."""
     before = [experimentor.outputs for experimentor in member]
     for experimentor in member:
         experimentor.outputs = kind
     try:
         yield
     finally:
-        for experimentor, own in zip(member, before, strict=True):
-            experimentor.outputs = own
+        for experimentor, outputs in zip(member, before, strict=True):
+            experimentor.outputs = outputs

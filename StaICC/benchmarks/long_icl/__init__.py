@@ -1,22 +1,23 @@
 """LongICL: classification with many labels and long contexts, as LongICLBench publishes it.
 
-Six data sets with 28 to 174 labels; demonstrations in one to five rounds, each of which shows every label once more;
-contexts from 1,000 to 50,000 tokens; 500 test items. Source: "Long-context LLMs Struggle with Long In-context
-Learning" (Li et al., 2024) and its published code. ``docs/long_icl.md`` has the whole protocol and the decisions of
-the two variants.
+Six data sets with 28 to 174 labels; one to five rounds of demonstrations, where each round adds one demonstration per
+label; contexts of 1,000 to 50,000 tokens; 500 test items. Source: "Long-context LLMs Struggle with Long In-context
+Learning" (Li et al., 2024) and its published code. ``docs/long_icl.md`` describes the protocol and both variants.
 
-The way through the package: ``cards`` (what the data sets are) - ``readers`` (published files) - ``selection`` (which
-rows) - ``items`` and ``prompting`` (prompts) - ``parsing`` and ``strict`` (answers) - ``scoring``, ``baselines``,
-``positions`` (numbers) - ``loading``, ``installing`` and ``hub`` (folders) - ``experimentor`` (all of it, for one data
-set) - ``benchmark`` (:class:`LongICL`: asking a function about all of them) - ``collecting`` (the result) -
-``published`` and ``position_study`` (what one does with it).
+Modules:
 
-``variant="published"`` is the original, byte for byte and number for number, but for one division by zero.
-``variant="strict"`` asks the same prompts and mends what the original gets wrong in choosing rows, reading answers
-and counting; :mod:`StaICC.benchmarks.long_icl.strict` lists every decision.
+* ``data``: ``cards`` (descriptions of the data sets), ``readers`` (published files), ``items``, ``loading``,
+  ``installing``, ``hub``;
+* ``protocol``: ``selection`` (rows), ``prompts``, ``parsing`` and ``strict`` (responses), ``positions``, ``limits``;
+* ``scoring`` and ``baselines``; ``experimentor`` (one data set); ``benchmark`` (:class:`LongICL`); ``aggregate`` (the
+  result); ``published`` (published tables); ``position_study``.
 
-Guarantees: no randomness; every file is checked row by row, and against the published digest where one is known; a
-data set that is missing is named, with what to do; a query without an answer is never scored as a wrong one.
+``variant="published"`` reproduces the prompts, parses and scores of the published code exactly, except for one division
+by zero. ``variant="strict"`` writes the same prompt templates and corrects errors in the selection of rows, the parsing
+and the scoring; :mod:`StaICC.benchmarks.long_icl.protocol.strict` lists the corrections.
+
+Guarantees: There is no randomness. Every file is checked row by row, and against the published digest if one is known.
+A missing data set is reported with instructions. A failed query is never scored as a wrong prediction.
 
 Example:
     >>> parse_answer("goemotions", " JOY ", {"text": "I passed!"})
@@ -25,13 +26,12 @@ Example:
 
 from __future__ import annotations
 
-from StaICC.benchmarks.long_icl.baselines import Baselines, baselines
+from StaICC.benchmarks.long_icl.baselines import LongICLBaselines, compute_baselines
 from StaICC.benchmarks.long_icl.benchmark import LongICL, rebuild_long_icl
-from StaICC.benchmarks.long_icl.cards import TaskCard, card, cards
-from StaICC.benchmarks.long_icl.experimentor import DataSetScore, LongICLExperimentor, Outcome, Query, RoundScore
-from StaICC.benchmarks.long_icl.hub import install_from_hub
-from StaICC.benchmarks.long_icl.installing import Installed, default_folder, install
-from StaICC.benchmarks.long_icl.items import (
+from StaICC.benchmarks.long_icl.data.cards import TaskCard, card, cards
+from StaICC.benchmarks.long_icl.data.hub import install_from_hub
+from StaICC.benchmarks.long_icl.data.installing import Installed, default_folder, install
+from StaICC.benchmarks.long_icl.data.items import (
     DialogueItem,
     EntityItem,
     Item,
@@ -41,10 +41,22 @@ from StaICC.benchmarks.long_icl.items import (
     TextItem,
     as_item,
 )
-from StaICC.benchmarks.long_icl.loading import DataSet, LoadedFile, Skipped, load, load_available
-from StaICC.benchmarks.long_icl.parsing import VARIANTS, parse_answer
+from StaICC.benchmarks.long_icl.data.loading import LoadedFile, LongICLData, Skipped, load, load_available
+from StaICC.benchmarks.long_icl.experimentor import (
+    DataSetScore,
+    LongICLExperimentor,
+    LongICLOutcome,
+    LongICLQuery,
+    RoundScore,
+)
 from StaICC.benchmarks.long_icl.position_study import PositionStudy, positions_of, study_positions
-from StaICC.benchmarks.long_icl.positions import ARRANGEMENTS, PositionBin, accuracy_by_position, label_positions
+from StaICC.benchmarks.long_icl.protocol.parsing import VARIANTS, parse_answer
+from StaICC.benchmarks.long_icl.protocol.positions import (
+    ARRANGEMENTS,
+    PositionBin,
+    accuracy_by_position,
+    label_positions,
+)
 from StaICC.benchmarks.long_icl.published import (
     PublishedComparison,
     PublishedTable,
@@ -57,8 +69,6 @@ __all__ = [
     "ARRANGEMENTS",
     "VARIANTS",
     "Accuracy",
-    "Baselines",
-    "DataSet",
     "DataSetScore",
     "DialogueItem",
     "EntityItem",
@@ -67,15 +77,17 @@ __all__ = [
     "LabelCounts",
     "LoadedFile",
     "LongICL",
+    "LongICLBaselines",
+    "LongICLData",
     "LongICLExperimentor",
+    "LongICLOutcome",
+    "LongICLQuery",
     "MicroF1",
-    "Outcome",
     "PairItem",
     "PositionBin",
     "PositionStudy",
     "PublishedComparison",
     "PublishedTable",
-    "Query",
     "Relation",
     "RelationItem",
     "RoundScore",
@@ -85,10 +97,10 @@ __all__ = [
     "TextItem",
     "accuracy_by_position",
     "as_item",
-    "baselines",
     "card",
     "cards",
     "compare_with_published",
+    "compute_baselines",
     "default_folder",
     "install",
     "install_from_hub",

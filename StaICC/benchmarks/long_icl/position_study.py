@@ -1,8 +1,8 @@
-"""The positional study of a result, and of the two arrangements side by side.
+"""Positional studies: accuracy by the position of the gold label's demonstrations.
 
-:func:`positions_of` answers the question of :mod:`~StaICC.benchmarks.long_icl.positions` for any result, also one that
-was loaded from a file: a result keeps how often each label was gold and right, and where its demonstrations stood.
-:func:`study_positions` runs a data set in both arrangements, as the paper does with TACRED.
+:func:`positions_of` computes it from any result, including a loaded one: a result records the counts of each label and
+the positions of its demonstrations. :func:`study_positions` runs a data set in both arrangements of demonstrations, as
+the paper does with TACRED.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from StaICC.benchmarks.long_icl.benchmark import LongICL
-from StaICC.benchmarks.long_icl.loading import show_notice
-from StaICC.benchmarks.long_icl.positions import ARRANGEMENTS, PositionBin, accuracy_by_position
+from StaICC.benchmarks.long_icl.data.loading import show_notice
+from StaICC.benchmarks.long_icl.protocol.positions import ARRANGEMENTS, PositionBin, accuracy_by_position
 from StaICC.benchmarks.long_icl.scoring import Tally
 from StaICC.benchmarks.running import RunSettings
 from StaICC.errors import ArgumentError, unknown_name
@@ -31,33 +31,32 @@ __all__ = ["PositionStudy", "positions_of", "study_positions"]
 def positions_of(
     result: Result, dataset: str, *, bins: int = 5, place: str = "mean"
 ) -> dict[str, tuple[PositionBin, ...]]:
-    """Accuracy by the place of the gold label's demonstrations, for each round of a data set.
+    """Return the accuracy by position of the gold label's demonstrations, for each round of a data set.
 
     Args:
-        result: Of LongICL, as it was returned or loaded.
+        result: A result of LongICL.
         dataset: Such as ``"tacred"``.
-        bins: Parts of equal length into which each round's context is divided.
-        place: Which place counts for a label with several demonstrations: ``first``, ``mean`` or ``last``.
+        bins: Number of equal parts of each round's context.
+        place: Position of a label with several demonstrations: ``first``, ``mean`` or ``last``.
 
     Returns:
-        For each round that has a score, one record for each part of its context. (For tasks with several labels per
-        item: the share of gold labels that were found.)
+        For each scored round, one record per part of its context. (For items with several labels: the recall.)
 
     Raises:
-        UnknownNameError: The result has no such data set, or there is no such ``place``.
-        ArgumentError: It is the result of another benchmark, or the data set was skipped, or there are more parts than
+        UnknownNameError: The data set is not in the result, or ``place`` is unknown.
+        ArgumentError: It is a result of another benchmark, the data set was skipped, or there are more parts than
             demonstrations.
     """
     if result.benchmark != "LongICL":
         raise ArgumentError(
-            f"only a result of LongICL knows the places of demonstrations, not one of {result.benchmark}"
+            f"only results of LongICL record positions of demonstrations: got one of {result.benchmark}"
         )
     if dataset not in result.divided:
         raise unknown_name("data set in this result", dataset, result.divided)
     rounds: Mapping[str, Any] = result.divided[dataset].get("rounds", {})
     if not rounds:
-        raise ArgumentError(f"{dataset} was skipped in this result, so nothing is known about it")
-    found = {}
+        raise ArgumentError(f"{dataset} was skipped in this result, so it has no positions")
+    bins_of_round = {}
     for name, one in rounds.items():
         if one["score"] is None:
             continue
@@ -65,13 +64,13 @@ def positions_of(
             Tally((label,) * counts["gold"], (), (label,) * counts["correct"])
             for label, counts in one["labels"].items()
         ]
-        found[name] = accuracy_by_position(tallies, one["positions"], bins=bins, place=place)
-    return found
+        bins_of_round[name] = accuracy_by_position(tallies, one["positions"], bins=bins, place=place)
+    return bins_of_round
 
 
 @dataclass(frozen=True, slots=True)
 class PositionStudy:
-    """A data set in both arrangements."""
+    """The results of a data set in both arrangements, and the accuracy by position."""
 
     dataset: str
     results: Mapping[str, Result]
@@ -105,27 +104,27 @@ def study_positions(
     announce: Callable[[str], object] = show_notice,
     **run: Unpack[RunSettings],
 ) -> PositionStudy:
-    """Run a data set with its demonstrations as published and grouped by label.
+    """Run a data set with its demonstrations interleaved, as published, and grouped by label.
 
     Args:
         function: The inference function.
         dataset: A data set with one label per item.
         data_dir: See :class:`~StaICC.benchmarks.long_icl.LongICL`.
-        rounds: See there. (In round 1 each label stands once, so the two differ in the order of labels only.)
+        rounds: See there. In round 1, the arrangements differ only in the order of the labels.
         test_number: See there.
         variant: See there.
         bins: See :func:`positions_of`.
         place: See :func:`positions_of`.
         verify: See :class:`~StaICC.benchmarks.long_icl.LongICL`.
-        announce: See there; a licence is shown once.
-        **run: How to ask.
+        announce: See there; it is called once.
+        **run: See :class:`~StaICC.benchmarks.running.RunSettings`.
 
     Returns:
         Both results, and accuracy by position; it prints as a table.
 
     Raises:
-        ArgumentError: The data set's items have several labels, or another argument is unfit.
-        DataMissingError: The data set is not there.
+        ArgumentError: The items of the data set have several labels, or an argument is invalid.
+        DataMissingError: The data set is not available.
     """
     results: dict[str, Result] = {}
     for arrangement in ARRANGEMENTS:
@@ -140,5 +139,5 @@ def study_positions(
             announce=(lambda notice: None) if results else announce,
         )
         results[arrangement] = benchmark(function, **run)
-    found = {name: positions_of(result, dataset, bins=bins, place=place) for name, result in results.items()}
-    return PositionStudy(dataset, results, found)
+    by_arrangement = {name: positions_of(result, dataset, bins=bins, place=place) for name, result in results.items()}
+    return PositionStudy(dataset, results, by_arrangement)

@@ -1,12 +1,11 @@
-"""The published tables, and a result beside them.
+"""The published tables of LongICL, and comparisons of a result with them.
 
-Tables 3 to 6 of the paper (BANKING77, TACRED, DialogRE, Discovery) stand among the library's published figures
-(:mod:`StaICC.results.published`, ``long_icl.json``) as they are printed, in percent, with what is known to be wrong or
-unclear in them. Here they are shown whole, as the paper has them. Its figures of GoEmotions and Few-NERD (in its
-appendix) are not included.
+Tables 3 to 6 of the paper (BANKING77, TACRED, DialogRE, Discovery) are part of the library's published figures
+(:mod:`StaICC.results.published`, ``long_icl.json``), as printed, in percent, with warnings about their errors.
+This module shows the full tables. The figures of GoEmotions and Few-NERD (appendix of the paper) are not included.
 
-A comparison says by itself what keeps it from being one: another variant, another number of items, answers by label
-scores instead of text, files that are not known to be the published ones.
+A comparison lists what makes it unfair: another variant, another number of items, label scores instead of text, files
+that are not verified.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC.benchmarks.long_icl.cards import ROUNDS, card
-from StaICC.benchmarks.long_icl.collecting import round_name
+from StaICC.benchmarks.long_icl.aggregate import round_name
+from StaICC.benchmarks.long_icl.data.cards import ROUNDS, card
 from StaICC.errors import ArgumentError
 from StaICC.results import Result
 from StaICC.results.table import format_columns
@@ -38,7 +37,7 @@ _UNITS = {"": 1, "K": 1_000, "M": 1_000_000}
 
 
 def _tokens(text: str | None) -> int | None:
-    """A number of tokens as the paper writes it, such as ``32K``."""
+    """Read a number of tokens such as ``32K``."""
     found = re.fullmatch(r"(\d+)([KM]?)", text or "")
     return int(found[1]) * _UNITS[found[2]] if found else None
 
@@ -51,11 +50,11 @@ class PublishedRow:
     params: str | None
     """Size as printed, such as ``7B``."""
     support: str | None
-    """Longest context that the model supports, as printed, such as ``32K``."""
+    """Context length of the model, as printed, such as ``32K``."""
     figures: tuple[float | None, ...]
-    """Percent, for rounds 1 to 5; None where the table has none."""
+    """Scores of rounds 1 to 5 in percent; None for an empty cell."""
     single: float | None
-    """One figure for the whole row, tied to no round."""
+    """A single score of the row without a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +67,11 @@ class PublishedTable:
     context_tokens: tuple[str, ...]
     """Length of the contexts of rounds 1 to 5, as printed."""
     warnings: tuple[str, ...]
-    """What is wrong or unclear in it."""
+    """Errors and ambiguities of the table."""
     rows: tuple[PublishedRow, ...]
 
     def too_long(self, row: PublishedRow, number: int) -> bool:
-        """Whether the context of a round is longer than a model supports, by the table's own numbers."""
+        """Return whether the context of a round exceeds the context length of the model, according to the table."""
         context, support = _tokens(self.context_tokens[number - 1]), _tokens(row.support)
         return context is not None and support is not None and context > support
 
@@ -85,7 +84,7 @@ def _document() -> Mapping[str, Any]:
 
 
 def published_tables() -> dict[str, PublishedTable]:
-    """The published tables by data set.
+    """Return the published tables by data set.
 
     Example:
         >>> table = published_tables()["banking77"]
@@ -111,13 +110,13 @@ class ComparedTable:
 
     published: PublishedTable
     name: str
-    """Of the run."""
+    """Name of the run."""
     figures: tuple[float | None, ...]
-    """The run's scores in percent, for rounds 1 to 5; None where there is none."""
+    """Scores of the run in percent, for rounds 1 to 5; None if undefined."""
     uniform: float | None
-    """What guessing evenly scores, in percent."""
+    """Expected score of uniform guessing, in percent."""
     caveats: tuple[str, ...]
-    """Why the run and the table are not alike."""
+    """Differences between the run and the published runs."""
 
     def __str__(self) -> str:
         table, rounds = self.published, range(1, ROUNDS + 1)
@@ -146,14 +145,14 @@ def _figure(value: float | None, too_long: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PublishedComparison:
-    """A result beside the published tables."""
+    """The comparison of a result with the published tables."""
 
     source: str
     warnings: tuple[str, ...]
-    """What holds for all tables."""
+    """Warnings about all tables."""
     tables: tuple[ComparedTable, ...]
     without: tuple[str, ...]
-    """Data sets of the result for which no published figures are included."""
+    """Data sets of the result without published figures."""
 
     def __str__(self) -> str:
         parts = [str(table) for table in self.tables]
@@ -164,18 +163,18 @@ class PublishedComparison:
 
 
 def compare_with_published(result: Result, name: str = "this run") -> PublishedComparison:
-    """Put a result beside the published tables.
+    """Compare a result with the published tables.
 
     Args:
-        result: Of :class:`~StaICC.benchmarks.long_icl.LongICL`, as it was returned or loaded.
-        name: How to call it in the tables.
+        result: A result of :class:`~StaICC.benchmarks.long_icl.LongICL`.
+        name: Name of the result in the tables.
 
     Raises:
         ArgumentError: It is the result of another benchmark.
     """
     if result.benchmark != "LongICL":
         raise ArgumentError(
-            f"only a result of LongICL can be put beside its published tables, not of {result.benchmark}"
+            f"only results of LongICL can be compared with its published tables: got one of {result.benchmark}"
         )
     tables = published_tables()
     ran = [dataset for dataset, details in result.details.items() if details.asked]
@@ -200,7 +199,7 @@ def _percent(value: float | None) -> float | None:
 
 
 def _caveats(result: Result, dataset: str) -> tuple[str, ...]:
-    """What sets a run apart from the published ones."""
+    """Return the differences between a run and the published runs."""
     settings, details = result.divided[dataset]["settings"], result.details[dataset]
     found = []
     if settings["variant"] != "published":

@@ -1,4 +1,4 @@
-"""Records: a query, what became of it, the scores of a round and of a data set."""
+"""Records: a query, its outcome, the scores of a round and of a data set."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC.benchmarks.long_icl.baselines import Baselines
-from StaICC.benchmarks.long_icl.items import Item
+from StaICC.benchmarks.long_icl.baselines import LongICLBaselines
+from StaICC.benchmarks.long_icl.data.items import Item
 from StaICC.benchmarks.long_icl.scoring import LabelCounts, Score, Tally
 
-__all__ = ["DataSetScore", "Outcome", "Query", "RoundScore"]
+__all__ = ["DataSetScore", "LongICLOutcome", "LongICLQuery", "RoundScore"]
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """One prompt and what is asked in it."""
+class LongICLQuery:
+    """One prompt and its test item."""
 
     round: int
     number: int
-    """Place in the round, from 0."""
+    """Index in the round, from 0."""
     item: Item
     context: str
-    """Everything before the query, shared by the round."""
+    """The text before the query, shared by the round."""
     question: str
 
     @property
@@ -30,19 +30,14 @@ class Query:
         """The final prompt."""
         return self.context + self.question
 
-    @property
-    def context_length(self) -> int:
-        """Characters of the shared beginning."""
-        return len(self.context)
-
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one query."""
+class LongICLOutcome:
+    """The parsed answer and the counts of one query."""
 
     row: int
     answer: str | None
-    """As parsed; None if the query is unanswered."""
+    """The parsed answer; None if the query failed."""
     tally: Tally | None
 
 
@@ -56,27 +51,23 @@ class RoundScore:
     asked: int
     answered: int
     empty: int
-    """Responses without any text; they count as wrong."""
+    """Empty responses; they are wrong predictions."""
     unanswered: tuple[tuple[str, int], ...]
-    """Reasons and how many queries each took, the most frequent first; of reasons that differ in numbers only, the
-    first one stands for all."""
+    """Failure reasons and their numbers of queries, the most frequent first. Reasons that differ only in numbers are
+    merged into the first one."""
     score: Score | None
-    """None if a query is unanswered: a part is not the whole."""
+    """None if a query failed."""
     note: str
-    """Why there is no score; empty if there is one."""
+    """Why the score is undefined; empty if it is defined."""
     labels: tuple[LabelCounts, ...]
-    """Counts of the answered items, label by label."""
+    """Counts for each label, over the queries that did not fail."""
     positions: dict[str, tuple[int, ...]]
-    """Places of each label's demonstrations (for the positional study)."""
-    outcomes: tuple[Outcome, ...]
+    """Positions of each label's demonstrations, from 1."""
+    outcomes: tuple[LongICLOutcome, ...]
 
-    def to_dict(self, *, outcomes: bool = False) -> dict[str, Any]:
-        """The result as plain values, ready for JSON.
-
-        Args:
-            outcomes: Add the outcome of each query.
-        """
-        plain = {
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record without its outcomes as plain values, ready for JSON."""
+        return {
             "round": self.round,
             "demonstrations": self.demonstrations,
             "asked": self.asked,
@@ -86,21 +77,11 @@ class RoundScore:
             "score": None if self.score is None else dataclasses.asdict(self.score),
             "note": self.note,
             "labels": {
-                part.label: {"gold": part.gold, "predicted": part.predicted, "correct": part.correct}
-                for part in self.labels
+                counts.label: {"gold": counts.gold, "predicted": counts.predicted, "correct": counts.correct}
+                for counts in self.labels
             },
-            "positions": {label: list(places) for label, places in self.positions.items()},
+            "positions": {label: list(positions) for label, positions in self.positions.items()},
         }
-        if outcomes:
-            plain["outcomes"] = [
-                {"row": one.row, "answer": one.answer, "tally": None if one.tally is None else _plain(one.tally)}
-                for one in self.outcomes
-            ]
-        return plain
-
-
-def _plain(tally: Tally) -> dict[str, list[str]]:
-    return {"gold": list(tally.gold), "predicted": list(tally.predicted), "correct": list(tally.correct)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +91,10 @@ class DataSetScore:
     dataset: str
     metric: str
     rounds: tuple[RoundScore, ...]
-    baselines: Baselines
+    baselines: LongICLBaselines
     settings: dict[str, Any]
-    """What was asked, as :meth:`LongICLExperimentor.settings` gives it."""
+    """The options and digests of the run, see :meth:`LongICLExperimentor.settings`."""
 
     def values(self) -> dict[int, float | None]:
-        """The table's row: the score of each round, None where there is none."""
+        """Return the score of each round, None if it is undefined."""
         return {one.round: None if one.score is None else one.score.value for one in self.rounds}
-
-    def to_dict(self, *, outcomes: bool = False) -> dict[str, Any]:
-        """The results as plain values, ready for JSON (see :meth:`RoundScore.to_dict`)."""
-        return {
-            "dataset": self.dataset,
-            "metric": self.metric,
-            "rounds": [one.to_dict(outcomes=outcomes) for one in self.rounds],
-            "baselines": dataclasses.asdict(self.baselines),
-            "settings": self.settings,
-        }

@@ -1,13 +1,12 @@
-"""Scores: from answers to accuracy and micro-averaged precision, recall and F1.
+"""Scores: accuracy, and micro-averaged precision, recall and F1.
 
-Every item gives a :class:`Tally`: its gold labels, the labels that the answer predicts, and those that are right. All
-scores are sums over tallies, divided once, so they do not depend on the order of the items and can be resampled
-without parsing again. (One exception is published: DialogRE's score stops at the item that brings the gold labels to
-500.)
+Each item has a :class:`Tally`: its gold labels, the predicted labels, and the correct ones. Scores are ratios of sums
+over tallies, so they do not depend on the order of the items and can be resampled without parsing again. One published
+exception: the score of DialogRE leaves out the items after the one with the 500th gold label.
 
-The published F1 adds 1e-8 to its denominators, so a perfect score is 0.99999999; Few-NERD's own evaluator divides by
-zero when nothing is right, where this library gives 0.0, as the paper reports it. That is the only place where the
-published variant leaves the original. The strict variant divides plainly, and stops nowhere.
+The published F1 adds 1e-8 to its denominators, so a perfect score is 0.99999999. The published evaluator of Few-NERD
+divides by zero if no prediction is correct; this library returns 0.0, as the paper reports. This is the only difference
+between the published variant and the published code. The strict variant adds no constant and scores all items.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from StaICC.benchmarks.long_icl.cards import ScoringRule, TaskCard
-from StaICC.benchmarks.long_icl.items import DialogueItem, EntityItem, Item
-from StaICC.benchmarks.long_icl.parsing import parse_entities, parse_text
-from StaICC.benchmarks.long_icl.strict import as_label
+from StaICC.benchmarks.long_icl.data.cards import ScoringRule, TaskCard
+from StaICC.benchmarks.long_icl.data.items import DialogueItem, EntityItem, Item
+from StaICC.benchmarks.long_icl.protocol.parsing import parse_entities, parse_text
+from StaICC.benchmarks.long_icl.protocol.strict import as_label
 from StaICC.errors import OutputError, UndefinedMetricError
 from StaICC.inference.contract import check_answer
 
@@ -40,23 +39,23 @@ __all__ = [
 ]
 
 SMALL = 1e-8
-"""What the published precision and recall add to their denominators."""
+"""The published precision and recall add this constant to their denominators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One item's share of the scores."""
+    """Gold, predicted and correct labels of one item."""
 
     gold: tuple[str, ...]
     predicted: tuple[str, ...]
-    """What counts as a prediction (for single labels: the answer if it is a label)."""
+    """Predicted labels (for items with one label: the answer if it is a label)."""
     correct: tuple[str, ...]
-    """The gold labels that the answer has right."""
+    """Gold labels that are predicted correctly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Share of right answers; an empty or foreign answer is a wrong one."""
+    """Share of correct predictions; an empty response or an unknown label is a wrong prediction."""
 
     items: int
     correct: int
@@ -64,7 +63,7 @@ class Accuracy:
 
     @property
     def value(self) -> float:
-        """The number for the table."""
+        """The score."""
         return self.accuracy
 
 
@@ -81,7 +80,7 @@ class MicroF1:
 
     @property
     def value(self) -> float:
-        """The number for the table."""
+        """The score."""
         return self.f1
 
 
@@ -90,7 +89,7 @@ Score = Accuracy | MicroF1
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """One label's share of the counts."""
+    """Gold, predicted and correct counts of one label."""
 
     label: str
     gold: int
@@ -99,12 +98,12 @@ class LabelCounts:
 
 
 def tally_label(card: TaskCard, answer: str, item: Item, variant: str = "published") -> Tally:
-    """Compare the answer to the item's one label (all data sets but Few-NERD and DialogRE).
+    """Compare the answer to the label of an item (all data sets except Few-NERD and DialogRE).
 
     Args:
-        card: Of the data set.
-        answer: As the parser gives it.
-        item: The query.
+        card: Card of the data set.
+        answer: The parsed answer.
+        item: The test item.
         variant: ``published`` or ``strict``.
     """
     (gold,) = item.gold
@@ -118,7 +117,7 @@ def tally_label(card: TaskCard, answer: str, item: Item, variant: str = "publish
 
 
 def tally_entities(card: TaskCard, answer: dict[str, str], item: EntityItem, variant: str = "published") -> Tally:
-    """Compare entities and types: an entity is right if the sentence has it (same text) with the same type."""
+    """Compare entities and types; an entity is correct if the sentence has it (same text) with the same type."""
     strict = variant == "strict"
     gold = {entity.strip(): kind for entity, kind in item.entities} if strict else dict(item.entities)
     correct = tuple(kind for entity, kind in answer.items() if gold.get(entity) == kind)
@@ -126,10 +125,10 @@ def tally_entities(card: TaskCard, answer: dict[str, str], item: EntityItem, var
 
 
 def tally_relations(card: TaskCard, answer: str, item: DialogueItem, variant: str = "published") -> Tally:
-    """Compare relations place by place.
+    """Compare relations position by position.
 
-    A part of the answer is a prediction if it contains a relation's name, and right if it contains the gold one
-    (published), or if it is a relation's name, and the gold one (strict).
+    Published: a part of the answer is a prediction if it contains the name of a relation, and correct if it contains
+    the gold one. Strict: it must equal the name.
     """
     parts = [part.strip() for part in answer.split(",")]
     gold = item.gold
@@ -143,17 +142,17 @@ def tally_relations(card: TaskCard, answer: str, item: DialogueItem, variant: st
 
 
 def _choice(card: TaskCard, prediction: object, where: str) -> str:
-    """The label that an index or one number per label names."""
+    """Return the label of an index, or the label with the highest score."""
     if card.structured:
         raise OutputError(
-            f"{where}: {card.title} asks for several labels at once, so the answer must be text, not "
+            f"{where}: items of {card.title} have several labels, so the prediction must be text, not "
             f"{type(prediction).__name__}"
         )
     try:
         answer = check_answer(prediction, card.labels)
     except OutputError as error:
         raise OutputError(f"{where}: {error}") from error
-    assert not isinstance(answer, str)  # free text is not asked for
+    assert not isinstance(answer, str)  # check_answer accepts no text here
     return card.labels[answer if isinstance(answer, int) else answer.index(max(answer))]
 
 
@@ -169,19 +168,19 @@ def tally_prediction(
     """Score one prediction of any kind.
 
     Args:
-        card: Of the data set.
-        prediction: Text, or (for data sets with one label per item) a label index or one number per label, the
-            highest of which counts (the first, if two are equal).
-        item: The query.
+        card: Card of the data set.
+        prediction: Text; or, for data sets with one label per item, a label index or one score per label (the first
+            label with the highest score is predicted).
+        item: The test item.
         variant: ``published`` or ``strict``.
-        prompt: The whole prompt, which the strict variant drops from the beginning of a text.
-        where: What to name in an error.
+        prompt: The prompt; the strict variant removes it from the beginning of a response.
+        where: Name of the query for error messages.
 
     Returns:
-        The tally, and the answer as text.
+        The tally, and the parsed answer as text.
 
     Raises:
-        OutputError: The prediction is none of these.
+        OutputError: The prediction has another type.
     """
     if not isinstance(prediction, str):
         label = _choice(card, prediction, where)
@@ -197,12 +196,12 @@ def tally_prediction(
 
 
 def _ratio(numerator: float, denominator: float) -> float:
-    """A division in which 0 / 0 is 0."""
+    """Return the ratio, 0 if the denominator is 0."""
     return numerator / denominator if denominator else 0.0
 
 
 def scored(rule: ScoringRule, tallies: Iterable[Tally], variant: str = "published") -> list[Tally]:
-    """The tallies that the score counts: all, but the published DialogRE score stops at 500 gold labels."""
+    """Return the tallies that are scored: all, except that the published DialogRE score stops at 500 gold labels."""
     counted, gold = [], 0
     for tally in tallies:
         counted.append(tally)
@@ -213,15 +212,15 @@ def scored(rule: ScoringRule, tallies: Iterable[Tally], variant: str = "publishe
 
 
 def score_tallies(rule: ScoringRule, tallies: Iterable[Tally], variant: str = "published") -> Score:
-    """Sum the tallies up.
+    """Return the score of tallies.
 
     Args:
-        rule: Of the data set's card.
-        tallies: One for each item, in order.
+        rule: Scoring rule of the data set.
+        tallies: One tally per item, in order.
         variant: ``published`` or ``strict``.
 
     Returns:
-        :class:`Accuracy` or :class:`MicroF1`, as the data set has it.
+        :class:`Accuracy` or :class:`MicroF1`, depending on the data set.
 
     Raises:
         UndefinedMetricError: There are no items.
@@ -238,13 +237,13 @@ def score_tallies(rule: ScoringRule, tallies: Iterable[Tally], variant: str = "p
 
 
 def micro_f1(rule: ScoringRule, gold: int, predicted: int, correct: int, variant: str = "published") -> MicroF1:
-    """Precision, recall and F1 of counts.
+    """Return precision, recall and F1 from counts.
 
     Args:
-        rule: Of the data set's card.
+        rule: Scoring rule of the data set.
         gold: Number of gold labels.
         predicted: Number of predicted labels.
-        correct: Number of right ones.
+        correct: Number of correct labels.
         variant: ``published`` or ``strict``.
     """
     if variant == "strict":
@@ -257,9 +256,9 @@ def micro_f1(rule: ScoringRule, gold: int, predicted: int, correct: int, variant
 
 
 def label_counts(card: TaskCard, tallies: Sequence[Tally]) -> tuple[LabelCounts, ...]:
-    """For each label, how often it is gold, predicted and right, in the order of the card.
+    """Return gold, predicted and correct counts for each label, in the order of the card.
 
-    Predictions that are no label (Few-NERD's may be anything) are not among them.
+    Predictions that are not labels (Few-NERD accepts any type) are not counted.
     """
     gold, predicted, correct = (
         Counter(label for tally in tallies for label in getattr(tally, part))

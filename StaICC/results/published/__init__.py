@@ -1,4 +1,4 @@
-"""What the papers published, as data, with what is doubtful in it; and what of it may stand beside a user's result.
+"""The published figures of the papers, with warnings on doubtful ones, and their comparison with a result.
 
 >>> from StaICC.results.published import figures
 >>> [one.value for one in figures(model="GPT2 1.61", method="k-NN", metric="accuracy")]
@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from StaICC.results.published.beside import Placement, beside, format_placements
 from StaICC.results.published.facts import (
     METHODS,
     PublishedFigure,
@@ -17,16 +16,21 @@ from StaICC.results.published.facts import (
     find_models,
     models,
 )
+from StaICC.results.published.published_comparison import (
+    PublishedComparison,
+    compare_with_published,
+    format_published,
+)
 
 __all__ = [
     "METHODS",
-    "Placement",
+    "PublishedComparison",
     "PublishedFigure",
     "PublishedModel",
-    "beside",
+    "compare_with_published",
     "figures",
     "find_method",
     "find_models",
-    "format_placements",
+    "format_published",
     "models",
 ]

@@ -1,12 +1,12 @@
 """The published figures: Tables 7 and 8 of the StaICC paper, Tables 3 to 6 of the LongICLBench paper.
 
-Every figure is as it was printed, but that percentages of LongICLBench are shares here, and that models which the
-tables head wrongly are named right (:attr:`PublishedModel.note` says why). A figure that is not known is ``None`` with
-the reason: the paper marks it as not run, or the copy of the table that was used ends before it. Where Table 2 gives an
-accuracy whose cell of Table 8 is missing, it is taken, and its source says so.
+Every figure is as printed, with two exceptions: percentages of LongICLBench are converted to shares, and models with
+wrong headers have their correct names (:attr:`PublishedModel.note` has the reason). An unknown figure is ``None`` with
+a reason: the paper marks it as not run, or our copy of the table ends before it. If a cell of Table 8 is missing and
+Table 2 has the accuracy, that one is used, and its source says so.
 
-Some printed figures contradict others or repeat them where only an error can. They stand as printed, with a warning;
-a warning that begins with ``DOUBTFUL`` means that the figure is no reference.
+Some printed figures contradict or repeat others by mistake. They are kept as printed, with a warning. A warning that
+begins with ``DOUBTFUL`` means that the figure is not used as a reference.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PublishedModel:
     """A model of the StaICC paper."""
 
     column: int
-    """Its column of Tables 7 and 8, from 1, left to right through both groups."""
+    """Its column in Tables 7 and 8, from 1, left to right through both groups."""
     family: str
     params_b: float
     """Parameters in billions, as printed."""
@@ -71,11 +71,11 @@ class PublishedModel:
     quantised: str | None
     """``"AWQ"``, or ``None`` if nothing is stated."""
     note: str | None
-    """Why the name is not the one that is printed over the column; ``None`` where it is."""
+    """Why the name differs from the printed header; ``None`` if it does not."""
 
     @property
     def name(self) -> str:
-        """The name that no other model of the paper has."""
+        """A name that is unique in the paper."""
         return f"{self.family} {self.params_b:g}B{' instruct' if self.instruction_tuned else ''}"
 
 
@@ -87,9 +87,9 @@ class PublishedFigure:
     """``"Normal"``, ``"Diagnosis"`` or ``"LongICL"``."""
     model: str
     method: str | None
-    """The inference method, of ``"Normal"``; ``None`` elsewhere."""
+    """The inference method for ``"Normal"``; ``None`` for the others."""
     dataset: str | None
-    """The data set, of ``"LongICL"``; ``None`` where it is the mean over the ten."""
+    """The data set for ``"LongICL"``; ``None`` for the mean over the ten data sets."""
     metric: str
     """The metric's name; for ``"LongICL"`` the round, ``"1R"`` to ``"5R"``, or ``"all rounds"``."""
     value: float | None
@@ -100,7 +100,7 @@ class PublishedFigure:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the figure is no reference."""
+        """Whether the figure is not used as a reference."""
         return any(warning.startswith(_DOUBTFUL) for warning in self.warnings)
 
 
@@ -158,7 +158,7 @@ def _diagnosis() -> Iterator[PublishedFigure]:
 
 
 def _share(percent: float) -> float:
-    """Give a percentage with one decimal as the share that one would write down."""
+    """Return a percentage with one decimal as a share."""
     return round(percent / 100, 3)
 
 
@@ -168,7 +168,7 @@ def _long_icl() -> Iterator[PublishedFigure]:
         source = data["source"].replace("Tables 3 to 6", table["source"])
         for row in table["rows"]:
             name, dataset = row["model"], table["dataset"]
-            warnings = tuple(text for text in table["warnings"] if name in text)  # the others are about the table
+            warnings = tuple(text for text in table["warnings"] if name in text)  # the others concern the table
             if row["single"] is not None:  # the state of the art, trained on the task: one figure, no rounds
                 single = _share(row["single"])
                 yield PublishedFigure(LONG_ICL, name, None, dataset, "all rounds", single, None, source, warnings)
@@ -189,10 +189,10 @@ def _fold(name: str) -> str:
 
 
 def find_method(name: str) -> str:
-    """Return a method's name as the paper has it.
+    """Return the name of a method in the paper.
 
     Args:
-        name: The name; case, blanks, hyphens and underscores do not matter.
+        name: The name; case, blanks, hyphens and underscores are ignored.
 
     Raises:
         UnknownNameError: There is no such method; the message suggests the nearest.
@@ -208,11 +208,11 @@ def find_method(name: str) -> str:
 
 
 def find_models(name: str) -> tuple[str, ...]:
-    """Return the names of the published models that a text names.
+    """Return the names of the published models that match a name.
 
     Args:
         name: A model's name, or a family (``"Pythia"``: all its sizes). Case, blanks, hyphens, underscores and the B of
-            the size do not matter.
+            the size are ignored.
 
     Raises:
         UnknownNameError: There is no such model; the message suggests the nearest.
@@ -252,7 +252,7 @@ def figures(
         metric: A metric.
 
     Returns:
-        All that fit, those without a value too (they say why).
+        All matches, including those without a value, which have a reason.
 
     Raises:
         UnknownNameError: A name is unknown; the message suggests the nearest.

@@ -1,12 +1,21 @@
-"""Accuracy by data set, with intervals and what knows nothing would score."""
+"""Accuracy by data set, with confidence intervals and baselines."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from StaICC.results.details import Baselines
-from StaICC.results.report.drawing import ROLES, clip, drawn, new_figure, plain_axes, series, set_names
-from StaICC.results.report.runs import Given, Runs, dataset_names, figure, named
+from StaICC.results.report.drawing import ROLES, clip, draw_interval, new_figure, plain_axes, series, set_names, styled
+from StaICC.results.report.runs import (
+    Given,
+    Runs,
+    dataset_names,
+    figure,
+    interval_cell,
+    interval_of,
+    named,
+    number_cell,
+)
 from StaICC.results.result import Result
 
 if TYPE_CHECKING:
@@ -19,10 +28,10 @@ MEAN = "mean"
 
 
 def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
-    """Return the baselines of a data set; they are those of the same queries in all runs.
+    """Return the baselines of a data set, from the first run that has them.
 
     Args:
-        runs: The runs; the first that has them counts.
+        runs: The runs.
         dataset: Name of the data set.
     """
     for result in runs.values():
@@ -39,17 +48,14 @@ def _draw_run(axes: Axes, result: Result, names: list[str], offset: float, numbe
         value = figure(result.averaged if dataset == MEAN else result.divided.get(dataset), "accuracy")
         if value is None:
             continue
-        details = result.details.get(dataset)
-        interval = details.intervals.get("accuracy") if details else None
-        if interval is not None:
-            axes.plot([interval.low, interval.high], [place + offset] * 2, color=own.colour, linewidth=1.4)
+        draw_interval(axes, interval_of(result, dataset, "accuracy"), place + offset, own)
         axes.plot([value], [place + offset], own.mark, color=own.colour, markersize=6.5, label=label)
         label = None
 
 
-@drawn
+@styled
 def accuracy_by_dataset(given: Given) -> Figure:
-    """Draw accuracy by data set, with intervals, and the random and the majority baseline.
+    """Draw accuracy by data set, with confidence intervals, the random baseline and the majority baseline.
 
     Args:
         given: A result of a benchmark that scores accuracy by data set (Normal), or several by the name of their run.
@@ -72,16 +78,11 @@ def accuracy_by_dataset(given: Given) -> Figure:
         if known is None:
             continue
         ends = (place - 0.42, place + 0.42)
-        told = place == next((i for i, name in enumerate(datasets) if baselines_of(runs, name)), None)
-        axes.plot([known.max_random] * 2, ends, color=ROLES["soft"], linewidth=1.6, label="guessing" if told else None)
-        axes.plot(
-            [known.majority] * 2,
-            ends,
-            color=ROLES["soft"],
-            linewidth=1.4,
-            linestyle=(0, (1.5, 1.5)),
-            label="most frequent label" if told else None,
-        )
+        first = place == next((i for i, name in enumerate(datasets) if baselines_of(runs, name)), None)
+        label = "random baseline" if first else None
+        axes.plot([known.max_random] * 2, ends, color=ROLES["soft"], linewidth=1.6, label=label)
+        label, dotted = "majority baseline" if first else None, (0, (1.5, 1.5))
+        axes.plot([known.majority] * 2, ends, color=ROLES["soft"], linewidth=1.4, linestyle=dotted, label=label)
     for number, (name, result) in enumerate(runs.items()):
         _draw_run(axes, result, names, step * (number - (len(runs) - 1) / 2), number, legend_label(name))
     if len(names) > len(datasets):
@@ -95,7 +96,7 @@ def accuracy_by_dataset(given: Given) -> Figure:
 
 
 def legend_label(name: str) -> str:
-    """Name a run in a legend, where matplotlib would hide a name with a leading underscore.
+    """Return the label of a run in a legend; matplotlib would hide a name with a leading underscore.
 
     Args:
         name: The run.
@@ -104,7 +105,7 @@ def legend_label(name: str) -> str:
 
 
 def accuracy_rows(runs: Runs) -> tuple[list[str], list[list[str]]]:
-    """Return the figures of :func:`accuracy_by_dataset` as a table.
+    """Return the numbers of :func:`accuracy_by_dataset` as a table.
 
     Args:
         runs: The runs.
@@ -115,16 +116,13 @@ def accuracy_rows(runs: Runs) -> tuple[list[str], list[list[str]]]:
     head = ["data set"]
     for name in runs:
         head += [f"accuracy, {name}", "interval"] if len(runs) > 1 else ["accuracy", "interval"]
-    head += ["guessing", "most frequent label"]
+    head += ["random baseline", "majority baseline"]
     rows = []
     for dataset in dataset_names(runs):
         row = [dataset]
         for result in runs.values():
-            value = figure(result.divided.get(dataset), "accuracy")
-            details = result.details.get(dataset)
-            interval = details.intervals.get("accuracy") if details else None
-            row.append("-" if value is None else f"{value:.4f}")
-            row.append("-" if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}")
+            row.append(number_cell(figure(result.divided.get(dataset), "accuracy")))
+            row.append(interval_cell(interval_of(result, dataset, "accuracy")))
         known = baselines_of(runs, dataset)
         row += ["-", "-"] if known is None else [f"{known.max_random:.4f}", f"{known.majority:.4f}"]
         rows.append(row)

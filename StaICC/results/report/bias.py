@@ -1,7 +1,7 @@
-"""Bias distributions: which labels does the model prefer when it knows nothing of the query?
+"""Bias distributions: which labels does the model prefer?
 
 For each data set, the mean prediction for empty queries (contextual bias), for random words (domain bias) and for the
-benchmark's own queries (posterior bias), beside the frequencies of the true labels and the uniform distribution.
+test queries (posterior bias), with the frequencies of the true labels and the uniform distribution.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from StaICC.errors import ArgumentError
-from StaICC.results.report.drawing import ROLES, SERIES, clip, drawn, faint, new_grid, plain_axes, set_names
+from StaICC.results.report.drawing import ROLES, SERIES, clip, faint, new_grid, plain_axes, set_names, styled
 from StaICC.results.report.runs import labels_of, shares_of
 from StaICC.results.result import Result
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["bias_distributions", "bias_rows", "distributions"]
 
-_SOURCES = {"Contextual_bias": "empty query", "Domain_bias": "random words", "Post_bias": "real queries"}
+_SOURCES = {"Contextual_bias": "empty query", "Domain_bias": "random words", "Post_bias": "test queries"}
 TRUE = "true labels"
 
 
 def distributions(results: Mapping[str, Result]) -> dict[str, tuple[tuple[str, ...], dict[str, list[float]]]]:
-    """Return for each data set its labels, and the distributions over them by what they are of.
+    """Return for each data set its labels, and the distributions over them by their source.
 
     Args:
-        results: Results of one run, by benchmark; those of the bias benchmarks are read.
+        results: Results of one run, by benchmark; only bias benchmarks are read.
     """
     found: dict[str, tuple[tuple[str, ...], dict[str, list[float]]]] = {}
     for benchmark, source in _SOURCES.items():
@@ -46,13 +46,13 @@ def distributions(results: Mapping[str, Result]) -> dict[str, tuple[tuple[str, .
     return found
 
 
-@drawn
+@styled
 def bias_distributions(results: Mapping[str, Result]) -> Figure:
     """Draw the mean predictions of the bias benchmarks over the labels of each data set.
 
     Args:
         results: Results of one run by benchmark, such as a group of results: ``Contextual_bias``, ``Domain_bias``,
-            ``Post_bias``, as far as they are there.
+            ``Post_bias``, as available.
 
     Returns:
         A matplotlib figure.
@@ -63,36 +63,32 @@ def bias_distributions(results: Mapping[str, Result]) -> Figure:
     """
     found = distributions(results)
     if not found:
-        raise ArgumentError("none of the results has a mean prediction; give results of the bias benchmarks")
+        raise ArgumentError("no result has a mean prediction. Use results of the bias benchmarks")
     most = max(len(labels) for labels, _ in found.values())
     drawing, panels = new_grid(len(found), 4, 2.45, 0.75 + 0.27 * most, sharex=True)
     styles = {source: SERIES[number] for number, source in enumerate(_SOURCES.values())}
-    drawn_once: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axes, (dataset, (labels, known)) in zip(panels, found.items(), strict=True):
         axes.axvline(1 / len(labels), color=ROLES["mark"], linewidth=1, linestyle=(0, (3, 2)))
         if TRUE in known:
-            bars = axes.barh(
-                range(len(labels)),
-                known[TRUE],
-                height=0.7,
-                facecolor=faint("mark"),
-                edgecolor=ROLES["mark"],
-                linewidth=0.7,
-            )
-            drawn_once.setdefault(TRUE, bars)
+            style: dict[str, Any] = {
+                "height": 0.7,
+                "facecolor": faint("mark"),
+                "edgecolor": ROLES["mark"],
+                "linewidth": 0.7,
+            }
+            handles.setdefault(TRUE, axes.barh(range(len(labels)), known[TRUE], **style))
         for number, source in enumerate(source for source in _SOURCES.values() if source in known):
             own = styles[source]
             places = [place + 0.2 * (number - 1) for place in range(len(labels))]
             (marks,) = axes.plot(known[source], places, own.mark, color=own.colour, markersize=5)
-            drawn_once.setdefault(source, marks)
+            handles.setdefault(source, marks)
         set_names(axes, labels, 13)
         axes.set_xlim(0, 1)
         axes.set_xticks([0, 0.5, 1])
         axes.set_title(clip(dataset, 22), parse_math=False)
         plain_axes(axes)
-    drawing.legend(
-        list(drawn_once.values()), list(drawn_once), loc="outside upper left", ncols=len(drawn_once), frameon=False
-    )
+    drawing.legend(list(handles.values()), list(handles), loc="outside upper left", ncols=len(handles), frameon=False)
     drawing.supxlabel("probability of the label", fontsize=9, color=ROLES["soft"])
     return drawing
 

@@ -1,4 +1,4 @@
-"""Confusion matrices: which label is taken for which."""
+"""Confusion matrices: true labels against predicted labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from StaICC.errors import ArgumentError
 from StaICC.results.details import ConditionRecord
-from StaICC.results.report.drawing import ROLES, SERIES, clip, drawn, new_grid
+from StaICC.results.report.drawing import ROLES, SERIES, clip, new_grid, styled
 from StaICC.results.report.runs import Given, labels_of, one_run
 from StaICC.results.result import Result
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["MOST_LABELS", "confusion_counts", "confusion_matrices", "confusion_rows"]
 
 MOST_LABELS = 12
-"""Larger label spaces are not drawn; the most frequent confusions stand in the table."""
+"""Larger label spaces are not styled; the table lists their most frequent confusions."""
 
 _MOST_ROWS = 20
-_STRONGEST = 0.55  # of the colour; darker, and the numbers on it lose their contrast
+_STRONGEST = 0.55  # maximum opacity at which the numbers keep their contrast
 
 
 def _matrix(record: ConditionRecord, width: int) -> list[list[int]]:
@@ -33,10 +33,10 @@ def _matrix(record: ConditionRecord, width: int) -> list[list[int]]:
 
 
 def confusion_counts(result: Result) -> dict[str, tuple[tuple[str, ...], list[list[int]]]]:
-    """Return for each data set its labels, and how often each true label (row) was answered by each label (column).
+    """Return for each data set its labels, and the counts of predicted labels (columns) by true label (rows).
 
     Args:
-        result: A result whose first condition is to be counted (Normal).
+        result: A result; its first condition is counted (Normal).
     """
     found = {}
     for dataset, details in result.details.items():
@@ -55,17 +55,9 @@ def _draw(axes: Axes, labels: Sequence[str], counts: Sequence[Sequence[int]]) ->
         for prediction, count in enumerate(row):
             if not count:
                 continue
-            share = count / total
-            axes.add_patch(
-                Rectangle(
-                    (prediction - 0.5, truth - 0.5),
-                    1,
-                    1,
-                    facecolor=SERIES[0 if truth == prediction else 1].colour,
-                    edgecolor="none",
-                    alpha=_STRONGEST * share,
-                )
-            )
+            corner, colour = (prediction - 0.5, truth - 0.5), SERIES[0 if truth == prediction else 1].colour
+            opacity = _STRONGEST * count / total
+            axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, edgecolor="none", alpha=opacity))
             axes.text(prediction, truth, str(count), ha="center", va="center", fontsize=7.5 if width > 4 else 8.5)
     axes.set_xlim(-0.5, width - 0.5)
     axes.set_ylim(width - 0.5, -0.5)
@@ -80,11 +72,11 @@ def _draw(axes: Axes, labels: Sequence[str], counts: Sequence[Sequence[int]]) ->
         edge.set_color(ROLES["grid"])
 
 
-@drawn
+@styled
 def confusion_matrices(result: Given) -> Figure:
     """Draw a confusion matrix for each data set with at most :data:`MOST_LABELS` labels.
 
-    Rows are true labels, columns predicted ones; a cell holds the number of queries, its depth the share of its row.
+    Rows are true labels, columns are predicted labels. Numbers count queries; the opacity is the share of the row.
 
     Args:
         result: A result of Normal.
@@ -98,7 +90,7 @@ def confusion_matrices(result: Given) -> Figure:
     """
     found = {name: one for name, one in confusion_counts(one_run(result)).items() if len(one[0]) <= MOST_LABELS}
     if not found:
-        raise ArgumentError(f"no data set of the result has predictions of at most {MOST_LABELS} labels")
+        raise ArgumentError(f"no data set of the result has predictions and at most {MOST_LABELS} labels")
     drawing, panels = new_grid(len(found), 4, 2.45, 2.5)
     for axes, (dataset, (labels, counts)) in zip(panels, found.items(), strict=True):
         _draw(axes, labels, counts)
@@ -109,13 +101,13 @@ def confusion_matrices(result: Given) -> Figure:
 
 
 def confusion_rows(result: Result) -> tuple[list[str], list[list[str]]]:
-    """Return the cells as a table: all of small label spaces, the most frequent confusions of large ones.
+    """Return the counts as a table: all cells of small label spaces, the most frequent confusions of large ones.
 
     Args:
         result: The result.
 
     Returns:
-        Head and rows, most frequent first within a data set; empty cells are left out.
+        Head and rows, the most frequent first within a data set; empty cells are omitted.
     """
     rows = []
     for dataset, (labels, counts) in confusion_counts(result).items():

@@ -1,8 +1,9 @@
-"""What all figures share: colours, sizes, marks, and text that is never read as anything but text.
+"""Colours, markers, sizes and text handling of all figures.
 
-Colours are the light theme's. Each has a role; the page replaces them by the role's variable (see
-:mod:`StaICC.results.report.svg`), so that one figure serves light, dark and print. All pass WCAG's contrast on white:
-3 : 1 for marks, 4.5 : 1 for text. Runs differ by mark as well as by colour.
+The colours are those of the light theme. Each has a role, and the page replaces it by a CSS variable of that role (see
+:mod:`StaICC.results.report.svg`), so one figure fits the light theme, the dark theme and print. All colours meet the
+WCAG contrast on white: 3 : 1 for markers, 4.5 : 1 for text. Runs differ in marker and colour. Text from data is never
+interpreted as markup or mathematics.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
+from StaICC.metrics.intervals import Interval
 from StaICC.optional import require
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ __all__ = [
     "SERIES",
     "Series",
     "clip",
-    "drawn",
+    "draw_interval",
     "faint",
     "new_figure",
     "new_grid",
@@ -34,6 +36,7 @@ __all__ = [
     "series",
     "set_names",
     "settings",
+    "styled",
 ]
 
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -52,10 +55,10 @@ ROLES = {
     "series-5": "#b8336a",
     "series-6": "#7a6a00",
 }
-"""Every colour of a figure, by its role."""
+"""The colours of figures, by role."""
 
 FONT = "DejaVu Sans"
-"""Comes with matplotlib; pages name others after it."""
+"""Included in matplotlib; pages name fallback fonts after it."""
 _SETTINGS = {
     "font.family": FONT,
     "font.size": 9.0,
@@ -74,11 +77,11 @@ _SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "StaICC",
 }
-"""Settings of matplotlib for these figures, whatever the user's are."""
+"""Settings of matplotlib for these figures; they override those of the user."""
 
 
 class Series(NamedTuple):
-    """How one run is drawn."""
+    """Colour and marker of one run."""
 
     colour: str
     mark: str
@@ -90,19 +93,19 @@ SERIES = tuple(
 
 
 def series(number: int) -> Series:
-    """Return how the run of a number is drawn; a seventh run repeats the first one's colour with another mark.
+    """Return colour and marker of a run; a seventh run has the colour of the first with another marker.
 
     Args:
-        number: The run, from 0.
+        number: The index of the run, from 0.
     """
     own = SERIES[number % len(SERIES)]
     return own if number < len(SERIES) else Series(own.colour, SERIES[(number + 1) % len(SERIES)].mark)
 
 
 def printable(text: str) -> str:
-    r"""Replace what no document may hold (control characters, lone surrogates, non-characters) by a visible mark.
+    r"""Replace control characters, lone surrogates, non-characters and direction overrides by U+FFFD.
 
-    So are characters that turn the direction of what follows. Line ends and tabs become blanks.
+    Line ends and tabs become blanks.
 
     Args:
         text: Any text.
@@ -122,11 +125,11 @@ def printable(text: str) -> str:
 
 
 def clip(text: str, length: int = 26) -> str:
-    """Shorten a text for a place in a figure; tables have it in full.
+    """Shorten a text for a figure; tables contain the full text.
 
     Args:
         text: The text.
-        length: Most characters.
+        length: Maximum number of characters.
 
     Example:
         >>> clip("financial_phrasebank", 12)
@@ -137,7 +140,7 @@ def clip(text: str, length: int = 26) -> str:
 
 
 def faint(role: str) -> tuple[float, float, float, float]:
-    """Return a colour for the inside of a bar, whose edge shows where it ends.
+    """Return a transparent variant of a colour, for the inside of a bar.
 
     Args:
         role: A key of :data:`ROLES`.
@@ -147,7 +150,7 @@ def faint(role: str) -> tuple[float, float, float, float]:
 
 
 def settings() -> Any:
-    """Return a context in which matplotlib has the settings of these figures.
+    """Return a context manager that applies the matplotlib settings of these figures.
 
     Raises:
         MissingDependencyError: ``matplotlib`` is not installed.
@@ -156,11 +159,11 @@ def settings() -> Any:
     return matplotlib.rc_context(_SETTINGS)
 
 
-def drawn(function: Drawing) -> Drawing:
-    """Have a function draw with the settings of these figures.
+def styled(function: Drawing) -> Drawing:
+    """Decorate a function that makes a figure: it runs with the settings of these figures.
 
     Args:
-        function: It makes a figure.
+        function: The function.
     """
 
     @functools.wraps(function)
@@ -173,12 +176,12 @@ def drawn(function: Drawing) -> Drawing:
 
 @functools.cache
 def _figure_class() -> Any:
-    """Make the class of figures: matplotlib's, which a notebook shows without pyplot."""
+    """Return a subclass of matplotlib's figure that notebooks show without pyplot."""
     require("matplotlib", "report", "drawing figures")
     from matplotlib.figure import Figure
 
     class ReportFigure(Figure):  # type: ignore[misc, unused-ignore]  # without matplotlib, mypy takes it for Any
-        """A figure that draws itself with the settings of these figures."""
+        """A figure that is rendered with the settings of these figures."""
 
         def _repr_png_(self) -> bytes:
             buffer = io.BytesIO()
@@ -207,14 +210,14 @@ def new_grid(count: int, columns: int, width: float, height: float, **shared: An
     """Make a figure of small multiples.
 
     Args:
-        count: How many panels.
-        columns: Most panels side by side.
+        count: Number of panels.
+        columns: Maximum number of panels in a row.
         width: Inches of a panel.
         height: Inches of a panel.
         **shared: For ``subplots``: ``sharex``, ``sharey``.
 
     Returns:
-        The figure and its panels; places without a panel are empty.
+        The figure and its panels.
     """
     columns = max(1, min(columns, count))
     rows = -(-count // columns)
@@ -222,14 +225,14 @@ def new_grid(count: int, columns: int, width: float, height: float, **shared: An
     panels = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
     for empty in panels[count:]:
         empty.set_axis_off()
-    if shared.get("sharex"):  # the lowest panel of a column shows its ticks, also above an empty place
+    if shared.get("sharex"):  # the lowest panel of each column shows its tick labels
         for panel in panels[max(0, count - columns) : count]:
             panel.xaxis.set_tick_params(labelbottom=True)
     return figure, panels[:count]
 
 
 def plain_axes(axes: Axes, grid: Literal["x", "y", "both"] | None = None) -> None:
-    """Take away what says nothing: the upper and right edges.
+    """Hide the upper and right edges, and add grid lines.
 
     Args:
         axes: The axes.
@@ -242,13 +245,28 @@ def plain_axes(axes: Axes, grid: Literal["x", "y", "both"] | None = None) -> Non
         axes.set_axisbelow(True)
 
 
-def set_names(axes: Axes, names: Sequence[str], length: int = 22) -> None:
-    """Name the lines of a chart, the first at the top.
+def draw_interval(axes: Axes, interval: Interval | None, place: float, own: Series, upright: bool = False) -> None:
+    """Draw a confidence interval, if there is one, as a line.
 
     Args:
         axes: The axes.
-        names: Names from the data; they are never read as mathematics.
-        length: Most characters.
+        interval: The interval.
+        place: Its position on the other axis.
+        own: Colour and marker of the run.
+        upright: Whether the interval is vertical.
+    """
+    if interval is not None:
+        ends, places = [interval.low, interval.high], [place, place]
+        axes.plot(*((places, ends) if upright else (ends, places)), color=own.colour, linewidth=1.4)
+
+
+def set_names(axes: Axes, names: Sequence[str], length: int = 22) -> None:
+    """Label the rows of a chart, the first at the top.
+
+    Args:
+        axes: The axes.
+        names: Names from the data; never interpreted as mathematics.
+        length: Maximum number of characters.
     """
     axes.set_yticks(range(len(names)))
     axes.set_yticklabels([clip(name, length) for name in names], parse_math=False)

@@ -1,7 +1,7 @@
-"""HTML from data: whatever is not marked as markup is escaped.
+"""HTML from data: everything that is not marked as markup is escaped.
 
 :func:`element` builds everything. Its children are texts, which are escaped, or :class:`Markup`, which only this
-module and :mod:`StaICC.results.report.svg` make. So no text of a data set, a label, a file name or a message can become
+module and :mod:`StaICC.results.report.svg` create. So texts of data sets, labels, file names and messages cannot become
 markup.
 """
 
@@ -22,7 +22,7 @@ class Markup(str):
 
 
 def escape(text: str) -> str:
-    """Escape a text for element content and attribute values; what no document may hold becomes a visible mark.
+    """Escape a text for element content and attribute values (see :func:`printable`).
 
     Args:
         text: Any text.
@@ -59,8 +59,8 @@ def element(name: str, /, *children: str, **attributes: str | bool | None) -> Ma
     Args:
         name: Its name.
         *children: Texts, which are escaped, and markup.
-        **attributes: Values, which are escaped; ``True`` stands alone, ``None`` and ``False`` are left out; a trailing
-            underscore is dropped, others become hyphens.
+        **attributes: Values, which are escaped; ``True`` means an attribute without a value, ``None`` and ``False``
+            omit it. A trailing underscore is dropped, others become hyphens.
 
     Example:
         >>> element("p", "1 < 2", class_="note")
@@ -86,14 +86,14 @@ def table(
     foot: Sequence[Sequence[str]] = (),
     words: Iterable[int] = (),
 ) -> Markup:
-    """Return a table that a reader can sort.
+    """Return a sortable table.
 
     Args:
-        caption: What it shows.
+        caption: The caption.
         head: Column heads.
-        rows: Cells; the first of a row is its head. Numbers are sorted as numbers.
-        foot: Rows that stay below, such as a mean.
-        words: Numbers of the columns, from 0, that hold words and are set to the left; the first always does.
+        rows: Cells; the first of a row is its header. Numbers are sorted as numbers.
+        foot: Rows that stay at the bottom, such as a mean.
+        words: Indices of the columns that contain text, which is aligned left; the first always does.
     """
     left = {0, *words}
 
@@ -120,21 +120,21 @@ def table(
 
 
 def scrolling(wide: Markup, name: str) -> Markup:
-    """Let a wide part scroll by itself, for which the keyboard must reach it.
+    """Return an element that scrolls horizontally and can be focused with the keyboard.
 
     Args:
-        wide: The part.
-        name: What it is, for screen readers; unique on the page.
+        wide: The content.
+        name: Its name for screen readers; unique on the page.
     """
     return element("div", wide, class_="scroll", tabindex="0", role="region", aria_label=name)
 
 
 def fold(summary: str | Markup, *children: str, opened: bool = False, **attributes: str | bool | None) -> Markup:
-    """Return a part that a reader can fold.
+    """Return a collapsible element.
 
     Args:
-        summary: What stands there in any case.
-        *children: What is folded.
+        summary: The part that is always visible.
+        *children: The collapsible part.
         opened: Whether it is open at first.
         **attributes: See :func:`element`.
     """

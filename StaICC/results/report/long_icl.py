@@ -1,4 +1,4 @@
-"""LongICL: scores by rounds, beside the published models."""
+"""LongICL: scores by rounds, with the published models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 from StaICC.errors import ArgumentError
 from StaICC.results.published import figures
 from StaICC.results.report.accuracy import legend_label
-from StaICC.results.report.drawing import ROLES, clip, drawn, new_grid, plain_axes, series
-from StaICC.results.report.runs import Given, Runs, dataset_names, figure, named
+from StaICC.results.report.drawing import ROLES, clip, draw_interval, new_grid, plain_axes, series, styled
+from StaICC.results.report.runs import (
+    Given,
+    Runs,
+    dataset_names,
+    figure,
+    interval_of,
+    named,
+    number_cell,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +28,7 @@ _ROUNDS = range(1, 6)
 
 
 def _draw_published(axes: Axes, dataset: str) -> None:
-    """Draw the published models faintly, and name the best."""
+    """Draw the published models as thin lines."""
     lines: dict[str, list[tuple[int, float]]] = {}
     for one in figures("LongICL"):
         if one.dataset == dataset and one.value is not None and one.metric[0].isdigit():
@@ -31,9 +39,9 @@ def _draw_published(axes: Axes, dataset: str) -> None:
         label = None
 
 
-@drawn
+@styled
 def rounds_chart(given: Given) -> Figure:
-    """Draw the score of each data set by rounds of demonstrations, with the published models behind.
+    """Draw the score of each data set by rounds of demonstrations, with the published models in the background.
 
     Args:
         given: A result of LongICL, or several by the name of their run.
@@ -53,7 +61,7 @@ def rounds_chart(given: Given) -> Figure:
         if any(figure(result.divided.get(name), key) is not None for result in runs.values() for key in keys)
     ]
     if not datasets:
-        raise ArgumentError("no result has a score of a round; give results of LongICL")
+        raise ArgumentError("no result has a score of a round. Use results of LongICL")
     drawing, panels = new_grid(len(datasets), 3, 3.0, 2.3, sharey=True)
     handles: dict[str, Any] = {}
     for axes, dataset in zip(panels, datasets, strict=True):
@@ -62,25 +70,16 @@ def rounds_chart(given: Given) -> Figure:
             (result.divided[dataset].get("uniform") for result in runs.values() if dataset in result.divided), 0
         )
         if uniform is not None:
-            axes.axhline(uniform, color=ROLES["mark"], linewidth=1, linestyle=(0, (3, 2)), label="guessing")
+            axes.axhline(uniform, color=ROLES["mark"], linewidth=1, linestyle=(0, (3, 2)), label="random baseline")
         for number, (name, result) in enumerate(runs.items()):
             own = series(number)
-            details = result.details.get(dataset)
             at = [(place, figure(result.divided.get(dataset), f"{place}R")) for place in _ROUNDS]
             for place in _ROUNDS:
-                interval = details.intervals.get(f"{place}R") if details else None
-                if interval is not None:
-                    axes.plot([place, place], [interval.low, interval.high], color=own.colour, linewidth=1.4)
+                draw_interval(axes, interval_of(result, dataset, f"{place}R"), place, own, upright=True)
             known = [(x, y) for x, y in at if y is not None]
-            axes.plot(
-                [x for x, _ in known],
-                [y for _, y in known],
-                own.mark,
-                linestyle="-",
-                color=own.colour,
-                markersize=5.5,
-                label=legend_label(name),
-            )
+            rounds, scores = [x for x, _ in known], [y for _, y in known]
+            style: dict[str, Any] = {"linestyle": "-", "color": own.colour, "markersize": 5.5}
+            axes.plot(rounds, scores, own.mark, label=legend_label(name), **style)
         axes.set_title(clip(dataset, 24), parse_math=False)
         axes.set_xlim(0.7, 5.3)
         axes.set_xticks(list(_ROUNDS))
@@ -106,16 +105,8 @@ def rounds_rows(runs: Runs) -> tuple[list[str], list[list[str]]]:
     rows = []
     for name, result in runs.items():
         for dataset, values in result.divided.items():
-            scores = [figure(values, f"{number}R") for number in _ROUNDS]
-            rest = [figure(values, key) for key in ("mean", "uniform", "majority")]
-            cells = ["-" if value is None else f"{value:.4f}" for value in [*scores, *rest]]
+            keys = [*(f"{number}R" for number in _ROUNDS), "mean", "uniform", "majority"]
+            cells = [number_cell(figure(values, key)) for key in keys]
             rows.append([dataset, name, str(values.get("metric") or "-"), *cells])
-    return [
-        "data set",
-        "run",
-        "metric",
-        *(f"{number}R" for number in _ROUNDS),
-        "mean",
-        "guessing",
-        "most frequent",
-    ], rows
+    rounds = [f"{number}R" for number in _ROUNDS]
+    return ["data set", "run", "metric", *rounds, "mean", "random baseline", "majority baseline"], rows

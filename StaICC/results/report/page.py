@@ -1,9 +1,8 @@
-"""The page: saved results as one HTML file that needs nothing else.
+"""The page: saved results as one self-contained HTML file.
 
-It asks no host for anything, and a content security policy in the page forbids it to: no image, font, frame or
-connection is allowed, and no script but the one that stands in the page, which sorts tables and unfolds for printing.
-Without scripts everything is there and readable. Everything from the data is escaped. The same results give the same
-bytes.
+The page makes no network requests, and its content security policy forbids them: it allows no image, font, frame or
+connection, and no script except the one in the page, which sorts tables and unfolds sections for printing.
+The page is readable without scripts. All text from data is escaped. The same results give the same bytes.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from importlib import resources
-from pathlib import Path
 
-from StaICC.datasets.storage import write_beside
+from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError
 from StaICC.optional import require
-from StaICC.results.comparison_formats import compare_all
+from StaICC.results.comparison import compare_runs
+from StaICC.results.differences import list_differences
+from StaICC.results.provenance import NOT_RECORDED
 from StaICC.results.report.html import Markup, element, fold, join, table, void
 from StaICC.results.report.runs import Runs, by_benchmark
 from StaICC.results.report.sections import Section, sections
@@ -28,17 +28,20 @@ from StaICC.version import __version__
 
 __all__ = ["report_html", "write_report"]
 
+_OPEN = 12
+"""Up to this number, differences are shown unfolded."""
+
 
 def _resource(name: str) -> str:
     return (resources.files("StaICC.results.report") / name).read_text(encoding="utf-8")
 
 
 def _policy(script: str) -> str:
-    """Return the policy that lets the page load nothing and run its own script alone."""
+    """Return a content security policy that allows only the script of the page."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     parts = (
         "default-src 'none'",
-        "style-src 'unsafe-inline'",  # the page's own, and widths of figures
+        "style-src 'unsafe-inline'",  # the style element, and widths of figures
         f"script-src 'sha256-{digest}'",
         "base-uri 'none'",
         "form-action 'none'",
@@ -47,39 +50,45 @@ def _policy(script: str) -> str:
 
 
 def _comparison(benchmarks: Mapping[str, Runs]) -> Section | None:
-    """Compare every run with the first, in pairs, where both were asked the same."""
+    """Compare every run with the first, by the main metric of each benchmark."""
     parts: list[str] = []
     for benchmark, runs in benchmarks.items():
-        scored = {name: one for name, one in runs.items() if any(part.baselines for part in one.details.values())}
-        for other in list(scored)[1:]:
-            pair = {name: scored[name] for name in (next(iter(scored)), other)}
-            title = f"{benchmark}: {' (first) and '.join(pair)} (second)"
-            try:
-                (found,), _ = compare_all(pair)
-            except ArgumentError as error:
-                parts.append(element("p", f"{error}.", class_="soft"))
+        if len(runs) < 2:
+            continue
+        try:
+            compared = compare_runs(runs)
+        except ArgumentError as error:
+            parts.append(element("p", f"{benchmark}: {error}.", class_="soft"))
+            continue
+        for found in compared.comparisons:
+            if found.first != next(iter(runs)):
                 continue
-            head, rows = found.comparison.table()
-            foot = rows[-1:] if found.comparison.together else []
+            title = f"{benchmark}: {found.first} (first) and {found.second} (second)"
+            head, rows = found.table()
+            foot = rows[-1:] if found.mean else []
+            lines = [*found.introduction(), *found.conclusion()]
+            differences = element("ul", *(element("li", line) for line in lines))
             shown = table(title, head, rows[: len(rows) - len(foot)], foot)
-            parts.append(shown if benchmark == "Normal" else fold(title, shown))
+            parts.append(join([differences, shown]) if benchmark == "Normal" else fold(title, differences, shown))
     if not parts:
         return None
     note = (
-        "Accuracies on the same prompts, query by query. The difference is first minus second; p is that of a "
-        "permutation test over test rows, corrected for the number of data sets (Holm); detectable is the smallest "
-        "difference that so many rows show with power 0.8."
+        "The main metric of each benchmark, on the same test rows. The difference is first minus second. p is from a "
+        "sign-flip test over test rows; p (Holm) is corrected for the data sets and the pairs of runs. Detectable is "
+        "the smallest difference that a sample of this size detects with power 0.8."
     )
-    return Section("comparison", "Comparison in pairs", join([element("p", note, class_="soft"), *parts]))
+    return Section("comparison", "Paired comparison", join([element("p", note, class_="soft"), *parts]))
 
 
-def _asked(benchmarks: Mapping[str, Runs]) -> Section:
-    """Say what was asked, how much of it was answered, and where it was computed."""
+def _provenance(benchmarks: Mapping[str, Runs]) -> Section:
+    """Return counts of queries, failures, signatures, models and environments."""
     counts, failures = [], []
     signatures: dict[str, list[str]] = {}
     environments: dict[str, str] = {}
+    predictors: dict[tuple[str, ...], None] = {}
     for benchmark, runs in benchmarks.items():
         for name, result in runs.items():
+            predictors |= dict.fromkeys(_predictor_rows(name, result))
             details = result.details.values()
             sums = [sum(getattr(one, key) for one in details) for key in ("asked", "distinct", "scored", "failed")]
             seconds = result.timing.get("seconds")
@@ -91,49 +100,82 @@ def _asked(benchmarks: Mapping[str, Runs]) -> Section:
                 for dataset, own in result.details.items()
                 for one in own.failures
             ]
-    head = ["run", "benchmark", "asked", "distinct", "scored", "without answer", "seconds of its run"]
+    head = ["run", "benchmark", "queries", "distinct", "scored", "failed", "seconds"]
     parts: list[str] = [table("Queries of each benchmark", head, counts, words=(1,))]
     if failures:
         where = ["run", "benchmark", "data set", "condition", "query", "reason"]
-        shown = table("Queries without an answer", where, failures[:200], words=(1, 2, 3, 5))
+        shown = table("Failed queries", where, failures[:200], words=(1, 2, 3, 5))
         more = [] if len(failures) <= 200 else [element("p", f"The first 200 of {len(failures)}.")]
-        parts.append(fold(f"{len(failures)} queries without an answer", shown, *more))
+        parts.append(fold(f"{len(failures)} failed queries", shown, *more))
     listed = [element("li", f"{', '.join(names)}: ", _code(text)) for text, names in signatures.items()]
     parts.append(element("h3", "Signatures"))
-    told = "Runs that share a signature were asked the same prompts, and scored the same way."
-    parts.append(element("p", told, class_="soft"))
+    meaning = "Runs with the same signature have the same prompts and the same settings."
+    parts.append(element("p", meaning, class_="soft"))
     parts.append(element("ul", *listed))
-    parts.append(element("h3", "Computed by"))
+    columns = ["run", "model", "settings", "data sets", "from (UTC)", "to (UTC)", "computed", "reused", "retried"]
+    parts.append(table("Models", columns, list(map(list, predictors)), words=(1, 2, 3, 4, 5)))
+    parts.append(element("h3", "Environments"))
     parts.append(element("ul", *(element("li", f"{name}: {text}") for name, text in environments.items())))
-    return Section("asked", "What was asked", join(parts))
+    return Section("runs", "Runs", join(parts))
+
+
+def _predictor_rows(name: str, result: Result) -> Iterator[tuple[str, ...]]:
+    """Yield one row for each model of a run."""
+    for one in result.provenance.predictors:
+        counts = (str(count) for count in (one.computed, one.reused, one.retried))
+        method = {"method": result.provenance.method} if result.provenance.method else {}
+        how = ", ".join(f"{key} {value}" for key, value in {**method, **one.how}.items())
+        served = ", ".join(one.datasets) if len(one.datasets) < 4 else f"{len(one.datasets)} data sets"
+        yield name, one.label, how or "-", served, one.started, one.finished, *counts
+    if not result.provenance.recorded:
+        yield name, result.model, NOT_RECORDED, *["-"] * 6
+
+
+def _differences(benchmarks: Mapping[str, Runs]) -> Markup | None:
+    """Return a list of the differences between the runs."""
+    found: dict[str, dict[str, None]] = {}
+    for benchmark, runs in benchmarks.items():
+        names = list(runs)
+        for name in names[1:]:
+            for one in list_differences(runs[names[0]], runs[name]):
+                if one.field != "prompts":  # a digest; the settings behind it are listed
+                    found.setdefault(f"{names[0]} and {name} differ in {one}", {})[benchmark] = None
+    if not found:
+        return None
+    every = {line: ", ".join(where) if len(where) < len(benchmarks) else "" for line, where in found.items()}
+    lines = [element("li", f"{line} ({where})" if where else line) for line, where in every.items()]
+    return fold(f"{len(lines)} differences between the runs", element("ul", *lines), opened=len(lines) <= _OPEN)
 
 
 def _code(signature: str) -> Markup:
-    """Set a signature so that lines break between its fields."""
+    """Return a signature with possible line breaks between its fields."""
     fields = signature.split("|")
     return element("code", *(join([field, "|", void("wbr")]) for field in fields[:-1]), fields[-1])
 
 
 def _sections(benchmarks: Mapping[str, Runs]) -> Iterator[Section]:
     head, rows = headline(benchmarks)
-    incomplete = [
-        f"{name}, {benchmark}"
-        for benchmark, runs in benchmarks.items()
-        for name, result in runs.items()
-        if not result.complete
-    ]
-    told = in_short(benchmarks)
-    glance: list[str] = [] if told is None else [told]
+    every = [(f"{name}, {benchmark}", one) for benchmark, runs in benchmarks.items() for name, one in runs.items()]
+    incomplete = [name for name, one in every if not one.complete]
+    early = [name for name, one in every if one.stopping is not None]
+    sentences = in_short(benchmarks)
+    glance: list[str] = [] if sentences is None else [sentences]
+    different = _differences(benchmarks)
+    if different is not None:
+        glance.append(different)
     if rows:
-        glance.append(table("The main figures of each run", head, rows, words=(len(head) - 1,)))
+        glance.append(table("The main scores of each run", head, rows, words=(len(head) - 1,)))
     if incomplete:
-        glance.append(element("p", f"PARTIAL, queries without an answer: {'; '.join(incomplete)}.", class_="warn"))
-    yield Section("glance", "At a glance", join(glance))
+        glance.append(element("p", f"PARTIAL, failed queries: {'; '.join(incomplete)}.", class_="warn"))
+    if early:
+        text = f"STOPPED EARLY, do not compare with full runs: {'; '.join(early)}."
+        glance.append(element("p", text, class_="warn"))
+    yield Section("summary", "Summary", join(glance))
     comparison = _comparison(benchmarks)
     if comparison is not None:
         yield comparison
     yield from sections(benchmarks)
-    yield _asked(benchmarks)
+    yield _provenance(benchmarks)
 
 
 def report_html(results: Mapping[str, Result | ResultGroup], title: str = "StaICC report") -> str:
@@ -151,7 +193,7 @@ def report_html(results: Mapping[str, Result | ResultGroup], title: str = "StaIC
         MissingDependencyError: ``matplotlib`` is not installed.
     """
     if not results:
-        raise ArgumentError("a report needs one result at least")
+        raise ArgumentError("a report needs at least one result")
     require("matplotlib", "report", "drawing figures")
     benchmarks = by_benchmark(results)
     built = list(_sections(benchmarks))
@@ -191,15 +233,15 @@ def write_report(
     path: str | os.PathLike[str],
     title: str = "StaICC report",
 ) -> int:
-    """Write a report of saved results, whole or not at all.
+    """Write a report of saved results, atomically.
 
     Args:
         results: A result, a group of results, or several by the name of their run.
-        path: Where the file shall stand.
+        path: The file.
         title: Its title.
 
     Returns:
-        Bytes of the file.
+        Its size in bytes.
 
     Raises:
         ArgumentError: There are no results, or a run has two of one benchmark.
@@ -209,5 +251,5 @@ def write_report(
     if isinstance(results, (Result, ResultGroup)):
         results = {"run": results}
     document = report_html(results, title).encode("utf-8")
-    write_beside(Path(path), [document])
+    write_output(path, [document])
     return len(document)

@@ -1,7 +1,7 @@
-"""Reliability diagrams: is the model right as often as it is confident?
+"""Reliability diagrams: accuracy against confidence.
 
-Drawn from ten bins by confidence, which every result keeps for each condition. A point's place is the mean confidence
-and the accuracy of its bin; its area is the number of queries; bars below show where the confidences lie.
+Every result contains ten confidence bins for each condition. The position of a point is the mean confidence
+and the accuracy of its bin, and its area is the number of queries; the bars show the distribution of confidences.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics.classification import ConfidenceBin
-from StaICC.results.report.drawing import ROLES, SERIES, clip, drawn, faint, new_grid, plain_axes
+from StaICC.results.report.drawing import ROLES, SERIES, clip, faint, new_grid, plain_axes, styled
 from StaICC.results.report.runs import Given, figure, one_run
 from StaICC.results.result import Result
 
@@ -48,16 +48,12 @@ def _draw(axes: Axes, bins: tuple[ConfidenceBin, ...]) -> None:
     )
     axes.plot([0, 1], [0, 1], color=ROLES["mark"], linewidth=1, linestyle=(0, (3, 2)))
     full = [one for one in bins if one.queries]
-    at = [(one.confidence / one.queries, one.correct / one.queries) for one in full]
-    axes.plot([x for x, _ in at], [y for _, y in at], color=SERIES[0].colour, linewidth=1.1)
-    axes.scatter(
-        [x for x, _ in at],
-        [y for _, y in at],
-        s=[8 + 110 * one.queries / total for one in full],
-        color=SERIES[0].colour,
-        zorder=3,
-        clip_on=False,  # certainty lies on the edge
-    )
+    confidences = [one.confidence / one.queries for one in full]
+    accuracies = [one.correct / one.queries for one in full]
+    areas = [8 + 110 * one.queries / total for one in full]
+    axes.plot(confidences, accuracies, color=SERIES[0].colour, linewidth=1.1)
+    # A confidence of 1 is on the edge, so points are not clipped.
+    axes.scatter(confidences, accuracies, s=areas, color=SERIES[0].colour, zorder=3, clip_on=False)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.02)
     axes.set_xticks([0, 0.5, 1])
@@ -65,7 +61,7 @@ def _draw(axes: Axes, bins: tuple[ConfidenceBin, ...]) -> None:
     plain_axes(axes)
 
 
-@drawn
+@styled
 def reliability_diagrams(result: Given) -> Figure:
     """Draw a reliability diagram for each data set.
 
@@ -76,15 +72,13 @@ def reliability_diagrams(result: Given) -> Figure:
         A matplotlib figure.
 
     Raises:
-        ArgumentError: No data set has confidence bins: the answers were labels, or the file is of an older version.
+        ArgumentError: No data set has confidence bins: the predictions are labels, or the file is of an older version.
         MissingDependencyError: ``matplotlib`` is not installed.
     """
     run = one_run(result)
     found = reliability_bins(run)
     if not found:
-        raise ArgumentError(
-            "the result keeps no confidences: its answers are labels, or cannot be read as probabilities"
-        )
+        raise ArgumentError("the result has no confidences: its predictions are labels, or ambiguous scores")
     drawing, panels = new_grid(len(found), 5, 1.95, 2.05, sharex=True, sharey=True)
     for axes, (dataset, bins) in zip(panels, found.items(), strict=True):
         _draw(axes, bins)
@@ -104,7 +98,7 @@ def reliability_rows(result: Result) -> tuple[list[str], list[list[str]]]:
         result: The result.
 
     Returns:
-        Head and rows; empty bins are left out.
+        Head and rows; empty bins are omitted.
     """
     rows = []
     for dataset, bins in reliability_bins(result).items():

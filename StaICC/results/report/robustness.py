@@ -8,8 +8,28 @@ from typing import TYPE_CHECKING
 from StaICC.errors import ArgumentError
 from StaICC.metrics import gler
 from StaICC.results.report.accuracy import legend_label
-from StaICC.results.report.drawing import ROLES, clip, drawn, new_figure, new_grid, plain_axes, series, set_names
-from StaICC.results.report.runs import Given, Runs, accuracy_of, dataset_names, figure, named
+from StaICC.results.report.drawing import (
+    ROLES,
+    clip,
+    draw_interval,
+    new_figure,
+    new_grid,
+    plain_axes,
+    series,
+    set_names,
+    styled,
+)
+from StaICC.results.report.runs import (
+    Given,
+    Runs,
+    accuracy_of,
+    dataset_names,
+    figure,
+    interval_cell,
+    interval_of,
+    named,
+    number_cell,
+)
 from StaICC.results.result import Result
 
 if TYPE_CHECKING:
@@ -36,7 +56,7 @@ def noise_series(result: Result) -> dict[str, list[tuple[float, float]]]:
         for step in steps:
             value = figure(values, str(step), "accuracy")
             rate = step / (len(steps) - 1) if len(steps) > 1 else 0.0
-            # Of k demonstrations int(k * rate) are falsified.
+            # int(k * rate) of k demonstration labels are wrong.
             share = 1 - int(demonstrations * rate) / demonstrations if demonstrations else 1 - rate
             if value is not None:
                 points.append((share, value))
@@ -45,7 +65,7 @@ def noise_series(result: Result) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-@drawn
+@styled
 def noise_lines(given: Given) -> Figure:
     """Draw accuracy against the share of correct labels in the demonstrations, with the GLER regression line.
 
@@ -63,26 +83,20 @@ def noise_lines(given: Given) -> Figure:
     points = {name: noise_series(result) for name, result in runs.items()}
     datasets = [name for name in dataset_names(runs) if any(name in own for own in points.values())]
     if not datasets:
-        raise ArgumentError("no result has an accuracy by noise rate; give results of GLER")
+        raise ArgumentError("no result has an accuracy by noise rate. Use results of GLER")
     drawing, panels = new_grid(len(datasets), 5, 1.95, 1.95, sharex=True, sharey=True)
     for axes, dataset in zip(panels, datasets, strict=True):
         for number, name in enumerate(runs):
             own, at = series(number), points[name].get(dataset, [])
-            axes.plot(
-                [x for x, _ in at],
-                [y for _, y in at],
-                own.mark,
-                color=own.colour,
-                markersize=4.5,
-                label=legend_label(name),
-            )
-            if len({x for x, _ in at}) > 1:
-                # Drawn from the points: under the metrics of 0.1.1 the result's own line is over other shares.
-                slope, intercept = gler([y for _, y in at], [x for x, _ in at])
+            shares, values = [x for x, _ in at], [y for _, y in at]
+            axes.plot(shares, values, own.mark, color=own.colour, markersize=4.5, label=legend_label(name))
+            if len(set(shares)) > 1:
+                # Fitted to the points: with the metrics of 0.1.1, the line in the result uses other x values.
+                slope, intercept = gler(values, shares)
                 axes.plot([0, 1], [intercept, intercept + slope], color=own.colour, linewidth=1.2)
                 if len(runs) == 1:
-                    told = f"slope {slope:+.3f}"
-                    axes.text(0.04, 0.97, told, transform=axes.transAxes, va="top", color=ROLES["soft"])
+                    text = f"slope {slope:+.3f}"
+                    axes.text(0.04, 0.97, text, transform=axes.transAxes, va="top", color=ROLES["soft"])
         axes.set_title(clip(dataset, 20), parse_math=False)
         axes.set_xlim(-0.04, 1.04)
         axes.set_ylim(0, 1.02)
@@ -90,7 +104,7 @@ def noise_lines(given: Given) -> Figure:
         plain_axes(axes, "y")
     if len(runs) > 1:
         drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=4, frameon=False)
-    drawing.supxlabel("share of demonstrations with their true label", fontsize=9, color=ROLES["soft"])
+    drawing.supxlabel("share of demonstrations with the correct label", fontsize=9, color=ROLES["soft"])
     drawing.supylabel("accuracy", fontsize=9, color=ROLES["soft"])
     return drawing
 
@@ -115,7 +129,7 @@ def noise_rows(runs: Runs) -> tuple[list[str], list[list[str]]]:
 
 
 def _spread(result: Result, dataset: str) -> list[float]:
-    """Give the accuracy of each template, or of each list of demonstrations."""
+    """Return the accuracy of each template, or of each list of demonstrations."""
     details = result.details.get(dataset)
     found = [accuracy_of(record) for record in details.conditions] if details else []
     return [value for value in found if value is not None]
@@ -127,10 +141,7 @@ def _draw_consistency(axes: Axes, runs: Runs, datasets: Sequence[str], title: st
         own, label = series(number), legend_label(name)
         for place, dataset in enumerate(datasets):
             at = place + step * (number - (len(runs) - 1) / 2)
-            details = result.details.get(dataset)
-            interval = details.intervals.get("sensitivity.consistency") if details else None
-            if interval is not None:
-                axes.plot([interval.low, interval.high], [at, at], color=own.colour, linewidth=1.4)
+            draw_interval(axes, interval_of(result, dataset, "sensitivity.consistency"), at, own)
             value = figure(result.divided.get(dataset), "sensitivity", "consistency")
             if value is not None:
                 axes.plot([value], [at], own.mark, color=own.colour, markersize=6, label=label)
@@ -157,9 +168,9 @@ def _draw_spread(axes: Axes, runs: Runs, datasets: Sequence[str], varied: str) -
     plain_axes(axes, "x")
 
 
-@drawn
+@styled
 def consistency_chart(given: Given) -> Figure:
-    """Draw the consistency over templates or demonstrations with intervals, and the accuracy of each of these.
+    """Draw the consistency over templates or demonstrations, and the accuracy of each of them.
 
     Args:
         given: A result of template or demonstration sensitivity, or several of the same by the name of their run.
@@ -174,7 +185,7 @@ def consistency_chart(given: Given) -> Figure:
     runs = named(given)
     benchmark = next(iter(runs.values())).benchmark
     if benchmark not in _VARIED or any(result.benchmark != benchmark for result in runs.values()):
-        raise ArgumentError(f"give results of one of {', '.join(_VARIED)}, not of {benchmark}")
+        raise ArgumentError(f"consistency_chart shows one of {', '.join(_VARIED)}: got results of {benchmark}")
     datasets = dataset_names(runs)
     drawing = new_figure(8.6, 0.95 + len(datasets) * (0.16 + 0.12 * len(runs)))
     left, right = drawing.subplots(1, 2, sharey=True, gridspec_kw={"wspace": 0.08})
@@ -200,17 +211,8 @@ def consistency_rows(runs: Runs) -> tuple[list[str], list[list[str]]]:
     for name, result in runs.items():
         for dataset, values in result.divided.items():
             value = figure(values, "sensitivity", "consistency")
-            details = result.details.get(dataset)
-            interval = details.intervals.get("sensitivity.consistency") if details else None
+            interval = interval_of(result, dataset, "sensitivity.consistency")
             spread = _spread(result, dataset)
-            rows.append(
-                [
-                    dataset,
-                    name,
-                    "-" if value is None else f"{value:.4f}",
-                    "-" if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}",
-                    f"{min(spread):.4f}" if spread else "-",
-                    f"{max(spread):.4f}" if spread else "-",
-                ]
-            )
+            ends = [number_cell(min(spread, default=None)), number_cell(max(spread, default=None))]
+            rows.append([dataset, name, number_cell(value), interval_cell(interval), *ends])
     return ["data set", "run", "consistency", "interval", "lowest accuracy", "highest accuracy"], rows

@@ -1,11 +1,12 @@
-"""What a report is about: saved results by the name of their run, taken apart by benchmark; and what figures read."""
+"""The input of a report: results by run name and benchmark, and the values that figures and tables read from them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from StaICC.errors import ArgumentError
+from StaICC.metrics.intervals import Interval
 from StaICC.results.details import ConditionRecord, DatasetDetails
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import split_runs
@@ -17,8 +18,11 @@ __all__ = [
     "by_benchmark",
     "dataset_names",
     "figure",
+    "interval_cell",
+    "interval_of",
     "labels_of",
     "named",
+    "number_cell",
     "one_run",
     "shares_of",
 ]
@@ -27,7 +31,7 @@ Runs = Mapping[str, Result]
 """Results of one benchmark by the name of their run."""
 
 Given = Result | Mapping[str, Result]
-"""What a figure takes: one result, or several by the name of their run."""
+"""The argument of a figure: one result, or several by the name of their run."""
 
 
 def named(given: Given) -> dict[str, Result]:
@@ -46,7 +50,7 @@ def named(given: Given) -> dict[str, Result]:
 
 
 def one_run(given: Given) -> Result:
-    """Return the result that a figure of one run is about.
+    """Return the result of a figure that shows one run.
 
     Args:
         given: A result, or a mapping with one.
@@ -58,12 +62,12 @@ def one_run(given: Given) -> Result:
         return given
     runs = named(given)
     if len(runs) > 1:
-        raise ArgumentError(f"this figure is of one run, and {len(runs)} were given: {', '.join(runs)}; choose one")
+        raise ArgumentError(f"this figure shows one run: got {len(runs)} ({', '.join(runs)}). Choose one")
     return next(iter(runs.values()))
 
 
 def by_benchmark(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
-    """Take groups apart (see :func:`~StaICC.results.runs.split_runs`).
+    """Return the results of each benchmark; groups are split (see :func:`~StaICC.results.runs.split_runs`).
 
     Args:
         results: Results, or groups of results, by name.
@@ -72,7 +76,7 @@ def by_benchmark(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[
         For each benchmark, the results by the name of their run.
 
     Raises:
-        ArgumentError: Two results of one benchmark come under one name.
+        ArgumentError: A run has two results of one benchmark.
     """
     found: dict[str, dict[str, Result]] = {}
     for name, own in split_runs(results).items():
@@ -91,14 +95,14 @@ def dataset_names(runs: Runs) -> list[str]:
 
 
 def figure(values: Mapping[str, Any] | None, *keys: str) -> float | None:
-    """Look a single figure up.
+    """Return a single score.
 
     Args:
         values: Scores of a data set, or averages.
-        *keys: The way to it.
+        *keys: The keys, from the outside in.
 
     Returns:
-        The number; ``None`` if it is not there.
+        The number; ``None`` if there is none.
     """
     found: Any = values
     for key in keys:
@@ -106,42 +110,64 @@ def figure(values: Mapping[str, Any] | None, *keys: str) -> float | None:
     return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
 
 
+def interval_of(result: Result, dataset: str, key: str) -> Interval | None:
+    """Return the confidence interval of a score; ``None`` if there is none.
+
+    Args:
+        result: The result.
+        dataset: Name of the data set.
+        key: The score's key in the details of the data set.
+    """
+    details = result.details.get(dataset)
+    return details.intervals.get(key) if details else None
+
+
+def number_cell(value: float | None) -> str:
+    """Return a score as a cell of a table; ``-`` if there is none.
+
+    Args:
+        value: The score.
+    """
+    return "-" if value is None else f"{value:.4f}"
+
+
+def interval_cell(interval: Interval | None) -> str:
+    """Return an interval as a cell of a table; ``-`` if there is none.
+
+    Args:
+        interval: The interval.
+    """
+    return "-" if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}"
+
+
 def accuracy_of(record: ConditionRecord) -> float | None:
-    """Return the share of a condition's answered queries that were answered right; ``None`` without any.
+    """Return the accuracy over the queries of a condition that have a prediction; ``None`` if none has.
 
     Args:
         record: The condition.
     """
-    answered = [
-        prediction == truth
-        for prediction, truth in zip(record.predictions, record.truth, strict=True)
-        if prediction is not None
-    ]
-    return sum(answered) / len(answered) if answered else None
+    pairs = zip(record.predictions, record.truth, strict=True)
+    correct = [prediction == truth for prediction, truth in pairs if prediction is not None]
+    return sum(correct) / len(correct) if correct else None
 
 
 def shares_of(labels: tuple[int, ...], width: int) -> list[float]:
-    """Return how often each label occurs, as shares.
+    """Return the relative frequency of each label.
 
     Args:
-        labels: Label indexes, one at least.
+        labels: Label indices, at least one.
         width: Size of the label space.
     """
     return [labels.count(label) / len(labels) for label in range(width)]
 
 
 def labels_of(details: DatasetDetails) -> tuple[str, ...]:
-    """Return the names of the labels; their numbers, in results that do not name them.
+    """Return the label names of a data set; label indices if the result has no names.
 
     Args:
-        details: Of a data set.
+        details: The details of the data set.
     """
     if details.labels:
         return details.labels
-    seen = [label for record in details.conditions for label in _all_labels(record)]
+    seen = [label for one in details.conditions for label in (*one.truth, *one.predictions) if label is not None]
     return tuple(str(label) for label in range(max(seen, default=-1) + 1))
-
-
-def _all_labels(record: ConditionRecord) -> Iterator[int]:
-    yield from record.truth
-    yield from (label for label in record.predictions if label is not None)

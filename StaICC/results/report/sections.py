@@ -1,8 +1,9 @@
-"""The sections of a report: for each benchmark its figures, each with words and numbers, and its tables."""
+"""The sections of a report: figures with captions and numbers, and tables, for each benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from StaICC.errors import ArgumentError
@@ -11,11 +12,11 @@ from StaICC.results.report.bias import bias_distributions, bias_rows
 from StaICC.results.report.confusion import MOST_LABELS, confusion_matrices, confusion_rows
 from StaICC.results.report.html import Markup, element, fold, join, scrolling, table
 from StaICC.results.report.long_icl import rounds_chart, rounds_rows
-from StaICC.results.report.placed import placed
+from StaICC.results.report.model_sizes import model_size_chart, model_size_rows
+from StaICC.results.report.published_figures import published_figures
 from StaICC.results.report.reliability import reliability_diagrams, reliability_rows
 from StaICC.results.report.robustness import consistency_chart, consistency_rows, noise_lines, noise_rows
 from StaICC.results.report.runs import Runs
-from StaICC.results.report.standing import standing_chart, standing_rows
 from StaICC.results.report.svg import inline_svg
 from StaICC.results.result import Result
 from StaICC.results.table import remarks, result_rows
@@ -27,13 +28,13 @@ __all__ = ["BIAS", "Section", "sections"]
 
 BIAS = ("Contextual_bias", "Domain_bias", "Post_bias")
 _SHORT = 10
-"""So many notes are printed, though folded on the screen."""
+"""Up to this number, folded notes are printed."""
 
 _Table = tuple[list[str], list[list[str]]]
 
 
 class Section(NamedTuple):
-    """A part of the page under a heading of its own."""
+    """A part of the page with its own heading."""
 
     key: str
     title: str
@@ -41,7 +42,7 @@ class Section(NamedTuple):
 
 
 class _Figures:
-    """Draws the figures of a page, numbering them; a figure that has nothing to show says why instead."""
+    """Draws and numbers the figures of a page; a figure without data is replaced by the reason."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -52,48 +53,51 @@ class _Figures:
         """Return a figure with its caption and its numbers as a table.
 
         Args:
-            title: What it shows.
-            text: How to read it.
+            title: Its title.
+            text: Its caption.
             make: Draws it.
-            numbers: Head and rows of the same in numbers.
-            words: Columns of the numbers that hold words.
+            numbers: Head and rows of its numbers.
+            words: Indices of the columns that contain text.
         """
         try:
             drawing = make()
         except ArgumentError as error:
-            return join([element("p", f"{title}: not drawn; {error}.", class_="soft")])
+            return join([element("p", f"{title}: not drawn, because {error}.", class_="soft")])
         self._count += 1
-        shown = inline_svg(drawing, f"figure-{self._count}", title, f"{text} The numbers stand in the table below it.")
+        shown = inline_svg(drawing, f"figure-{self._count}", title, f"{text} The table below has the numbers.")
         head, rows = numbers
         return join(
             [
                 element("h3", title),
                 element("figure", scrolling(shown, f"Figure: {title}"), element("figcaption", text)),
-                fold("The numbers", table(f"{title}: the numbers", head, rows, words=words), class_="numbers"),
+                fold("Numbers", table(f"{title}: numbers", head, rows, words=words), class_="numbers"),
             ]
         )
 
 
 def _scores(name: str, result: Result, several: bool) -> Markup:
-    """Give the table of a result, folded where there are several runs, with what a reader must know beside it."""
+    """Return the table of a result with its notes; folded if there are several runs."""
     head, rows = result_rows(result)
     foot = rows[-1:] if len(rows) > 1 and rows[-1][0] == "mean" else []
     title = f"Scores of {name}" if several else "Scores"
-    notes = [element("p", note, class_="warn" if note.startswith("PARTIAL") else "soft") for note in remarks(result)]
+    notes = [
+        element("p", note, class_="warn" if note.startswith(("PARTIAL", "EARLY")) else "soft")
+        for note in remarks(result)
+    ]
     title = f"{title}: {result.benchmark}"
     shown = table(title, head, rows[: len(rows) - len(foot)], foot)
     warnings = [note for note in notes if 'class="warn"' in note]
     others = _folded([note for note in notes if note not in warnings])
-    if several:  # warnings stand open, whatever is folded
+    if several:  # warnings are never folded
         return join([fold(title, shown, *others, class_="short"), *warnings])
     return join([shown, *warnings, *others])
 
 
 def _folded(notes: Sequence[Markup]) -> Sequence[Markup]:
-    """Fold notes where they are many."""
+    """Fold three or more notes."""
     if len(notes) < 3:
         return notes
-    return [fold(f"{len(notes)} notes of the audit", *notes, class_="short" if len(notes) <= _SHORT else None)]
+    return [fold(f"{len(notes)} warnings", *notes, class_="short" if len(notes) <= _SHORT else None)]
 
 
 def _all_scores(runs: Runs) -> Markup:
@@ -101,7 +105,7 @@ def _all_scores(runs: Runs) -> Markup:
 
 
 def _each(runs: Runs, title: str) -> Iterator[tuple[str, Result]]:
-    """Give each run with the title of its own figure."""
+    """Yield the title of each run's figure, and the run."""
     for name, result in runs.items():
         yield (f"{title}, {name}" if len(runs) > 1 else title), result
 
@@ -110,29 +114,30 @@ def _normal(runs: Runs, figures: _Figures) -> Markup:
     parts: list[str] = [
         figures.draw(
             "Accuracy by data set",
-            "Points are accuracies, bars their confidence intervals. Solid strokes mark what the best of the tried "
-            "settings would reach by guessing, dotted strokes what the most frequent label alone would score.",
-            lambda: accuracy_by_dataset(runs),
+            "Points are accuracies, bars are confidence intervals. Solid lines are the random baseline (the expected "
+            "best of the tried settings), dotted lines are the majority baseline.",
+            partial(accuracy_by_dataset, runs),
             accuracy_rows(runs),
         ),
         _all_scores(runs),
         figures.draw(
-            "Among the published models",
-            "Accuracy of the published models (Vanilla ICL) against their parameters. A line across is a run whose "
-            "prompts are the published ones; other runs are not drawn, and the text below says why.",
-            lambda: standing_chart(runs),
-            standing_rows(),
+            "Comparison with the published models",
+            "Accuracy of the published models (Vanilla ICL) against their number of parameters. A horizontal line is a "
+            "run with the published prompts. Other runs are not drawn; the text below has the reasons.",
+            partial(model_size_chart, runs),
+            model_size_rows(),
             words=(3,),
         ),
-        placed(runs),
+        published_figures(runs),
     ]
     for title, result in _each(runs, "Reliability"):
         parts.append(
             figures.draw(
                 title,
-                "Accuracy against confidence in ten bins; the area of a point is the number of its queries, the bars "
-                "show where the confidences lie. Points on the broken line are calibrated, below it overconfident.",
-                lambda result=result: reliability_diagrams(result),  # type: ignore[misc]
+                "Accuracy against confidence in ten bins. The area of a point is the number of queries; the bars show "
+                "the distribution of confidences. Points on the dashed line are calibrated, points below it are "
+                "overconfident.",
+                partial(reliability_diagrams, result),
                 reliability_rows(result),
                 words=(1,),
             )
@@ -141,10 +146,10 @@ def _normal(runs: Runs, figures: _Figures) -> Markup:
         parts.append(
             figures.draw(
                 title,
-                "Rows are true labels, columns predicted ones, numbers are queries: blue on the diagonal is right, "
-                "orange is wrong. The deeper a cell, the larger its share of the row. "
-                f" Label spaces of more than {MOST_LABELS} labels stand in the table only.",
-                lambda result=result: confusion_matrices(result),  # type: ignore[misc]
+                "Rows are true labels, columns are predicted labels, numbers are queries. Blue is correct, orange is "
+                "wrong; a darker cell has a larger share of its row. "
+                f"Label spaces with more than {MOST_LABELS} labels appear in the table only.",
+                partial(confusion_matrices, result),
                 confusion_rows(result),
                 words=(1, 2),
             )
@@ -159,15 +164,15 @@ def _bias(parts: Mapping[str, Runs], figures: _Figures) -> Markup:
         own = {benchmark: runs[name] for benchmark, runs in parts.items() if name in runs}
         found.append(
             figures.draw(
-                f"Preferred labels, {name}" if len(names) > 1 else "Preferred labels",
-                "Mean prediction over the labels for empty queries, for random words and for the real queries. Grey "
-                "bars are the frequencies of the true labels, the broken line is the uniform distribution.",
-                lambda own=own: bias_distributions(own),  # type: ignore[misc]
+                f"Mean predictions, {name}" if len(names) > 1 else "Mean predictions",
+                "Mean predicted probability of each label for empty queries, random words and test queries. Grey "
+                "bars are the frequencies of the true labels, the dashed line is the uniform distribution.",
+                partial(bias_distributions, own),
                 bias_rows(own),
                 words=(1,),
             )
         )
-    found += [_all_scores(runs) + placed(runs) for runs in parts.values()]
+    found += [_all_scores(runs) + published_figures(runs) for runs in parts.values()]
     return Markup("".join(found))
 
 
@@ -176,14 +181,14 @@ def _noise(runs: Runs, figures: _Figures) -> Markup:
         [
             figures.draw(
                 "Accuracy against label noise",
-                "From all labels of the demonstrations wrong (left) to all correct (right). The slope of the "
-                "regression line is GLER: how much the model follows the labels that it is shown.",
-                lambda: noise_lines(runs),
+                "From all demonstration labels wrong (left) to all correct (right). The slope of the "
+                "regression line is GLER: how much the demonstration labels influence the predictions.",
+                partial(noise_lines, runs),
                 noise_rows(runs),
                 words=(1,),
             ),
             _all_scores(runs),
-            placed(runs),
+            published_figures(runs),
         ]
     )
 
@@ -195,14 +200,14 @@ def _consistency(parts: Mapping[str, Runs], figures: _Figures) -> Markup:
         found.append(
             figures.draw(
                 titles[benchmark],
-                "Left: the share of each query's most frequent answer, averaged over queries, with its confidence "
-                "interval. Right: the accuracy of each template or list, which shows how far one choice can mislead.",
-                lambda runs=runs: consistency_chart(runs),  # type: ignore[misc]
+                "Left: the share of the most frequent prediction for each query, averaged over queries, with its "
+                "confidence interval. Right: the accuracy with each template or list.",
+                partial(consistency_chart, runs),
                 consistency_rows(runs),
                 words=(1,),
             )
         )
-        found += [_all_scores(runs), placed(runs)]
+        found += [_all_scores(runs), published_figures(runs)]
     return join(found)
 
 
@@ -211,20 +216,20 @@ def _long_icl(runs: Runs, figures: _Figures) -> Markup:
         [
             figures.draw(
                 "Score by rounds of demonstrations",
-                "Each round shows every label once more. Grey lines are the published models, the broken line is "
-                "guessing; a score that is missing was not to be had, and the notes say why.",
-                lambda: rounds_chart(runs),
+                "Each round adds one demonstration of every label. Grey lines are the published models, the dashed "
+                "line is the random baseline. Missing scores are undefined; the warnings have the reasons.",
+                partial(rounds_chart, runs),
                 rounds_rows(runs),
                 words=(1, 2),
             ),
             _all_scores(runs),
-            placed(runs),
+            published_figures(runs),
         ]
     )
 
 
 def sections(benchmarks: Mapping[str, Runs]) -> Iterator[Section]:
-    """Give the sections of a report's benchmarks.
+    """Yield the sections of the benchmarks.
 
     Args:
         benchmarks: For each benchmark, the results by the name of their run.

@@ -1,25 +1,25 @@
-"""What a reader sees first: the mean figures of every run in one table, and what they amount to in a sentence."""
+"""The summary of a report: the mean scores of all runs in one table, and a few sentences on each run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from StaICC.results.published import beside
+from StaICC.results.published import compare_with_published
 from StaICC.results.report.accuracy import baselines_of
 from StaICC.results.report.html import Markup, element
-from StaICC.results.report.runs import Runs, figure
+from StaICC.results.report.runs import Runs, figure, number_cell
 from StaICC.results.result import Result
 
 __all__ = ["figure_name", "headline", "in_short"]
 
 
 class _Figure(NamedTuple):
-    """A mean figure that sums a benchmark up."""
+    """A mean score in the summary of a benchmark."""
 
     benchmark: str
     key: str
-    """Of the averages."""
+    """The key in the averaged results."""
     title: str
     better: str
 
@@ -38,25 +38,25 @@ _FIGURES = (
     _Figure("LongICL", "mean", "LongICL, mean of rounds", "higher"),
 )
 _SPELLINGS = {"empirical_bias": "DL div."}
-"""Keys that hold the same figure as another."""
+"""Keys with the same value as another key."""
 
 
 def figure_name(benchmark: str, key: str) -> str:
-    """Name a figure as the table at the top of a report does.
+    """Return the name of a score in the summary table.
 
     Args:
         benchmark: Name of the benchmark.
-        key: Of the result's averages.
+        key: Its key in the averaged results.
 
     Returns:
-        The name; the key itself, of figures that are not in that table.
+        The name; the key itself for scores that are not in the table.
     """
     wanted = benchmark, _SPELLINGS.get(key, key)
     return next((one.title for one in _FIGURES if (one.benchmark, one.key) == wanted), key)
 
 
 def headline(benchmarks: Mapping[str, Runs]) -> tuple[list[str], list[list[str]]]:
-    """Return the figures that sum a report up: one row for each, one column for each run.
+    """Return the summary table: one row for each score, one column for each run.
 
     Args:
         benchmarks: For each benchmark, the results by the name of their run.
@@ -69,25 +69,24 @@ def headline(benchmarks: Mapping[str, Runs]) -> tuple[list[str], list[list[str]]
         row = [one.title]
         for name in names:
             result = benchmarks[one.benchmark].get(name)
-            value = figure(result.averaged, one.key) if result is not None else None
-            row.append("-" if value is None else f"{value:.4f}")
+            row.append(number_cell(figure(result.averaged, one.key) if result is not None else None))
         rows.append([*row, one.better])
     return ["mean over the data sets", *names, "better is"], rows
 
 
 def _sentences(result: Result) -> Iterator[str]:
-    """Say how accurate a run is beside what knows nothing, and among the published models."""
+    """Yield sentences that compare the accuracy of a run with the baselines and the published models."""
     accuracy = figure(result.averaged, "accuracy")
     if accuracy is None:
         return
     known = {name: base for name in result.divided if (base := baselines_of({"": result}, name)) is not None}
     sets = f"{len(result.divided)} data sets" if len(result.divided) > 1 else "one data set"
-    told = f"accuracy {accuracy:.4f} over {sets}"
+    text = f"accuracy {accuracy:.4f} over {sets}"
     if known and len(known) == len(result.divided):
         guessing = sum(base.max_random for base in known.values()) / len(known)
         majority = sum(base.majority for base in known.values()) / len(known)
-        told += f", where guessing would reach {guessing:.4f} and the most frequent label {majority:.4f}"
-    yield f"{told}."
+        text += f" (random baseline {guessing:.4f}, majority baseline {majority:.4f})"
+    yield f"{text}."
     intervals = {
         name: interval
         for name in known
@@ -96,19 +95,20 @@ def _sentences(result: Result) -> Iterator[str]:
     if intervals:
         over = sum(interval.low > known[name].max_random for name, interval in intervals.items())
         beyond = sum(interval.low > known[name].majority for name, interval in intervals.items())
+        level = next(iter(intervals.values())).level
         yield (
-            f"On {over} of {len(intervals)} its interval lies wholly above guessing, on {beyond} wholly above the most "
-            "frequent label."
+            f"Better than the random baseline on {over} of {len(intervals)} data sets ({100 * level:g} % confidence "
+            f"interval), better than the majority baseline on {beyond}."
         )
     if not result.complete:
-        yield "PARTIAL: some queries have no answer, and no figure counts them."
-    for one in beside(result):
+        yield "PARTIAL: some queries have no prediction, and the scores leave them out."
+    for one in compare_with_published(result):
         if one.metric == "accuracy" and one.reason is None:
-            yield f"It is more accurate than {one.better_than} of {len(one.figures)} published models."
+            yield f"More accurate than {one.better_than} of {len(one.figures)} published models."
 
 
 def in_short(benchmarks: Mapping[str, Runs]) -> Markup | None:
-    """Return what the accuracies of the runs amount to, a sentence or three for each.
+    """Return a few sentences on the accuracy of each run.
 
     Args:
         benchmarks: For each benchmark, the results by the name of their run.
@@ -116,6 +116,6 @@ def in_short(benchmarks: Mapping[str, Runs]) -> Markup | None:
     Returns:
         A list; ``None`` where no run has an accuracy.
     """
-    told = {name: " ".join(_sentences(result)) for name, result in benchmarks.get("Normal", {}).items()}
-    lines = [element("li", element("strong", name), f": {text}") for name, text in told.items() if text]
+    texts = {name: " ".join(_sentences(result)) for name, result in benchmarks.get("Normal", {}).items()}
+    lines = [element("li", element("strong", name), f": {text}") for name, text in texts.items() if text]
     return element("ul", *lines, class_="told") if lines else None

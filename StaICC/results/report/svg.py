@@ -1,8 +1,8 @@
-"""Figures as inline SVG: scalable, with text as text, named for screen readers, coloured by the page.
+"""Figures as inline SVG with selectable text, names for screen readers, and colours of the page's theme.
 
-Matplotlib writes a document; a page needs an element. The document is parsed, and what is written again has no
-metadata, no namespaces (HTML knows SVG), identifiers that no other figure of the page has, colours as variables of the
-page's theme, and a role, a name and a description. Data reaches it as text nodes only.
+Matplotlib writes an SVG document; the page needs an element. The document is parsed and written again without metadata
+and namespaces, with identifiers that are unique on the page, with CSS variables as colours, and with a role, a name and
+a description. Text from data appears in text nodes only.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup
 
     Args:
         figure: The figure.
-        key: What its identifiers begin with; unique on the page.
+        key: Prefix of its identifiers; unique on the page.
         title: Its name.
-        description: What it shows, in words.
+        description: Its description for screen readers.
 
     Returns:
         The element.
@@ -53,7 +53,7 @@ def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup
         "viewBox": root.attrib.pop("viewBox"),
         "role": "img",
         "aria-labelledby": f"{key}-title {key}-text",
-        # Below the least width letters would get too small to read: there the figure scrolls.
+        # Below the minimum width the text would be too small to read, so the figure scrolls.
         "style": f"max-width: {widest:.1f}in; min-width: min({widest:.1f}in, 48rem)",
     }
     pointed = _pointed(root)
@@ -66,7 +66,7 @@ def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup
 
 
 def _pointed(root: ElementTree.Element) -> frozenset[str]:
-    """Find the identifiers that something points to; the others need not stand."""
+    """Return the identifiers that are referenced; the others are removed."""
     found: set[str] = set()
     for element in root.iter():
         for name, value in element.attrib.items():

@@ -15,15 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import StaICC
+from StaICC import Normal
+from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.exchange import (
-    asked_queries,
     export_tasks,
+    identified_queries,
     prompt_records,
     query_id,
     read_predictions,
     score_predictions,
     write_prompts,
 )
+from StaICC.benchmarks.verify import verify_file
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.prompting import Query
@@ -37,7 +40,7 @@ def mini(benchmark: str = "Normal", **arguments: Any) -> Any:
 
 def answered(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[str, dict[str, Any]]:
     found = {}
-    for one in asked_queries(benchmark):
+    for one in identified_queries(benchmark):
         row = stand_in(one.query.prompt, list(one.query.label_space))
         best = row.index(max(row))
         value = {"logits": row, "index": best, "label": one.query.label_space[best]}[field]
@@ -52,25 +55,25 @@ def answered(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[str
     "name", ["Normal", "GLER", "ContextualBias", "TripletBias", "Suite", "DemonstrationSensitivity"]
 )
 def test_ids_are_unique_and_the_same_every_time(name: str) -> None:
-    first = [one.id for one in asked_queries(mini(name, limit=3))]
+    first = [one.id for one in identified_queries(mini(name, limit=3))]
     assert len(set(first)) == len(first)
-    assert first == [one.id for one in asked_queries(mini(name, limit=3))]
+    assert first == [one.id for one in identified_queries(mini(name, limit=3))]
 
 
 def test_what_an_id_says() -> None:
-    one = next(asked_queries(mini()))
+    one = next(identified_queries(mini()))
     assert re.fullmatch(r"Normal/mini/normal/0/0/[0-9a-f]{12}", one.id)
     assert query_id("a/b", "ü c", "%", Query("p", ("x",), 0, 3, 1)).startswith("a%2Fb/%C3%BC%20c/%25/3/1/")
 
 
 def test_an_id_does_not_depend_on_the_limit() -> None:
-    few, many = ([one.id for one in asked_queries(mini(limit=limit))] for limit in (3, 6))
+    few, many = ([one.id for one in identified_queries(mini(limit=limit))] for limit in (3, 6))
     assert set(few) < set(many)
 
 
 @pytest.mark.parametrize("changed", [{"k": 2}, {"noisy_channel": True}])
 def test_other_prompts_have_other_ids(changed: dict[str, Any]) -> None:
-    assert not {one.id for one in asked_queries(mini())} & {one.id for one in asked_queries(mini(**changed))}
+    assert not {one.id for one in identified_queries(mini())} & {one.id for one in identified_queries(mini(**changed))}
 
 
 @given(st.text(min_size=1), st.text(min_size=1), st.text(min_size=1))
@@ -108,7 +111,7 @@ def test_prompts_in_a_file_are_the_prompts(tmp_path: Path, suffix: str, name: st
 
 def test_the_truth_only_on_request() -> None:
     records = list(prompt_records(mini(), with_truth=True))
-    assert [one["ground_truth"] for one in records] == [one.query.label for one in asked_queries(mini())]
+    assert [one["ground_truth"] for one in records] == [one.query.label for one in identified_queries(mini())]
 
 
 def test_texts_of_every_kind_survive_both_formats(tmp_path: Path) -> None:
@@ -132,8 +135,8 @@ def test_texts_of_every_kind_survive_both_formats(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
 @pytest.mark.parametrize("field", ["logits", "index", "label"])
-def test_scored_as_if_run(tmp_path: Path, stand_in: Model, suffix: str, field: str) -> None:
-    """From a file in any order to the same result as a run, signature and all."""
+def test_scored_as_if_run(tmp_path: Path, stand_in: Model, suffix: str, field: str, anonymous: Model) -> None:
+    """From a file in any order to the same numbers as a run; only who predicted, and how, is not known."""
     benchmark = mini()
     lines = [{"id": key, "extra": "x", **answer} for key, answer in answered(benchmark, stand_in, field).items()]
     random.Random(0).shuffle(lines)
@@ -153,36 +156,40 @@ def test_scored_as_if_run(tmp_path: Path, stand_in: Model, suffix: str, field: s
         row = stand_in(prompt, label_space)
         return row if field == "logits" else row.index(max(row))
 
-    assert found == benchmark(function)
-    assert found.signature == benchmark(function).signature
+    ran = benchmark(function)
+    assert anonymous(found) == anonymous(ran)
+    assert isinstance(found, StaICC.Result)
+    assert found.signature.differences(ran.signature) == {"scoring": ("given", "function")}
 
 
 @pytest.mark.parametrize("name", ["Suite", "TripletBias", "GLER"])
-def test_groups_and_conditions(stand_in: Model, name: str) -> None:
+def test_groups_and_conditions(stand_in: Model, name: str, anonymous: Model) -> None:
     benchmark = mini(name, limit=3)
-    assert score_predictions(benchmark, answered(benchmark, stand_in)) == benchmark(stand_in)
+    assert anonymous(score_predictions(benchmark, answered(benchmark, stand_in))) == anonymous(benchmark(stand_in))
 
 
-def test_probabilities_by_the_label_s_text() -> None:
+def test_probabilities_by_the_label_s_text(anonymous: Model) -> None:
     benchmark = mini()
     by_text = {
         one.id: {"probabilities": dict(zip(reversed(one.query.label_space), (0.1, 0.2, 0.7), strict=True))}
-        for one in asked_queries(benchmark)
+        for one in identified_queries(benchmark)
     }
-    assert score_predictions(benchmark, by_text) == benchmark(lambda prompt, label_space: [0.7, 0.2, 0.1])
+    ran = benchmark(lambda prompt, label_space: [0.7, 0.2, 0.1])
+    assert anonymous(score_predictions(benchmark, by_text)) == anonymous(ran)
 
 
-def test_logits_that_look_like_probabilities_are_read_as_the_file_says() -> None:
+def test_logits_that_look_like_probabilities_are_read_as_the_file_says(anonymous: Model) -> None:
     """The automatic reading would take them for probabilities; the signature names the forced one."""
     benchmark = mini()
-    rows = {one.id: [0.5, 0.25, 0.25] for one in asked_queries(benchmark)}
+    rows = {one.id: [0.5, 0.25, 0.25] for one in identified_queries(benchmark)}
     logits = score_predictions(benchmark, {key: {"logits": row} for key, row in rows.items()})
     plain = score_predictions(benchmark, {key: {"probabilities": row} for key, row in rows.items()})
     assert isinstance(logits, StaICC.Result)
     assert isinstance(plain, StaICC.Result)
     assert logits.signature.fields["outputs"] == "logits"
     assert "outputs" not in plain.signature.fields
-    assert logits == mini(outputs="logits")(lambda prompt, label_space: [0.5, 0.25, 0.25])
+    ran = mini(outputs="logits")(lambda prompt, label_space: [0.5, 0.25, 0.25])
+    assert anonymous(logits) == anonymous(ran)
     assert benchmark[0].outputs == "auto"  # as it was
 
 
@@ -200,13 +207,13 @@ def test_missing_answers(stand_in: Model) -> None:
     predictions = answered(mini(), stand_in)
     first, second = list(predictions)[:2]
     del predictions[first], predictions[second]
-    with pytest.raises(ArgumentError, match=f"2 of 12 queries have no answer, the first is {first}"):
+    with pytest.raises(ArgumentError, match=f"2 of 12 queries have no prediction, the first is {first}"):
         score_predictions(mini(), predictions)
     partial = score_predictions(mini(), predictions, partial=True)
     assert isinstance(partial, StaICC.Result)
     assert not partial.complete
     assert partial.signature.fields["failed"] == "2"
-    assert [one.reason for one in partial.details["mini"].failures] == ["no answer was given"] * 2
+    assert [one.reason for one in partial.details["mini"].failures] == ["no prediction was given"] * 2
 
 
 @pytest.mark.parametrize(
@@ -223,14 +230,14 @@ def test_answers_to_other_prompts(stand_in: Model, changed: dict[str, Any], reas
 
 
 def test_answers_to_another_benchmark(stand_in: Model) -> None:
-    with pytest.raises(ArgumentError, match="this benchmark asks Normal/mini"):
+    with pytest.raises(ArgumentError, match="this benchmark has Normal/mini"):
         score_predictions(mini(), answered(mini("GLER"), stand_in))
     with pytest.raises(ArgumentError, match="the first is what"):
         score_predictions(mini(), {"what": {"index": 0}})
 
 
 def test_no_answers_at_all() -> None:
-    with pytest.raises(ArgumentError, match="queries have no answer"):
+    with pytest.raises(ArgumentError, match="queries have no prediction"):
         score_predictions(mini(), {})
     with pytest.raises(ArgumentError, match="there are no predictions"):
         score_predictions(mini(), {}, partial=True)
@@ -239,7 +246,7 @@ def test_no_answers_at_all() -> None:
 def test_answers_of_several_kinds(stand_in: Model) -> None:
     predictions = answered(mini(), stand_in)
     predictions[next(iter(predictions))] = {"probabilities": [1, 0, 0]}
-    with pytest.raises(OutputError, match=r"answer every query in the same way; found probabilities \(.*\), logits"):
+    with pytest.raises(OutputError, match=r"the predictions are of different kinds: probabilities \(.*\), logits"):
         score_predictions(mini(), predictions)
     mixed = answered(mini(), stand_in, "index")
     mixed[next(iter(mixed))] = {"label": "food"}
@@ -253,34 +260,63 @@ def test_answers_of_several_kinds(stand_in: Model) -> None:
         ({"logits": [1.0, 2.0, float("nan")]}, "is nan, expected a finite number"),
         ({"logits": 3}, "logits must be a list with one number for each of 3 labels"),
         ({"logits": "food"}, "logits must be a list"),
-        ({"logits": {"food": 1, "travel": 2}}, "the labels are .* but the answer has"),
+        ({"logits": {"food": 1, "travel": 2}}, "the labels are .* but the prediction has"),
         ({"index": 3}, "expected 0 to 2"),
-        ({"index": 1.0}, "index must be a whole number"),
-        ({"index": True}, "index must be a whole number"),
-        ({"index": "1"}, "index must be a whole number"),
+        ({"index": 1.0}, "index must be an integer"),
+        ({"index": True}, "index must be an integer"),
+        ({"index": "1"}, "index must be an integer"),
         ({"label": "sport"}, "which is no label"),
-        ({"label": 1}, "label must be the text of a label"),
+        ({"label": 1}, "label must be a label name"),
+        ({"reply": 1}, "reply must be a text, not 1"),
         ({"index": 0, "label": "food"}, "expected exactly one of .*, got index, label"),
-        ({"guess": 1}, "an answer is one of probabilities, logits, index, label"),
+        ({"guess": 1}, "a prediction is one of probabilities, logits, index, label"),
     ],
 )
 def test_unfit_answers_name_their_id(answer: dict[str, Any], message: str) -> None:
-    keys = [one.id for one in asked_queries(mini())]
+    keys = [one.id for one in identified_queries(mini())]
     with pytest.raises(OutputError, match=message) as caught:
         score_predictions(mini(), dict.fromkeys(keys, answer))
     assert str(caught.value).startswith(keys[0])
 
 
+def test_replies_are_parsed(stand_in: Model, tmp_path: Path) -> None:
+    labels = {query.id: query.query.label_space for query in identified_queries(mini())}
+    by_index = answered(mini(), stand_in, "index")
+    replies = {}
+    for key, prediction in by_index.items():
+        predicted, other = labels[key][prediction["index"]], labels[key][prediction["index"] - 1]
+        replies[key] = {"reply": f"<think>Not {other}.</think> The answer is **{predicted}**."}
+    expected, parsed = score_predictions(mini(), by_index), score_predictions(mini(), replies)
+    assert dict(parsed) == dict(expected)
+    assert "scoring:given;parser=1" in str(parsed.signature)
+    assert "parser" not in str(expected.signature)
+
+    path = tmp_path / "replies.csv"
+    path.write_text("id,reply\n" + "".join(f'{key},"{value["reply"]}"\n' for key, value in replies.items()), "utf-8")
+    assert score_predictions(mini(), read_predictions(path)).signature == parsed.signature
+
+    key = list(replies)[1]
+    replies[key] = {"reply": "\x1b[31mI cannot decide.\n"}
+    with pytest.raises(
+        OutputError, match=rf"1 of {len(replies)} replies are unparsed, the first is of {key}: .*no label"
+    ):
+        score_predictions(mini(), replies)
+    partial = score_predictions(mini(), replies, partial=True)
+    assert not partial.complete
+    assert f"PARTIAL: 1 of {len(replies)} queries" in str(partial)
+    assert "\x1b" not in str(partial)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"id": "a", "index": 0}\n{"id": "a", "index": 0}', "line 2: the id a stands twice; .* in line 1 too"),
+        ('{"id": "a", "index": 0}\n{"id": "a", "index": 0}', "line 2: the id a appears twice; .* in line 1 too"),
         ('{"index": 0}', "line 1: there is no id"),
         ('{"id": 3, "index": 0}', "line 1: there is no id"),
-        ('{"id": "a"}', "line 1: no answer for a; expected exactly one of probabilities, logits, index, label"),
-        ('{"id": "a", "index": null}', "no answer for a"),
-        ('{"id": "a", "index": 0, "label": "x"}', r"2 answers \(index, label\) for a"),
-        ('{"id": "a", "index": 0', "line 1: no JSON"),
+        ('{"id": "a"}', "line 1: no prediction for a; expected exactly one of probabilities, logits, index, label"),
+        ('{"id": "a", "index": null}', "no prediction for a"),
+        ('{"id": "a", "index": 0, "label": "x"}', r"2 predictions \(index, label\) for a"),
+        ('{"id": "a", "index": 0', "line 1: this is not JSON"),
         ('\n\n["a"]', "line 3: expected a JSON object, found list"),
     ],
 )
@@ -294,11 +330,11 @@ def test_damaged_files(tmp_path: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,index\na,0\na,1\n", "line 3: the id a stands twice"),
-        ("id,logits\na,0.1 0.9\n", "logits is no JSON"),
-        ("id,index\na,one\n", "index is no JSON"),
-        ("id,index\na,0,7\n", "line 2: more cells than the head has"),
-        ("id,index\na,\n", "no answer for a"),
+        ("id,index\na,0\na,1\n", "line 3: the id a appears twice"),
+        ("id,logits\na,0.1 0.9\n", "logits: this is not JSON"),
+        ("id,index\na,one\n", "index: this is not JSON"),
+        ("id,index\na,0,7\n", "line 2: more cells than the header has"),
+        ("id,index\na,\n", "no prediction for a"),
         ("index\n0\n", "there is no id"),
     ],
 )
@@ -329,3 +365,37 @@ def test_tasks_are_not_written_over_a_file(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"tasks is a file; the tasks are several files, so give a folder$"):
         export_tasks(StaICC.Normal(datasets=["mini"], limit=1), tmp_path / "tasks")
     assert (tmp_path / "tasks").read_text() == "mine"
+
+
+def own() -> Benchmark:
+    rows = [(f"text {number}", number % 3) for number in range(120)]
+    return Normal(k=1, datasets=[Dataset.from_rows(rows, name="own", label_space=["x", "y", "z"])], limit=4)
+
+
+@pytest.mark.parametrize("benchmark", [mini, own])
+@pytest.mark.parametrize("unparsed", [0, 1, 3])
+def test_scored_replies_are_consistent(benchmark: Callable[[], Benchmark], unparsed: int, tmp_path: Path) -> None:
+    replies = {
+        query.id: {"reply": "I cannot say." if number < unparsed else query.query.label_space[number % 3]}
+        for number, query in enumerate(identified_queries(benchmark()))
+    }
+    if unparsed == 3:
+        replies.popitem()  # a query without a reply
+    result = score_predictions(benchmark(), replies, partial=bool(unparsed))
+    result.save(tmp_path / "result.json")
+    for findings in (verify_file(tmp_path / "result.json"), verify_file(tmp_path / "result.json", benchmark())):
+        assert [one.inconsistent for one in findings if not one.consistent] == []
+        assert any("reply parser is recorded" in line for one in findings for line in one.not_checkable)
+
+
+@pytest.mark.parametrize(
+    "scoring", ["given;parser=", "given;parser=x", "given;parser=1;parser=1", ";parser=1", "other"]
+)
+def test_another_scoring_of_replies_is_inconsistent(scoring: str, tmp_path: Path) -> None:
+    replies = {query.id: {"reply": query.query.label_space[0]} for query in identified_queries(mini())}
+    path = tmp_path / "result.json"
+    score_predictions(mini(), replies).save(path)
+    assert path.read_text("utf-8").count("given;parser=1") >= 1
+    path.write_text(path.read_text("utf-8").replace("given;parser=1", scoring), encoding="utf-8")
+    findings = verify_file(path)
+    assert any("signature / scoring" in line for one in findings for line in one.inconsistent)

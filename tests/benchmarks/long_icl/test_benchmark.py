@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,14 +16,14 @@ import pytest
 import StaICC
 import StaICC.benchmarks
 from StaICC.benchmarks.long_icl import LongICL, card, cards
-from StaICC.benchmarks.long_icl.items import DialogueItem, EntityItem
-from StaICC.benchmarks.long_icl.prompting import write_answer
+from StaICC.benchmarks.long_icl.data.items import DialogueItem, EntityItem
+from StaICC.benchmarks.long_icl.protocol.prompts import write_answer
 from StaICC.benchmarks.statistics import Statistics
-from StaICC.benchmarks.verify import verify
+from StaICC.benchmarks.verify import rebuild, verify
 from StaICC.errors import ArgumentError, DataMissingError, OutputError, UnknownNameError
 from StaICC.inference import Progress
-from StaICC.metrics.intervals import wilson
-from StaICC.results import Signature, compare, load, save_records
+from StaICC.metrics.score_intervals import ratio_part
+from StaICC.results import Result, Signature, compare, load, save_records
 
 SINGLE = ["banking77", "goemotions", "discovery", "tacred"]
 ROUNDS = (1, 2)
@@ -167,10 +168,14 @@ def test_all_kinds_of_answers_score_alike(small: Path, name: str) -> None:
 
 
 def test_intervals_and_baselines(small: Path) -> None:
-    benchmark = make(small, ["banking77", "dialogre"], statistics=Statistics(resamples=100, tried=3))
+    benchmark = make(small, ["banking77", "dialogre"], statistics=Statistics(tried=3))
     result = benchmark(rightly(benchmark, wrong=lambda number: number < 3))
     own = result.details["banking77"]
-    assert own.intervals["1R"] == wilson(9, 12)
+    part = ratio_part([1] * 9 + [0] * 3, [1] * 12, 0.95)
+    interval = own.intervals["1R"]
+    assert (interval.low, interval.high) == pytest.approx((part.value - part.below, part.value + part.above))
+    assert own.intervals["mean"].low < result.divided["banking77"]["mean"] < own.intervals["mean"].high
+    assert result.means.intervals["1R"].low < result.averaged["1R"] < result.means.intervals["1R"].high
     assert (own.baselines["1R"].uniform, own.baselines["1R"].tried, own.baselines["1R"].queries) == (1 / 77, 3, 12)
     assert own.baselines["1R"].majority == 1 / 12
     assert own.baselines["2R"].p_value < own.baselines["1R"].p_value < 1e-9
@@ -179,7 +184,9 @@ def test_intervals_and_baselines(small: Path) -> None:
     assert result.details["dialogre"].baselines == {}
     assert result.divided["dialogre"]["uniform"] == 1 / 34
     assert (
-        make(small, ["tacred"], statistics=Statistics(resamples=0))(too_long_from(10**9)).details["tacred"].intervals
+        make(small, ["tacred"], statistics=Statistics(intervals=False))(too_long_from(10**9))
+        .details["tacred"]
+        .intervals
         == {}
     )
 
@@ -236,7 +243,7 @@ def test_a_round_is_handed_over_together(small: Path) -> None:
     ]
 
 
-def test_batched_inference_gets_rounds(small: Path) -> None:
+def test_batched_inference_gets_rounds(small: Path, anonymous: Any) -> None:
     sizes: list[int] = []
 
     def function(prompts: list[str], label_space: list[str]) -> list[str]:
@@ -246,10 +253,11 @@ def test_batched_inference_gets_rounds(small: Path) -> None:
     benchmark = make(small, ["goemotions"])
     result = benchmark(function, batched_inference=True)
     assert sizes == [12, 12]
-    assert result == benchmark(lambda prompt, label_space: "joy")
+    assert result.signature.fields["scoring"] == "function;batched"
+    assert anonymous(result) == anonymous(benchmark(lambda prompt, label_space: "joy"))
 
 
-def test_store_and_executor(small: Path, tmp_path: Path) -> None:
+def test_store_and_executor(small: Path, tmp_path: Path, anonymous: Any) -> None:
     benchmark = make(small, ["goemotions", "few_nerd"])
     answer = rightly(benchmark, wrong=lambda number: number == 1)
     asked: list[str] = []
@@ -270,18 +278,20 @@ def test_store_and_executor(small: Path, tmp_path: Path) -> None:
     before = len(asked) - 1
     result = benchmark(function, store=path, model_name="m")
     assert before == 19
-    assert len(asked) == 20 + 48 - 19
+    assert len(asked) == 20 + 48 - 19 + 3  # some of the reused are rechecked
     again = benchmark(function, store=path, model_name="m")
-    assert len(asked) == 49
+    assert len(asked) == 52
     with ThreadPoolExecutor(2) as executor:
         threaded = benchmark(answer, executor=executor, chunk_size=5)
-    assert result == again == threaded == benchmark(answer)
+    assert result == again
+    assert threaded == benchmark(answer)
+    assert anonymous(result) == anonymous(threaded)  # another function, and a name
 
 
 def test_a_data_set_without_a_function_needs_answers(small: Path) -> None:
     benchmark = make(small, ["goemotions", "banking77"], [1], 4)
     answers = ["joy"] * len(benchmark[0].prompt_set())
-    with pytest.raises(ArgumentError, match="banking77 has neither an inference function nor preentered_prediction"):
+    with pytest.raises(ArgumentError, match="inference function 1 must be callable, not NoneType"):
         benchmark([lambda prompt, label_space: 0, None])
     with pytest.raises(ArgumentError, match="banking77 has neither"):
         benchmark(preentered_prediction=[answers, None])
@@ -295,11 +305,14 @@ def test_functions_for_data_sets(small: Path) -> None:
     )
     assert one == two
     for given, said in (
-        ([lambda prompt, label_space: 1], r"2 data sets \(goemotions, few_nerd\); 1 were given"),
-        ({"goemotions": max}, "for each of goemotions, few_nerd; given: goemotions"),
-        (17, "got int"),
-        ("abc", "3 were given"),
-        ([max, 3], "few_nerd: the inference function must be callable, not int"),
+        ([lambda prompt, label_space: 1] * 3, "3 inference functions given for 2 data sets"),
+        (
+            {"goemotions": max},
+            r"needs exactly the data sets of this benchmark; lacks \['few_nerd'\]",
+        ),
+        (17, "must be callable, not int"),
+        ("abc", "must be callable, not str"),
+        ([max, 3], "inference function 1 must be callable, not int"),
         (None, "give an inference function"),
     ):
         with pytest.raises(ArgumentError, match=said):
@@ -308,12 +321,12 @@ def test_functions_for_data_sets(small: Path) -> None:
         benchmark(max, stor="x")
 
 
-def test_predictions_at_hand(small: Path) -> None:
+def test_predictions_at_hand(small: Path, anonymous: Any) -> None:
     benchmark = make(small, ["goemotions", "dialogre"])
     answer = rightly(benchmark, wrong=lambda number: number % 2 == 0)
     given = [[answer(prompt, []) for prompt in one.prompt_set()] for one in benchmark]
     result = benchmark(preentered_prediction=given)
-    assert result == benchmark(answer)
+    assert anonymous(result) == anonymous(benchmark(answer))
     assert result == benchmark(preentered_prediction={"dialogre": given[1], "goemotions": given[0]})
     with pytest.raises(OutputError, match="GoEmotions: expected 24 predictions"):
         benchmark(preentered_prediction=[given[0][1:], given[1]])
@@ -398,7 +411,7 @@ def test_collected_failures(small: Path) -> None:
 @pytest.mark.parametrize("name", ["few_nerd", "dialogre"])
 def test_structured_tasks_need_text(small: Path, name: str) -> None:
     benchmark = make(small, [name])
-    with pytest.raises(OutputError, match="asks for several labels at once, so the answer must be text, not int"):
+    with pytest.raises(OutputError, match="have several labels, so the prediction must be text, not int"):
         benchmark(lambda prompt, label_space: 0)
     result = benchmark(lambda prompt, label_space: 0, on_error="collect")
     assert "must be text" in result.details[name].missing["1R"]
@@ -460,7 +473,9 @@ def test_saved_and_loaded(small: Path, tmp_path: Path) -> None:
 def test_signature(small: Path) -> None:
     base = make(small, ["tacred"])
     signature = base(lambda prompt, label_space: 0).signature
-    assert signature == base.signature() == make(small, ["tacred"]).signature()
+    assert base.signature() == make(small, ["tacred"]).signature()
+    assert signature.differences(base.signature()) == {"scoring": ("function", None)}
+    signature = base.signature()
     assert signature.fields["rows"] == "12"
     assert signature.fields["options"] == "variant=published,rounds=1+2"
     changes: list[tuple[dict[str, Any], set[str]]] = [
@@ -470,7 +485,7 @@ def test_signature(small: Path) -> None:
         ({"arrangement": "grouped"}, {"options", "prompts"}),
         ({"test_number": None}, {"rows", "prompts"}),
         ({"datasets": ["goemotions"]}, {"datasets", "data", "prompts"}),
-        ({"statistics": Statistics(resamples=0)}, {"statistics"}),
+        ({"statistics": Statistics(intervals=False)}, {"statistics"}),
     ]
     for change, fields in changes:
         other = make(small, **{"datasets": ["tacred"], **change}).signature()
@@ -495,9 +510,10 @@ def test_published_rows_have_one_identity(published: Path, tmp_path: Path) -> No
 def test_verification(small: Path) -> None:
     benchmark = make(small, ["goemotions", "dialogre"])
     result = benchmark(lambda prompt, label_space: "x")
-    assert [one.same for one in verify(result, benchmark)] == [True, True]
+    assert [one.same for one in verify(result, benchmark)] == [True, True, None]
+    assert all(one.consistent for one in verify(result, benchmark))
     other = make(small, ["goemotions", "dialogre"], instruct=True)
-    assert [(one.same, one.first_difference) for one in verify(result, other)] == [(False, 0), (False, 0)]
+    assert [(one.same, one.first_difference) for one in verify(result, other)[:2]] == [(False, 0), (False, 0)]
 
 
 @pytest.mark.parametrize(
@@ -507,10 +523,11 @@ def test_verification(small: Path) -> None:
 def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, Any]) -> None:
     benchmark = make(small, ["goemotions", "tacred"], **settings)
     result = benchmark(lambda prompt, label_space: "x")
-    assert [one.same for one in verify(result, data_dir=small)] == [True, True]
+    assert [one.same for one in verify(result, data_dir=small)] == [True, True, None]
+    assert [one.inconsistent for one in verify(result, data_dir=small)] == [(), (), ()]
     path = small / "goemotions_train.tsv"
     path.write_text(path.read_text().replace("text", "word"))
-    assert [(one.dataset, one.same) for one in verify(result, data_dir=small)] == [
+    assert [(one.dataset, one.same) for one in verify(result, data_dir=small)[:2]] == [
         ("goemotions", False),
         ("tacred", True),
     ]
@@ -519,8 +536,9 @@ def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, An
 def test_a_signature_that_is_not_of_long_icl_is_not_rebuilt(small: Path) -> None:
     result = make(small, ["goemotions"])(lambda prompt, label_space: "x")
     result.signature = Signature({**result.signature.fields, "rows": "many"})
-    with pytest.raises(ArgumentError, match=r"is no signature of LongICL; pass the benchmark itself$"):
-        verify(result, data_dir=small)
+    with pytest.raises(ArgumentError, match=r"is not a signature of LongICL; pass the benchmark itself$"):
+        rebuild(result, data_dir=small)
+    assert [one.same for one in verify(result, data_dir=small)] == [None, None]
 
 
 @pytest.mark.parametrize("name", cards())
@@ -535,13 +553,79 @@ def test_digests_are_those_of_the_prompts(small: Path, name: str, sha: Callable[
 
 
 def test_two_results_are_compared_in_pairs(small: Path) -> None:
+    """Each data set by its own metric, as in the table: accuracy, or micro F1 of items with several labels."""
     benchmark = make(small, ["banking77", "dialogre"])
     right = benchmark(rightly(benchmark))
     foreign = benchmark(lambda prompt, label_space: "no label at all")
     compared = compare(right, foreign)
-    assert [(one.dataset, one.condition) for one in compared.datasets] == [("banking77", "1R"), ("banking77", "2R")]
-    assert all(one.queries == 12 for one in compared.datasets)  # foreign answers are wrong, not missing
-    assert all(one.accuracies == (1.0, 0.0) for one in compared.datasets)
+    assert compared.metric == "mean"
+    assert [one.dataset for one in compared.datasets] == ["banking77", "dialogre"]
+    assert compared.datasets[0].rows == 12  # foreign answers are wrong, not missing
+    assert compared.datasets[0].queries == 24
+    for one in compared.datasets:
+        saved = tuple(result.divided[one.dataset]["mean"] for result in (right, foreign))
+        assert one.values == pytest.approx(saved, abs=1e-7)
+    assert compare(right, foreign, "1R").datasets[0].queries == 12
+
+
+def test_the_winner_of_a_comparison_is_that_of_the_table(small: Path) -> None:
+    """Micro F1 rewards a run that names no label where it would be wrong; accuracy would name the other winner."""
+    benchmark = make(small, ["tacred", "few_nerd", "goemotions"])
+    rightly_of = rightly(benchmark)
+    right = {one.name: {prompt: rightly_of(prompt, []) for prompt in one.prompt_set()} for one in benchmark}
+
+    def careful(prompt: str, label_space: Any) -> str:
+        """Right on half of the queries, silent on the others."""
+        known = next(answers[prompt] for answers in right.values() if prompt in answers)
+        return known if zlib.crc32(prompt.encode()) % 2 else "nothing"
+
+    def bold(prompt: str, label_space: Any) -> str:
+        """Right on some more of the queries, wrong on the others."""
+        answers = next(answers for answers in right.values() if prompt in answers)
+        wrong = next(answer for answer in answers.values() if answer != answers[prompt])
+        return answers[prompt] if zlib.crc32(prompt.encode()) % 10 < 5 else wrong
+
+    first, second = benchmark(careful), benchmark(bold)
+    found = compare(first, second)
+    assert [one.dataset for one in found.datasets] == ["tacred", "few_nerd", "goemotions"]
+    for one in found.datasets:
+        table = [result.divided[one.dataset]["mean"] for result in (first, second)]
+        assert one.values == pytest.approx(table, abs=1e-7)
+        assert (one.difference > 0) == (table[0] > table[1])
+    assert found.mean is not None
+    assert found.mean.values == pytest.approx([run.averaged["mean"] for run in (first, second)], abs=1e-7)
+    assert found.datasets[0].difference > 0.1  # tacred
+    assert not any("the table" in note for note in found.left_out)
+    again = Result.from_dict(first.to_dict())
+    assert compare(again, second) == found
+
+
+def test_a_failed_query_leaves_the_others_to_compare(small: Path) -> None:
+    benchmark = make(small, ["few_nerd", "banking77"])
+    right = rightly(benchmark)
+    lost = {one.prompt_set()[0] for one in benchmark}
+
+    def failing(prompt: str, label_space: Any) -> Any:
+        return None if prompt in lost else right(prompt, label_space)
+
+    whole = benchmark(right)
+    partial = benchmark(failing, on_error="collect")
+    assert partial.divided["few_nerd"]["mean"] is None
+    found = compare(whole, partial)
+    assert len(found.datasets) == 2
+    assert all(one.values[0] == one.values[1] for one in found.datasets)
+    assert any("1 of them failed in it" in note for note in found.left_out)
+
+
+def test_files_without_counts_of_items_are_named(small: Path) -> None:
+    benchmark = make(small, ["few_nerd", "banking77"])
+    result = benchmark(rightly(benchmark))
+    old = result.to_dict()
+    for one in old["Divided results"]["few_nerd"]["rounds"].values():
+        del one["items"]
+    found = compare(Result.from_dict(old), result)
+    assert [one.dataset for one in found.datasets] == ["banking77"]
+    assert any(note.startswith("few_nerd (first: the file has no records of the queries") for note in found.left_out)
 
 
 @pytest.mark.parametrize(
@@ -563,3 +647,61 @@ def test_arguments(small: Path, arguments: dict[str, Any], error: type[Exception
 
 def test_rounds_may_come_from_an_iterator(small: Path) -> None:
     assert [one.rounds for one in make(small, ["tacred", "discovery"], rounds=iter([2, 1]))] == [(2, 1), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("Divided results", "tacred", "1R"), 0.5),
+        (("Divided results", "tacred", "mean"), 0.5),
+        (("Divided results", "tacred", "majority"), 0.5),
+        (("Divided results", "tacred", "rounds", "2R", "score", "correct"), 1),
+        (("Divided results", "tacred", "settings", "test_number"), 1),
+        (("Averaged results", "2R"), 0.5),
+        (("details", "tacred", "asked"), 1),
+        (("details", "tacred", "baselines", "1R", "p_value"), 0.5),
+        (("details", "tacred", "intervals", "1R", "low"), 0.5),
+        (("details", "tacred", "conditions", 0, "truth", 3), 0),
+        (("signature", "data"), "0" * 12),
+        (("signature", "prompts"), "0" * 12),
+    ],
+)
+def test_edits_are_named(small: Path, path: tuple[Any, ...], value: Any) -> None:
+    benchmark = make(small, ["tacred", "dialogre"])
+    result = benchmark(rightly(benchmark, wrong=lambda number: number % 3 == 0))
+    assert [one.inconsistent for one in verify(result, benchmark)] == [(), (), ()]
+    plain = json.loads(json.dumps(result.to_dict()))
+    inner = plain
+    for key in path[:-1]:
+        inner = inner[key]
+    assert inner[path[-1]] != value
+    inner[path[-1]] = value
+    for found in (verify(Result.from_dict(plain), benchmark), verify(Result.from_dict(plain), data_dir=small)):
+        told = [line for one in found for line in one.inconsistent]
+        place = " / ".join(map(str, path))
+        assert any(line.startswith(place + ": saved ") for line in told), told
+
+
+def test_scores_of_several_labels_are_not_checkable(small: Path) -> None:
+    benchmark = make(small, ["dialogre"])
+    found = verify(benchmark(rightly(benchmark)), benchmark)
+    assert "scores: the file holds no records of queries with several labels" in found[0].not_checkable
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rows", "9" * 5000),
+        ("rows", "99999999"),
+        ("rows", "²"),
+        ("options", "variant=published,rounds=999"),
+        ("options", "variant=other,rounds=1+2"),
+        ("options", "rounds=1+2+1+2+1+2"),
+        ("options", "variant=published,rounds=1+2,arrangement=other"),
+    ],
+)
+def test_hostile_signatures_give_findings(small: Path, field: str, value: str) -> None:
+    result = make(small, ["tacred"])(lambda prompt, label_space: 0)
+    result.signature = Signature({**result.signature.fields, field: value})
+    found = verify(result, data_dir=small)
+    assert any(one.inconsistent or "cannot be checked" in one.message for one in found)

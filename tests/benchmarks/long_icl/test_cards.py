@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from StaICC.benchmarks.long_icl import card, cards
-from StaICC.benchmarks.long_icl.cards import _card
-from StaICC.benchmarks.long_icl.readers import READERS
+from StaICC.benchmarks.long_icl.data.cards import _card
+from StaICC.benchmarks.long_icl.data.readers import READERS
 from StaICC.errors import SchemaError, UnknownNameError
 
 # The overview of the protocol: labels, demonstrations of the rounds, metric.

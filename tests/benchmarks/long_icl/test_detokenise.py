@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.benchmarks.long_icl.detokenise import detokenise
+from StaICC.benchmarks.long_icl.data.detokenise import detokenise
 
 
 def test_cases_of_the_reference_program(golden: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import card, cards, default_folder, install, load, load_available
-from StaICC.benchmarks.long_icl import installing as installing_module
-from StaICC.benchmarks.long_icl import loading as loading_module
+from StaICC.benchmarks.long_icl.data import installing as installing_module
+from StaICC.benchmarks.long_icl.data import loading as loading_module
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, UnknownNameError
 
 SETS = list(cards())
@@ -136,13 +136,13 @@ def test_names_in_folders_and_made_up_rows(small: Path, caplog: pytest.LogCaptur
 
 @pytest.mark.parametrize("number", [0, 6, 1.0, True, "1", None])
 def test_rounds(small: Path, number: Any) -> None:
-    with pytest.raises(ArgumentError, match="round must be a whole number from 1 to 5"):
+    with pytest.raises(ArgumentError, match="round must be an integer from 1 to 5"):
         load("tacred", small).demonstrations(number)
 
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "5"])
 def test_test_numbers(small: Path, number: Any) -> None:
-    with pytest.raises(ArgumentError, match="test_number must be None or a whole number"):
+    with pytest.raises(ArgumentError, match="test_number must be an integer of at least 1"):
         load("tacred", small).test_items(number)
 
 
@@ -260,7 +260,7 @@ class TestInstall:
 
         def change(*args: Any, **options: Any) -> Any:
             data = real(*args, **options)
-            with open(small / "tacred_train.json", "a") as file:
+            with open(small / "tacred_train.json", "a", encoding="utf-8") as file:
                 file.write(" ")
             return data
 

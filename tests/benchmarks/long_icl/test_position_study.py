@@ -16,7 +16,7 @@ from StaICC.benchmarks.long_icl import (
     positions_of,
     study_positions,
 )
-from StaICC.benchmarks.long_icl.prompting import write_answer
+from StaICC.benchmarks.long_icl.protocol.prompts import write_answer
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.results import load
 
@@ -94,7 +94,7 @@ def test_errors(small: Path) -> None:
         positions_of(result, "tacred")
     with pytest.raises(ArgumentError, match="bins must be"):
         positions_of(result, "goemotions", bins=29)
-    with pytest.raises(ArgumentError, match="not one of Normal"):
+    with pytest.raises(ArgumentError, match="got one of Normal"):
         positions_of(Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0), "mini")
     with pytest.raises(ArgumentError, match="cannot be 'grouped'"):
         study_positions(lambda prompt, label_space: "x", "few_nerd", small, test_number=5, verify=False, announce=quiet)

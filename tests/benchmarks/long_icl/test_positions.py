@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.benchmarks.long_icl import Tally, accuracy_by_position, label_positions
-from StaICC.benchmarks.long_icl.items import EntityItem, TextItem
+from StaICC.benchmarks.long_icl.data.items import EntityItem, TextItem
 from StaICC.errors import ArgumentError, UnknownNameError
 
 orders = st.lists(st.sampled_from("abcd"), min_size=1, max_size=30)

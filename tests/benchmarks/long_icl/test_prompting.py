@@ -12,7 +12,7 @@ from StaICC.benchmarks.long_icl import (
     TextItem,
     card,
 )
-from StaICC.benchmarks.long_icl.prompting import merge_dialogues, write_answer, write_context, write_query
+from StaICC.benchmarks.long_icl.protocol.prompts import merge_dialogues, write_answer, write_context, write_query
 
 
 def whole(name: str, demonstration: Item, query: Item, *, instruct: bool = False) -> str:

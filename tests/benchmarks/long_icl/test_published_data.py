@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import LongICLExperimentor, card, load
-from StaICC.benchmarks.long_icl.experimentor import Query
-from StaICC.benchmarks.long_icl.items import DialogueItem, RelationItem
-from StaICC.benchmarks.long_icl.loading import find, read_file
-from StaICC.benchmarks.long_icl.prompting import write_answer
-from StaICC.benchmarks.long_icl.selection import at_most, by_passes, by_turns
+from StaICC.benchmarks.long_icl.data.items import DialogueItem, RelationItem
+from StaICC.benchmarks.long_icl.data.loading import find, read_file
+from StaICC.benchmarks.long_icl.experimentor import LongICLQuery
+from StaICC.benchmarks.long_icl.protocol.prompts import write_answer
+from StaICC.benchmarks.long_icl.protocol.selection import at_most, by_passes, by_turns
 
 SETS = [
     "banking77",
@@ -186,7 +186,7 @@ def _pair(pair: Any) -> dict[str, str]:
     }
 
 
-def answers(queries: tuple[Query, ...], name: str, *, echo: bool) -> list[str]:
+def answers(queries: tuple[LongICLQuery, ...], name: str, *, echo: bool) -> list[str]:
     own = card(name)
     return [
         (query.prompt if echo else "") + write_answer(own, query.item) + ("\nand so on" if echo else "")

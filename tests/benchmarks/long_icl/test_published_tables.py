@@ -126,5 +126,5 @@ def test_skipped_data_sets_have_no_table(small: Path) -> None:
 
 def test_only_results_of_this_benchmark() -> None:
     result = Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
-    with pytest.raises(ArgumentError, match=r"only a result of LongICL .* not of Normal"):
+    with pytest.raises(ArgumentError, match=r"only results of LongICL .*: got one of Normal"):
         compare_with_published(result)

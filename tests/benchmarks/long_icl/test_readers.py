@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.benchmarks.long_icl import card, load
-from StaICC.benchmarks.long_icl.items import EntityItem
-from StaICC.benchmarks.long_icl.readers import READERS, Row
-from StaICC.benchmarks.long_icl.source import json_list, lines
+from StaICC.benchmarks.long_icl.data.items import EntityItem
+from StaICC.benchmarks.long_icl.data.readers import READERS, FileRow
+from StaICC.benchmarks.long_icl.data.source import json_list, lines
 from StaICC.errors import DataDamagedError, DataMissingError
 
 Write = Callable[[str, "str | bytes"], Path]
@@ -42,7 +42,7 @@ GOOD: dict[str, str] = {
 }
 
 
-def read(name: str, path: Path) -> list[Row]:
+def read(name: str, path: Path) -> list[FileRow]:
     return list(READERS[FORMATS[name]](path, card(name)))
 
 
@@ -145,7 +145,7 @@ class TestEveryFormat:
             "few_nerd",
             '[\n{"sentence": "a", "entities": {"a": "art-film", "b": "art-film", "a": "art-music"}}]',
             2,
-            "the key 'a' twice",
+            "the key 'a' appears twice",
         ),
         ("few_nerd", '[{"sentence": "a",\n "entities": {"a": tru}}]', 2, "not JSON"),
         ("few_nerd", '[{"sentence": "a", "entities": {}}\n', 2, "ends before"),

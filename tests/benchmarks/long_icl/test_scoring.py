@@ -16,8 +16,8 @@ from StaICC.benchmarks.long_icl import (
     RelationItem,
     Tally,
     TextItem,
-    baselines,
     card,
+    compute_baselines,
     score_tallies,
 )
 from StaICC.benchmarks.long_icl.scoring import (
@@ -149,7 +149,7 @@ def test_predictions_that_cannot_be_scored(prediction: Any) -> None:
 @pytest.mark.parametrize("prediction", [0, [0.0] * 66, None])
 @pytest.mark.parametrize(("name", "item"), [("few_nerd", EntityItem(0, "", ())), ("dialogre", asked("per:age"))])
 def test_structured_tasks_need_text(name: str, item: Any, prediction: Any) -> None:
-    with pytest.raises(OutputError, match="the answer must be text"):
+    with pytest.raises(OutputError, match="the prediction must be text"):
         tally_prediction(card(name), prediction, item)
 
 
@@ -201,7 +201,7 @@ def test_no_items_no_score(name: str) -> None:
     with pytest.raises(UndefinedMetricError, match="at least one item"):
         score_tallies(card(name).scoring, [])
     with pytest.raises(UndefinedMetricError, match="at least one item"):
-        baselines(card(name), [])
+        compute_baselines(card(name), [])
 
 
 def test_nothing_asked_and_nothing_found() -> None:
@@ -214,7 +214,7 @@ def test_nothing_asked_and_nothing_found() -> None:
 def test_baselines_are_the_scores_of_guessing() -> None:
     own = card("tacred")
     items = [RelationItem(0, "", "", "", label) for label in ["per:age"] * 3 + ["per:title"] * 2]
-    found = baselines(own, items)
+    found = compute_baselines(own, items)
     always = score_tallies(own.scoring, [tally_label(own, "per:age", item) for item in items], "strict")
     assert found.majority == pytest.approx(always.value)
     assert (found.majority_label, found.uniform) == ("per:age", 1 / 41)
@@ -226,10 +226,11 @@ def test_baselines_are_the_scores_of_guessing() -> None:
 
 
 def test_baselines_of_structured_tasks() -> None:
-    entities = baselines(card("few_nerd"), [EntityItem(0, "a", (("a", "art-film"),))])
+    entities = compute_baselines(card("few_nerd"), [EntityItem(0, "a", (("a", "art-film"),))])
     assert entities.uniform is None
     assert entities.majority is None
     assert "entities" in entities.note
     pairs = [asked(*["per:age"] * 300), asked(*["per:pet"] * 250), asked(*["per:pet"] * 900)]
-    assert baselines(card("dialogre"), pairs).majority_label == "per:age"  # the published score stops before the last
-    assert baselines(card("dialogre"), pairs, "strict").majority_label == "per:pet"
+    found = compute_baselines(card("dialogre"), pairs)
+    assert found.majority_label == "per:age"  # the published score stops before the last
+    assert compute_baselines(card("dialogre"), pairs, "strict").majority_label == "per:pet"

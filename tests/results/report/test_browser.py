@@ -142,7 +142,7 @@ def test_it_prints_with_every_section(show: Open, suite: ResultGroup, tmp_path: 
 
         (tmp_path / "p.pdf").write_bytes(made)
         text = subprocess.run([reader, tmp_path / "p.pdf", "-"], capture_output=True, text=True, check=True).stdout
-        for words in ("At a glance", "Prediction bias", "Consistency", "What was asked", "Reliability", "0.5000"):
+        for words in ("Summary", "Prediction bias", "Consistency", "Signatures", "Reliability", "0.5000"):
             assert words in text
     still_closed = browser.execute_script("return [...document.querySelectorAll('details')].every(one => !one.open)")
     assert still_closed  # as the reader left it

@@ -16,10 +16,10 @@ from StaICC.results.report import (
     bias_distributions,
     confusion_matrices,
     consistency_chart,
+    model_size_chart,
     noise_lines,
     reliability_diagrams,
     rounds_chart,
-    standing_chart,
 )
 from StaICC.results.report.confusion import confusion_counts
 from StaICC.results.report.drawing import SERIES, clip, printable, series
@@ -54,7 +54,7 @@ def test_every_figure_is_a_matplotlib_figure_that_draws(suite: ResultGroup, long
         noise_lines(suite["GLER"]),
         consistency_chart(suite["Template_sens"]),
         consistency_chart(suite["Demo_sens"]),
-        standing_chart(suite["Normal"]),
+        model_size_chart(suite["Normal"]),
         rounds_chart(long_icl),
     ]
     for one in made:
@@ -133,7 +133,7 @@ def test_consistency_and_the_spread_of_accuracies(suite: ResultGroup) -> None:
 
 
 def test_published_models_stand_where_they_are(normal: Result) -> None:
-    (axes,) = standing_chart(normal).axes
+    (axes,) = model_size_chart(normal).axes
     shown = {round(y, 4) for _, y in points(axes, "o") + points(axes, "^")}
     assert shown == {one.value for one in figures("Normal", method="vanilla", metric="accuracy")}
     assert not [line for line in axes.lines if line.get_label() == "Normal"]  # not comparable, so not drawn
@@ -150,10 +150,10 @@ def test_rounds(long_icl: Result) -> None:
     [
         (lambda result: accuracy_by_dataset({}), "a figure needs a result"),
         (lambda result: accuracy_by_dataset({"a": "b"}), "a figure needs a result"),
-        (lambda result: noise_lines(result), "give results of GLER"),
-        (lambda result: consistency_chart(result), "give results of one of Template_sens, Demo_sens, not of Normal"),
-        (lambda result: bias_distributions({"Normal": result}), "give results of the bias benchmarks"),
-        (lambda result: rounds_chart(result), "give results of LongICL"),
+        (lambda result: noise_lines(result), "Use results of GLER"),
+        (lambda result: consistency_chart(result), "one of Template_sens, Demo_sens: got results of Normal"),
+        (lambda result: bias_distributions({"Normal": result}), "Use results of the bias benchmarks"),
+        (lambda result: rounds_chart(result), "Use results of LongICL"),
     ],
 )
 def test_unfit_results_say_what_is_wanted(normal: Result, make: Any, message: str) -> None:
@@ -208,7 +208,7 @@ def test_a_figure_of_one_run_takes_a_mapping_of_one_and_refuses_more(suite: Resu
     result = suite["Normal"]
     for chart in (reliability_diagrams, confusion_matrices):
         assert isinstance(chart({"mine": result}), Figure)
-        with pytest.raises(ArgumentError, match="of one run, and 2 were given: mine, theirs; choose one"):
+        with pytest.raises(ArgumentError, match=r"this figure shows one run: got 2 \(mine, theirs\). Choose one"):
             chart({"mine": result, "theirs": result})
         with pytest.raises(ArgumentError, match="needs a result"):
             chart({})

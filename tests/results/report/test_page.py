@@ -81,15 +81,15 @@ def test_every_figure_is_there(text: str, page: Page) -> None:
     titles = [data for tag, data in page.texts if tag == "title"]
     assert titles[1:] == [
         "Accuracy by data set",
-        "Among the published models",
+        "Comparison with the published models",
         "Reliability",
         "Confusion matrices",
-        "Preferred labels",
+        "Mean predictions",
         "Accuracy against label noise",
         "Over nine templates",
         "Over eight lists of demonstrations",
     ]
-    assert ": not drawn;" not in text
+    assert ": not drawn" not in text
 
 
 def test_under_three_megabytes_for_ten_data_sets(text: str) -> None:
@@ -119,7 +119,7 @@ def test_several_runs_are_compared(normal: Result) -> None:
     same = report_html({"a": normal, "b": normal})
     assert "Normal: a (first) and b (second)" in same
     assert "Not comparable with the published figures" in same
-    assert "the results were not asked the same" in report_html({"a": normal, "b": other})
+    assert "queries of a are not compared" in report_html({"a": normal, "b": other})
 
 
 def test_equal_signatures_stand_once_with_their_runs(normal: Result) -> None:
@@ -154,10 +154,10 @@ def test_the_accuracies_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Page(report_html({"mine": result}))
     (line,) = (data for tag, data in told.texts if tag == "li" and "accuracy" in data)
     assert line == (
-        f": accuracy {result.averaged['accuracy']:.4f} over 2 data sets, where guessing would reach "
-        f"{sum(one.max_random for one in bases) / 2:.4f} and the most frequent label "
-        f"{sum(one.majority for one in bases) / 2:.4f}. On 1 of 2 its interval lies wholly above guessing, on 1 wholly "
-        "above the most frequent label."
+        f": accuracy {result.averaged['accuracy']:.4f} over 2 data sets (random baseline "
+        f"{sum(one.max_random for one in bases) / 2:.4f}, majority baseline "
+        f"{sum(one.majority for one in bases) / 2:.4f}). Better than the random baseline on 1 of 2 data sets (95 % "
+        "confidence interval), better than the majority baseline on 1."
     )
 
 
@@ -173,7 +173,7 @@ def test_why_published_figures_do_not_stand_beside_is_said_once(normal: Result) 
 def test_what_cannot_be_drawn_says_why() -> None:
     labels = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 1)
     found = report_html({"run": labels})
-    assert "Reliability: not drawn; the result keeps no confidences: its answers are labels" in found
+    assert "Reliability: not drawn, because the result has no confidences: its predictions are labels" in found
 
 
 def test_a_partial_run_says_so() -> None:
@@ -181,10 +181,10 @@ def test_a_partial_run_says_so() -> None:
         return None if len(prompt) % 2 else [0.5, 0.3, 0.2]
 
     found = report_html({"run": StaICC.Normal(datasets=["mini"], limit=6)(failing, on_error="collect")})
-    assert "PARTIAL, queries without an answer: run, Normal." in found
+    assert "PARTIAL, failed queries: run, Normal." in found
     (told,) = (data for tag, data in Page(found).texts if tag == "li" and ": accuracy" in data)
-    assert told.endswith("PARTIAL: some queries have no answer, and no figure counts them.")
-    assert "queries without an answer</summary>" in found
+    assert told.endswith("PARTIAL: some queries have no prediction, and the scores leave them out.")
+    assert "failed queries</summary>" in found
 
 
 def test_many_labels_stand_in_the_table_only() -> None:
@@ -194,7 +194,10 @@ def test_many_labels_stand_in_the_table_only() -> None:
         [(f"text {row}", row % 20) for row in range(100)], name="many", label_space=[f"l{n}" for n in range(20)]
     )
     found = report_html({"run": StaICC.Normal(datasets=[own], limit=30)(lambda prompt, label_space: len(prompt) % 20)})
-    assert "Confusion matrices: not drawn; no data set of the result has predictions of at most 12 labels" in found
+    assert (
+        "Confusion matrices: not drawn, because no data set of the result has predictions and at most 12 labels"
+        in found
+    )
 
 
 # -- self-contained
@@ -379,7 +382,7 @@ def test_a_file_whole_or_not_at_all(tmp_path: Path, normal: Result) -> None:
 
 
 def test_nothing_to_report() -> None:
-    with pytest.raises(ArgumentError, match="a report needs one result at least"):
+    with pytest.raises(ArgumentError, match="a report needs at least one result"):
         report_html({})
 
 

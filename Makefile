@@ -1,0 +1,25 @@
+# Shortcuts for what CONTRIBUTING.md describes; on Windows, give its commands by themselves.
+PYTHON ?= python
+
+.PHONY: quick check test all format compare
+
+quick: check  ## under a minute on two cores: style, types, and the tests that start no processes and load no model
+	$(PYTHON) -m pytest --quick
+
+check:
+	$(PYTHON) -m ruff check StaICC tests examples
+	$(PYTHON) -m ruff format --check StaICC tests examples
+	$(PYTHON) -m mypy
+
+test:  ## the README's test command
+	$(PYTHON) -m pytest
+
+all:  ## slow tests, too
+	$(PYTHON) -m pytest -m ""
+
+format:
+	$(PYTHON) -m ruff check --fix StaICC tests examples
+	$(PYTHON) -m ruff format StaICC tests examples
+
+compare:  ## the latest record of each performance script with the one before it
+	$(PYTHON) tests/performance/compare.py

@@ -1,0 +1,288 @@
+"""Download data sets from the Hugging Face hub (extra ``hub``) and install them.
+
+The hub has BANKING77, GoEmotions and Discovery. TACRED needs the user's own LDC copy, the licence of DialogRE must be
+accepted at its source, and only the repository of LongICLBench has its selection of Few-NERD sentences.
+
+This module reads the hub's own Parquet conversion (revision ``refs/convert/parquet``), so it runs no script of a
+repository. It writes each split once, in the published file format, and compares its SHA-256 with the published one.
+The hub guarantees neither order nor wording; other rows are refused. For Discovery no digest is known; its number of
+rows is compared.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from StaICC.benchmarks.long_icl.data.cards import TaskCard
+from StaICC.benchmarks.long_icl.data.installing import Installed, default_folder
+from StaICC.benchmarks.long_icl.data.loading import Skipped, check_published, show_notice, wanted
+from StaICC.datasets.fetch import OFFLINE
+from StaICC.datasets.storage import passing_folder, write_beside
+from StaICC.errors import DataDamagedError, DataError, DataMissingError, StaICCError
+from StaICC.optional import require
+
+__all__ = ["SOURCES", "HubClient", "HubSource", "install_from_hub", "read_parquet"]
+
+_log = logging.getLogger(__name__)
+
+REVISION = "refs/convert/parquet"
+EXTRA = "hub"
+FEATURE = "fetching LongICL data from the hub"
+_FLUSH = 4096
+
+Record = Mapping[str, Any]
+
+
+class HubClient(Protocol):
+    """Lists and downloads files of the hub."""
+
+    def files(self, repository: str) -> Iterable[str]:
+        """The names of a data set repository's converted files."""
+
+    def fetch(self, repository: str, name: str) -> str | os.PathLike[str]:
+        """Download one of them and return its local path."""
+
+
+class _HuggingFace:
+    """The hub through the package ``huggingface_hub``, with the user's settings (mirror, token, cache)."""
+
+    def __init__(self) -> None:
+        self._hub = require("huggingface_hub", EXTRA, FEATURE)
+
+    def files(self, repository: str) -> Iterable[str]:
+        names: list[str] = self._hub.HfApi().list_repo_files(repository, repo_type="dataset", revision=REVISION)
+        return names
+
+    def fetch(self, repository: str, name: str) -> str:
+        return str(self._hub.hf_hub_download(repository, name, repo_type="dataset", revision=REVISION))
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """The place of a data set on the hub, and how its records become lines of the published file."""
+
+    repository: str
+    config: str
+    label: str
+    """The column with the label (or labels)."""
+    header: tuple[str, ...]
+    """The cells of the first line; empty if the file has no header."""
+    dialect: Mapping[str, Any]
+    """Arguments of :func:`csv.writer`."""
+    cells: Callable[[TaskCard, Record], Sequence[str]]
+
+
+def _label(card: TaskCard, value: object) -> str:
+    """Return the name of a label index."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(card.labels):
+        raise DataDamagedError(f"the hub's {card.title} has the label {value!r}, expected 0 to {len(card.labels) - 1}")
+    return card.labels[value]
+
+
+def _text(card: TaskCard, record: Record, column: str) -> str:
+    value = record.get(column)
+    if not isinstance(value, str):
+        raise DataDamagedError(f"the hub's {card.title} has no text {column!r} in a row; it has {sorted(record)}")
+    return value
+
+
+def _banking(card: TaskCard, record: Record) -> Sequence[str]:
+    return _text(card, record, "text"), _label(card, record.get("label"))
+
+
+def _goemotions(card: TaskCard, record: Record) -> Sequence[str]:
+    labels = record.get("labels")
+    if not isinstance(labels, (list, tuple)) or not labels:
+        raise DataDamagedError(f"the hub's {card.title} has a row without labels: {labels!r}")
+    ids = ",".join(str(card.labels.index(_label(card, value))) for value in labels)
+    return _text(card, record, "text"), ids, _text(card, record, "id")
+
+
+def _discovery(card: TaskCard, record: Record) -> Sequence[str]:
+    cells = (_text(card, record, "sentence1"), _text(card, record, "sentence2"), _label(card, record.get("label")))
+    if any(character in cell for cell in cells for character in "\t\n\r"):
+        raise DataDamagedError(f"a sentence of the hub's {card.title} holds a tab or a line end: {cells[:2]!r}")
+    return cells
+
+
+SOURCES: Mapping[str, HubSource] = {
+    "banking77": HubSource(
+        "PolyAI/banking77", "default", "label", ("text", "category"), {"lineterminator": "\r\n"}, _banking
+    ),
+    "goemotions": HubSource(
+        "google-research-datasets/go_emotions",
+        "simplified",
+        "labels",
+        (),
+        {"delimiter": "\t", "lineterminator": "\n"},
+        _goemotions,
+    ),
+    "discovery": HubSource(
+        "sileod/discovery",
+        "discovery",
+        "label",
+        ("sentence1", "sentence2", "label"),
+        {"delimiter": "\t", "lineterminator": "\n", "quoting": csv.QUOTE_NONE, "quotechar": None},
+        _discovery,
+    ),
+}
+"""The data sets that the hub has."""
+
+
+def _class_names(features: Any) -> list[str] | None:
+    """Return the names of label indices from the description of a column, at any depth."""
+    if isinstance(features, Mapping):
+        if isinstance(features.get("names"), list):
+            return [str(name) for name in features["names"]]
+        for value in features.values():
+            names = _class_names(value)
+            if names is not None:
+                return names
+    return None
+
+
+def read_parquet(path: str | os.PathLike[str], label: str) -> tuple[list[str] | None, Iterator[Record]]:
+    """Read a Parquet file of the hub.
+
+    Args:
+        path: The file.
+        label: Name of the column with the label.
+
+    Returns:
+        The names of the label indices, ``None`` if the file has none, and its records in order.
+
+    Raises:
+        MissingDependencyError: ``pyarrow`` is not installed.
+    """
+    parquet = require("pyarrow.parquet", EXTRA, FEATURE)
+    about = json.loads((parquet.read_schema(os.fspath(path)).metadata or {}).get(b"huggingface", b"{}"))
+    names = _class_names(about.get("info", {}).get("features", {}).get(label))
+
+    def records() -> Iterator[Record]:
+        with parquet.ParquetFile(os.fspath(path)) as file:
+            for batch in file.iter_batches():
+                yield from batch.to_pylist()
+
+    return names, records()
+
+
+def _records(client: HubClient, source: HubSource, card: TaskCard, split: str) -> Iterator[Record]:
+    """Yield the records of a split, file by file; any error of another package becomes a ``DataMissingError``."""
+    start = f"{source.config}/{split}/"
+    try:
+        listed = sorted(client.files(source.repository))
+        chosen = [name for name in listed if name.startswith(start) and name.endswith(".parquet")]
+        if not chosen:
+            there = ", ".join(listed[:20]) or "nothing"
+            raise DataMissingError(
+                f"{source.repository} has no {start}*.parquet on the hub ({REVISION}); it has {there}"
+            )
+        for name in chosen:
+            labels, records = read_parquet(client.fetch(source.repository, name), source.label)
+            if labels is not None and labels != list(card.labels):
+                raise DataDamagedError(
+                    f"{source.repository}, {name}: its labels are {labels}, which are not those of the benchmark; get "
+                    f"the published files instead. {card.obtain}"
+                )
+            yield from records
+    except StaICCError:
+        raise
+    except Exception as error:
+        raise DataMissingError(
+            f"{card.title} could not be fetched from the hub ({source.repository}): {type(error).__name__}: {error}"
+        ) from error
+
+
+def _write_split(client: HubClient, card: TaskCard, split: str, folder: Path) -> Path:
+    """Write the records of a split as the published file, and refuse rows that are not the published ones."""
+    source, spec = SOURCES[card.name], card.files[split][0]
+    digest, rows = hashlib.sha256(), 0
+
+    def parts() -> Iterator[bytes]:
+        nonlocal rows
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, **source.dialect)
+        if source.header:
+            writer.writerow(source.header)
+        for rows, record in enumerate(_records(client, source, card, split), 1):
+            writer.writerow(source.cells(card, record))
+            if rows % _FLUSH == 0:
+                yield take(text)
+        yield take(text)
+
+    def take(text: io.StringIO) -> bytes:
+        part = text.getvalue().encode()
+        digest.update(part)
+        text.seek(0)
+        text.truncate()
+        return part
+
+    path = folder / spec.names[0]
+    write_beside(path, parts())
+    if not rows:
+        raise DataDamagedError(f"the hub's {card.title} has no rows in its {split} split")
+    check_published(path, spec, card, digest.hexdigest(), rows)
+    return path
+
+
+def install_from_hub(
+    datasets: Iterable[str] | None = None,
+    home: str | Path | None = None,
+    *,
+    client: HubClient | None = None,
+    announce: Callable[[str], object] = show_notice,
+) -> Installed:
+    """Download the data sets that the hub has, and install them.
+
+    Args:
+        datasets: Names; None for all six. Those that the hub does not have are reported as skipped.
+        home: The library's data home (see :func:`~StaICC.benchmarks.long_icl.data.installing.default_folder`).
+        client: The hub; None to use the package ``huggingface_hub``.
+        announce: Called with the licence notice of each data set before its download.
+
+    Returns:
+        The installed data sets, and the skipped ones with reasons and instructions.
+
+    Raises:
+        DataMissingError: Nothing could be installed, ``STAICC_OFFLINE`` forbids downloads, or the files cannot be
+            written.
+        MissingDependencyError: The extra ``hub`` is not installed.
+        UnknownNameError: There is no such data set.
+    """
+    chosen = wanted(datasets)
+    if os.environ.get(OFFLINE, "") not in ("", "0"):
+        raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
+    folder = default_folder(home)
+    files: dict[str, list[Path]] = {}
+    skipped: list[Skipped] = []
+    client = client or _HuggingFace()
+    require("pyarrow.parquet", EXTRA, FEATURE)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with passing_folder(folder) as passing:
+            for card in chosen:
+                try:
+                    if card.name not in SOURCES:
+                        raise DataMissingError(f"{card.title} is not fetched from the hub")
+                    announce(card.notice())
+                    files[card.name] = [_write_split(client, card, split, passing) for split in ("train", "test")]
+                except DataError as error:
+                    skipped.append(Skipped(card.name, str(error), card.instructions()))
+                    _log.warning("%s is not installed: %s", card.title, error)
+            if not files:
+                reasons = "; ".join(f"{one.dataset}: {one.reason}" for one in skipped)
+                raise DataMissingError(f"nothing could be fetched from the hub: {reasons}")
+            written = [path for paths in files.values() for path in paths]
+            targets = tuple(path.replace(folder / path.name) for path in written)
+    except OSError as error:
+        raise DataMissingError(f"the files could not be written to {folder}: {error}") from error
+    return Installed(folder, tuple(files), targets, tuple(skipped))

@@ -1,0 +1,122 @@
+"""Copies the published files into the library's data folder after checking them.
+
+Nothing is downloaded: the user provides the files, under the licences of the cards. The licence notice of a data set is
+shown before its files are opened. The files are checked as for a run, then copied atomically. A missing or wrong data
+set does not prevent the installation of the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from StaICC.benchmarks.long_icl.data.loading import LoadedFile, LongICLData, Skipped, load, show_notice, wanted
+from StaICC.datasets.outputs import check_outputs, write_output
+from StaICC.datasets.pack import data_home
+from StaICC.datasets.storage import file_digest
+from StaICC.errors import DataDamagedError, DataMissingError
+
+__all__ = ["Installed", "default_folder", "install"]
+
+FOLDER = "long_icl"
+
+_log = logging.getLogger(__name__)
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The outcome of an installation."""
+
+    folder: Path
+    datasets: tuple[str, ...]
+    """Installed now or before."""
+    files: tuple[Path, ...]
+    """Their files."""
+    skipped: tuple[Skipped, ...]
+    """Missing or wrong data sets, with reasons."""
+
+
+def default_folder(home: str | Path | None = None) -> Path:
+    """Return the default data folder.
+
+    Args:
+        home: The library's data home; None for :func:`StaICC.datasets.pack.data_home`.
+
+    Raises:
+        DataMissingError: The home folder is unknown.
+    """
+    return (data_home() if home is None else Path(home)) / FOLDER
+
+
+def _pieces(file: LoadedFile) -> Iterator[bytes]:
+    """Yield the bytes of a file; raise an error at the end if the file changed after its check."""
+    digest = hashlib.sha256()
+    with open(file.path, "rb") as source:
+        while piece := source.read(_PIECE):
+            digest.update(piece)
+            yield piece
+    if digest.hexdigest() != file.sha256:
+        raise DataDamagedError(f"{file.path} changed while it was being copied; install it again")
+
+
+def _copy(data: LongICLData, folder: Path) -> list[Path]:
+    targets = []
+    for file in (data.train_file, data.test_file):
+        if file.made_up:
+            raise DataDamagedError(f"{file.path} holds made-up rows; they are used from where they are, not installed")
+        targets.append(folder / file.spec.names[0])
+    for file, target in zip((data.train_file, data.test_file), targets, strict=True):
+        if not target.is_file() or file_digest(target) != file.sha256:
+            check_outputs([target], [file.path])
+            write_output(target, _pieces(file))
+    return targets
+
+
+def install(
+    from_dir: str | Path,
+    home: str | Path | None = None,
+    datasets: Iterable[str] | None = None,
+    *,
+    announce: Callable[[str], object] = show_notice,
+) -> Installed:
+    """Install the data sets of a folder.
+
+    Args:
+        from_dir: Folder with the published files, under the names of the cards.
+        home: The library's data home (default: see :func:`default_folder`).
+        datasets: Names; None for all six.
+        announce: Called with the licence notice of each data set before its files are opened.
+
+    Returns:
+        The installed data sets, and the skipped ones with reasons and instructions.
+
+    Raises:
+        DataMissingError: The folder does not exist, nothing in it could be installed, or the copies cannot be written.
+        UnknownNameError: A data set is unknown.
+        ArgumentError: The list is empty or has duplicates.
+    """
+    source, folder = Path(from_dir), default_folder(home)
+    if not source.is_dir():
+        raise DataMissingError(f"there is no folder {source}; name the folder with the published files")
+    done: list[str] = []
+    files: list[Path] = []
+    skipped: list[Skipped] = []
+    for own in wanted(datasets):
+        try:
+            data = load(own.name, source, announce=announce)
+            folder.mkdir(parents=True, exist_ok=True)
+            files += _copy(data, folder)
+            done.append(own.name)
+        except (DataDamagedError, DataMissingError) as error:
+            skipped.append(Skipped(own.name, str(error), own.instructions()))
+            _log.warning("%s is not installed: %s", own.title, error)
+        except OSError as error:
+            raise DataMissingError(f"{own.title} cannot be installed in {folder}: {error}") from error
+    if not done:
+        reasons = "; ".join(f"{one.dataset}: {one.reason}" for one in skipped)
+        raise DataMissingError(f"nothing in {source} could be installed: {reasons}")
+    return Installed(folder, tuple(done), tuple(files), tuple(skipped))

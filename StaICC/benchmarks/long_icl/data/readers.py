@@ -1,0 +1,275 @@
+"""Readers for the published files, one for each format.
+
+A reader yields the rows of a file in file order, which is part of the protocol: it sorts, shuffles, strips and skips
+nothing. A :class:`FileRow` has its number, its label if there is one, and a
+function that makes the item. Items are made only for selected rows, because detokenising all 68,000 rows of TACRED
+takes long.
+
+Every row is checked: number of columns or keys, types, labels. A malformed row raises an error that names file and
+line.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from StaICC.benchmarks.long_icl.data.cards import TaskCard
+from StaICC.benchmarks.long_icl.data.detokenise import detokenise
+from StaICC.benchmarks.long_icl.data.items import (
+    DialogueItem,
+    EntityItem,
+    Item,
+    PairItem,
+    Relation,
+    RelationItem,
+    TextItem,
+)
+from StaICC.benchmarks.long_icl.data.source import json_list, lines, malformed
+from StaICC.errors import unknown_name
+
+__all__ = ["READERS", "FileRow", "Reader"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One row of a file."""
+
+    number: int
+    """0-based row number; for training rows of DialogRE, among the kept pairs."""
+    line: int
+    """First line of the row in the file, from 1."""
+    label: str | None
+    """The label; None if the row has several or none."""
+    form: Any
+    """The row as plain values for the rows digest; None if the format has no such digest."""
+    item: Callable[[], Item]
+    """Returns the item."""
+
+
+Reader = Callable[[Path, TaskCard], Iterator[FileRow]]
+
+
+def _columns(path: Path, line: int, row: list[str], names: tuple[str, ...]) -> None:
+    if len(row) != len(names):
+        raise malformed(path, line, f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}")
+
+
+def _known(path: Path, line: int, label: str, card: TaskCard) -> str:
+    if label not in card.labels and label not in card.other_labels:
+        raise malformed(path, line, str(unknown_name(f"{card.title} label", label, card.labels)))
+    return label
+
+
+def _csv_rows(path: Path, delimiter: str, *, windows: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a file with quoted fields, each with its first line number."""
+    reader = csv.reader(lines(path, windows=windows), delimiter=delimiter)
+    while True:
+        begin = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise malformed(path, begin, f"not a row of quoted fields: {error}") from error
+        if any("\r" in field for field in row):
+            raise malformed(path, begin, "a quoted text holds a Windows line end; copy the file without conversion")
+        yield begin, row
+
+
+def read_banking(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the rows of BANKING77: CSV with the header ``text,category``; quoted texts may have line feeds."""
+    names = ("text", "category")
+    places = {label: i for i, label in enumerate(card.labels)}
+    number = -1
+    for number, (line, row) in enumerate(_csv_rows(path, ",", windows=True), -1):
+        _columns(path, line, row, names)
+        if number < 0:
+            if tuple(row) != names:
+                raise malformed(path, line, f"expected the header {','.join(names)}, found {','.join(row)}")
+            continue
+        text, label = row
+        _known(path, line, label, card)
+        yield FileRow(number, line, label, [text, places[label]], functools.partial(TextItem, number, text, label))
+
+
+def read_goemotions(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the rows of GoEmotions: tab-separated text, comma-separated label ids and comment id, without header."""
+    names = ("text", "label ids", "comment id")
+    known = {str(i): i for i in range(len(card.labels))}
+    for number, (line, row) in enumerate(_csv_rows(path, "\t", windows=False)):
+        _columns(path, line, row, names)
+        text, ids, comment = row
+        places = []
+        for part in ids.split(","):
+            if part not in known:
+                raise malformed(
+                    path, line, f"unknown label: {part!r} is not a label id, 0 to {len(card.labels) - 1} (in {ids!r})"
+                )
+            places.append(known[part])
+        label = card.labels[places[0]]
+        make = functools.partial(TextItem, number, text, label)
+        yield FileRow(number, line, label if len(places) == 1 else None, [text, places, comment], make)
+
+
+def read_discovery(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the rows of Discovery: tab-separated with a header, unquoted; a label is a marker or its index."""
+    names = ("sentence1", "sentence2", "label")
+    places = {label: i for i, label in enumerate(card.labels)}
+    places.update({str(i): i for i in range(len(card.labels))})
+    header: tuple[str, ...] = ()
+    for line, text in enumerate(lines(path), 1):
+        row = text.removesuffix("\n").split("\t")
+        if line == 1:
+            header = tuple(row)
+            if header[:3] != names:
+                raise malformed(path, line, f"expected a header that begins {names}, found {header}")
+            continue
+        _columns(path, line, row, header)
+        sentence1, sentence2, label = row[:3]
+        if label not in places:
+            _known(path, line, label, card)
+        number, label = line - 2, card.labels[places[label]]
+        make = functools.partial(PairItem, number, sentence1, sentence2, label)
+        yield FileRow(number, line, label, [sentence1, sentence2, places[label]], make)
+
+
+def _field(path: Path, line: int, record: Any, key: str, kind: type) -> Any:
+    """Return a value of a JSON object after checking that it exists and has the right type."""
+    if not isinstance(record, dict):
+        raise malformed(path, line, f"expected a record, {{...}}, found {type(record).__name__}")
+    if key not in record:
+        raise malformed(path, line, f"the record lacks {key!r}; it has {', '.join(map(repr, record)) or 'no keys'}")
+    if not isinstance(record[key], kind) or isinstance(record[key], bool):
+        raise malformed(path, line, f"{key!r} must be {kind.__name__}, found {type(record[key]).__name__}")
+    return record[key]
+
+
+def _texts(path: Path, line: int, values: Any, key: str) -> list[str]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise malformed(path, line, f"{key!r} must be a list of strings")
+    return values
+
+
+def _relation_item(number: int, tokens: list[str], spans: tuple[tuple[int, int], ...], label: str) -> RelationItem:
+    subject, object_ = (detokenise(tokens[first : last + 1]) for first, last in spans)
+    return RelationItem(number, detokenise(tokens), subject, object_, label)
+
+
+def read_tacred(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the rows of TACRED: records with ``token``, first and last token of both entities, and ``relation``."""
+    for number, (line, record) in enumerate(json_list(path)):
+        tokens = _texts(path, line, _field(path, line, record, "token", list), "token")
+        spans = []
+        for name in ("subj", "obj"):
+            first, last = (_field(path, line, record, f"{name}_{end}", int) for end in ("start", "end"))
+            if not 0 <= first <= last < len(tokens):
+                raise malformed(
+                    path, line, f"'{name}_start' {first} and '{name}_end' {last} do not fit {len(tokens)} tokens"
+                )
+            spans.append((first, last))
+        label = _known(path, line, _field(path, line, record, "relation", str), card)
+        make = functools.partial(_relation_item, number, tokens, tuple(spans), label)
+        yield FileRow(number, line, label, None, make)
+
+
+def read_entities(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the rows of Few-NERD as processed by LongICLBench: ``sentence`` and ``entities`` (text to type)."""
+    for number, (line, record) in enumerate(json_list(path)):
+        sentence = _field(path, line, record, "sentence", str)
+        pairs = tuple(_field(path, line, record, "entities", dict).items())
+        for _, kind in pairs:
+            if not isinstance(kind, str):
+                raise malformed(path, line, f"'entities' must map texts to types, found {kind!r}")
+            _known(path, line, kind, card)
+        make = functools.partial(EntityItem, number, sentence, pairs)
+        yield FileRow(number, line, None, [sentence, [list(pair) for pair in pairs]], make)
+
+
+def _entity_item(number: int, tokens: list[str], kinds: list[str]) -> EntityItem:
+    entities: dict[str, str] = {}
+    first = 0
+    for last in range(1, len(tokens) + 1):
+        if last == len(tokens) or kinds[last] != kinds[first]:
+            if kinds[first] != "O":
+                entities[detokenise(tokens[first:last])] = kinds[first]
+            first = last
+    return EntityItem(number, detokenise(tokens), tuple(entities.items()))
+
+
+def read_entity_tokens(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the rows of Few-NERD in its own format: token, tab, type (``O`` for none); empty lines between sentences.
+
+    An entity is a run of tokens with the same type. The items differ from those of LongICLBench, whose selection of
+    sentences and detokeniser are not published.
+    """
+    number = begin = 0
+    tokens: list[str] = []
+    kinds: list[str] = []
+    line = 0
+    for line, text in enumerate(lines(path), 1):
+        text = text.removesuffix("\n")
+        if text:
+            parts = text.split("\t")
+            _columns(path, line, parts, ("token", "type"))
+            if parts[1] != "O":
+                _known(path, line, parts[1], card)
+            begin = begin if tokens else line
+            tokens.append(parts[0])
+            kinds.append(parts[1])
+        elif tokens:
+            yield FileRow(number, begin, None, None, functools.partial(_entity_item, number, tokens, kinds))
+            number, tokens, kinds = number + 1, [], []
+    if tokens:
+        yield FileRow(number, begin, None, None, functools.partial(_entity_item, number, tokens, kinds))
+
+
+def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[int, str, list[Relation]]]:
+    """Yield line, text and kept pairs of each dialogue; the first relation of a kept pair is one of the labels."""
+    for line, element in json_list(path):
+        if not isinstance(element, list) or len(element) != 2:
+            raise malformed(path, line, "expected a pair [turns, instances]")
+        turns = _texts(path, line, element[0], "turns")
+        if not isinstance(element[1], list):
+            raise malformed(path, line, "the instances must be a list of records")
+        kept = []
+        for record in element[1]:
+            subject, object_ = (_field(path, line, record, key, str) for key in ("x", "y"))
+            relations = _texts(path, line, _field(path, line, record, "r", list), "r")
+            if not relations:
+                raise malformed(path, line, f"the pair {(subject, object_)} has no relation")
+            if _known(path, line, relations[0], card) in card.labels:
+                kept.append(Relation(subject, object_, relations[0]))
+        yield line, "\n".join(turns), kept
+
+
+def read_dialogre_train(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the training rows of DialogRE: one for each kept pair, dialogue by dialogue."""
+    number = 0
+    for line, dialogue, kept in _dialogues(path, card):
+        for pair in kept:
+            yield FileRow(number, line, pair.relation, None, functools.partial(DialogueItem, number, dialogue, (pair,)))
+            number += 1
+
+
+def read_dialogre_test(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the test rows of DialogRE: one for each dialogue, with its kept pairs."""
+    for number, (line, dialogue, kept) in enumerate(_dialogues(path, card)):
+        yield FileRow(number, line, None, None, functools.partial(DialogueItem, number, dialogue, tuple(kept)))
+
+
+READERS: Mapping[str, Reader] = {
+    "banking_csv": read_banking,
+    "goemotions_tsv": read_goemotions,
+    "discovery_tsv": read_discovery,
+    "tacred_json": read_tacred,
+    "entities_json": read_entities,
+    "entities_tokens": read_entity_tokens,
+    "dialogre_train_json": read_dialogre_train,
+    "dialogre_test_json": read_dialogre_test,
+}
+"""Readers by the name of their format."""

@@ -1,0 +1,126 @@
+"""What a task exchanges with a run: conditions (queries), outcomes (their predictions) and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from StaICC.errors import OutputError
+from StaICC.inference import Answer, Failure
+from StaICC.metrics import Kind, Normalised, normalise
+from StaICC.prompting import Query
+
+__all__ = ["Condition", "Outcome", "Scores", "argmax"]
+
+OutputKind = Literal["probabilities", "logits", "labels", "ambiguous", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A named list of queries."""
+
+    name: str
+    """Unique within its task."""
+    queries: tuple[Query, ...]
+
+
+def argmax(row: Sequence[float]) -> int:
+    """Return the position of the largest value, the first of equals."""
+    return max(range(len(row)), key=row.__getitem__)
+
+
+class Outcome:
+    """A condition with its predictions.
+
+    Scores use only queries with a prediction; the others are counted as failed.
+
+    Args:
+        condition: The condition.
+        answers: One prediction or failure for each query, in order.
+        outputs: How to read numbers: ``"auto"``, ``"probabilities"`` or ``"logits"``.
+
+    Raises:
+        OutputError: Some predictions are labels and some are rows of numbers.
+    """
+
+    def __init__(self, condition: Condition, answers: Sequence[Answer | Failure], outputs: Kind) -> None:
+        self.condition = condition
+        self.answers = answers
+        self.outputs: Kind = outputs
+        answered = [(query, answer) for query, answer in zip(condition.queries, answers, strict=True)]
+        scored = [(query, answer) for query, answer in answered if not isinstance(answer, Failure)]
+        labels = sum(isinstance(answer, int) for _, answer in scored)
+        if 0 < labels < len(scored):
+            first = {isinstance(answer, int): number for number, answer in reversed(list(enumerate(answers)))}
+            raise OutputError(
+                f"the prediction of query {first[True]} is a label, that of query {first[False]} is a row of numbers; "
+                "return the same kind for every query of a run"
+            )
+        self.hard = labels > 0
+        self.queries = [query for query, _ in scored]
+        self.truth = [query.label for query, _ in scored]
+        self.rows: list[list[float]] = [
+            _one_hot(answer, len(query.label_space)) if isinstance(answer, int) else _numbers(answer)
+            for query, answer in scored
+        ]
+
+    @cached_property
+    def normalised(self) -> Normalised:
+        """The predictions as probabilities, if they can be read so (see :mod:`StaICC.metrics.normalisation`)."""
+        return normalise(self.rows, "probabilities" if self.hard else self.outputs)
+
+    @cached_property
+    def groups(self) -> list[list[int]]:
+        """For each test row, in rising order, the positions of its queries that have a prediction."""
+        found: dict[int, list[int]] = {}
+        for position, query in enumerate(self.queries):
+            found.setdefault(query.row, []).append(position)
+        return [found[row] for row in sorted(found)]
+
+    @property
+    def kind(self) -> OutputKind:
+        """How the predictions were read; ``"none"`` if there are none."""
+        if not self.queries:
+            return "none"
+        return "labels" if self.hard else self.normalised.kind
+
+    @cached_property
+    def answered(self) -> list[int]:
+        """The predicted label index of each query that has a prediction."""
+        return [label for label in self.predictions if label is not None]
+
+    @cached_property
+    def predictions(self) -> list[int | None]:
+        """The predicted label index of each query of the condition; ``None`` for a failed query."""
+        return [_predicted(answer) for answer in self.answers]
+
+
+def _predicted(answer: Answer | Failure) -> int | None:
+    if isinstance(answer, Failure):
+        return None
+    return answer if isinstance(answer, int) else argmax(_numbers(answer))
+
+
+def _numbers(answer: Answer) -> list[float]:
+    assert isinstance(answer, list)
+    return answer
+
+
+def _one_hot(label: int, width: int) -> list[float]:
+    row = [0.0] * width
+    row[label] = 1.0
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The scores of one data set."""
+
+    values: Mapping[str, Any]
+    """The documented keys and their values; ``None`` where undefined."""
+    averaged: Mapping[str, float | None]
+    """The scores that enter the mean over data sets."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """The reason for each undefined value (``None``), by its key."""

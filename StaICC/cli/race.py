@@ -1,0 +1,85 @@
+"""``python -m StaICC race``: evaluate two models until the better one is known."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from StaICC.cli.benchmark_options import add_prompt_options, datasets_of, inputs_of
+from StaICC.cli.files import add_result_outputs, check_output, show_result
+from StaICC.cli.run import add_execution_options, model_files, shown_model
+from StaICC.errors import ArgumentError
+from StaICC.inference import worker_processes
+from StaICC.kernels.registry import load_kernel
+
+__all__ = ["EPILOG", "add_arguments", "run"]
+
+EPILOG = """\
+Both models predict the same test rows of the benchmark normal, in a random order that is the same for all models. The
+race ends when it is known with 95 % confidence which model is better in the full benchmark, or that the difference is
+below the margin.
+
+examples:
+  python -m StaICC race --model smollm2 --model ppm
+  python -m StaICC race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--model", action="append", required=True, help="a model as for run; give it twice")
+    parser.add_argument(
+        "--margin",
+        type=float,
+        default=0.02,
+        metavar="M",
+        help="stop also when the difference is below M (default 0.02)",
+    )
+    parser.add_argument(
+        "--score", default="accuracy", choices=("accuracy", "likelihood"), help="the score (default: accuracy)"
+    )
+    add_prompt_options(parser)
+    add_execution_options(parser)
+    add_result_outputs(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Race two models.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ArgumentError: There are not two models, or an option is invalid.
+        KeyboardInterrupt: The user interrupted the race.
+    """
+    from StaICC.benchmarks.normal import Normal
+    from StaICC.benchmarks.race import race
+
+    if len(args.model) != 2:
+        raise ArgumentError(f"wrong number of models: got {len(args.model)}, expected two. Give --model twice")
+    inputs = [*inputs_of(args), *(file for model in args.model for file in model_files(model))]
+    check = partial(
+        check_output, args.json, args.records, inputs=inputs, stores=[] if args.store is None else [args.store]
+    )
+    check()
+    benchmark = Normal(args.k, args.noisy_channel, datasets=datasets_of(args), limit=args.limit, outputs=args.outputs)
+    first, second = map(load_kernel, args.model)
+    result = race(
+        benchmark,
+        first,
+        second,
+        args.margin,
+        args.score,
+        args.records is not None,
+        store=args.store,
+        executor=None if args.workers is None else worker_processes(args.workers),
+        chunk_size=args.chunk_size,
+        recheck=args.recheck,
+        progress=False if args.quiet else None,
+    )
+    for one, model in zip(result.results(), args.model, strict=True):
+        one.provenance = one.provenance.named(shown_model(model))
+    check()
+    show_result(result, args.json, args.records)
+    return 0

@@ -1,0 +1,148 @@
+"""JSON from files that anybody may have written: read with bounds, refused in one line.
+
+:mod:`json` fails on such files in many ways (``RecursionError``, ``UnicodeDecodeError``, ``ValueError`` for an integer
+of thousands of digits) and accepts what nobody means (a key twice, ``1e999`` as infinity). Whatever is wrong with a
+file here is a :class:`~StaICC.errors.SchemaError` that names the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any, NoReturn
+
+from StaICC.errors import SchemaError
+
+__all__ = ["MAX_DEPTH", "parse_json", "read_json", "refuse_device", "unique_keys"]
+
+MAX_DEPTH = 100
+"""Deepest nesting of lists and objects that is read. The library's own files have less than 20."""
+
+_MAX_DIGITS = 300  # a longer integer cannot be converted to a float
+_LONG_NUMBER = re.compile(r"[0-9][eE]\+?0*[0-9]{3}|[0-9]{200}")  # no other number is infinite, or has so many digits
+_BOM = "\ufeff"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
+
+
+def _short(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"an integer of {len(text)} digits is too large")
+    return int(text)
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; the ``object_pairs_hook`` of decoders.
+
+    Raises:
+        ValueError: A key appears twice; JSON readers drop one of the two silently.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for i, key in enumerate(keys) if key in keys[:i])!r} appears twice")
+    return found
+
+
+_PLAIN = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+_BOUNDED = json.JSONDecoder(
+    object_pairs_hook=unique_keys, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_short
+)
+_WITH_CONSTANTS = json.JSONDecoder(object_pairs_hook=unique_keys, parse_int=_short)
+
+
+def _check_depth(value: Any) -> None:
+    level, depth = [value], 0
+    while level := [one for one in level if isinstance(one, (list, dict))]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise RecursionError
+        level = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+
+
+def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = False) -> Any:
+    """Parse JSON that is not trusted.
+
+    Args:
+        data: Text, or UTF-8 bytes; a byte-order mark is skipped.
+        where: What the data is, such as a path or ``"path, line 3"``; the start of error messages.
+        constants: Accept ``NaN``, ``Infinity`` and numbers beyond the range of a float.
+
+    Returns:
+        The value.
+
+    Raises:
+        SchemaError: The data is not UTF-8, is not JSON, has a key twice, is nested deeper than :data:`MAX_DEPTH`, or
+            has a number that is too large.
+
+    Example:
+        >>> parse_json(b'{"k": [1, 2.5]}', "result.json")
+        {'k': [1, 2.5]}
+    """
+    try:
+        text = data if isinstance(data, str) else bytes(data).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{where}: this is not text in UTF-8 ({error.reason} at byte {error.start})") from error
+    text = text.removeprefix(_BOM)
+    if not text.strip():
+        raise SchemaError(f"{where}: expected JSON, found nothing")
+    decoder = _WITH_CONSTANTS if constants else _BOUNDED if _LONG_NUMBER.search(text) else _PLAIN
+    try:
+        value = decoder.decode(text)
+        if text.count("[") + text.count("{") > MAX_DEPTH:
+            _check_depth(value)
+    except (RecursionError, MemoryError) as error:
+        raise SchemaError(f"{where}: the JSON is nested more than {MAX_DEPTH} deep, or too large") from error
+    except ValueError as error:
+        raise SchemaError(f"{where}: this is not JSON ({error})") from error
+    return value
+
+
+def refuse_device(path: str | os.PathLike[str]) -> None:
+    """Refuse a device, which may have no end, before it is read; pipes may be read.
+
+    Args:
+        path: The file to read.
+
+    Raises:
+        SchemaError: It is a device.
+        OSError: It is not there.
+    """
+    mode = os.stat(path).st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise SchemaError(f"{os.fspath(path)}: this is a device, expected a file")
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read a JSON file that is not trusted.
+
+    Args:
+        path: The file (or a pipe).
+
+    Returns:
+        The value.
+
+    Raises:
+        SchemaError: As for :func:`parse_json`; the message starts with the path. Also for a device, which may have no
+            end.
+        OSError: The file cannot be read.
+    """
+    where = os.fspath(path)
+    refuse_device(path)
+    try:
+        data = Path(path).read_bytes()
+    except MemoryError as error:
+        raise SchemaError(f"{where}: the file is too large for the memory") from error
+    return parse_json(data, where)

@@ -1,0 +1,283 @@
+"""Reading of users' tables: CSV, TSV, JSON Lines, JSON and Parquet files that anybody may have written.
+
+A file is read as bytes, decoded as UTF-8 (or UTF-16 with a byte-order mark, or the given encoding), and parsed
+strictly: what cannot be read without guessing is refused with the place and a way out.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import difflib
+import hashlib
+import io
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from StaICC.datasets.json_reading import parse_json, refuse_device
+from StaICC.errors import ArgumentError, DataMissingError, SchemaError, unknown_name
+from StaICC.optional import require
+
+__all__ = ["Records", "TableFile", "choose", "file_digest", "label_text", "read_records"]
+
+_SEPARATORS = {".csv": (",", ";", "\t"), ".tsv": ("\t", ",", ";"), ".tab": ("\t", ",", ";")}
+_LINES = (".jsonl", ".ndjson", ".json")
+_PARQUET = (".parquet", ".pq")
+_KINDS = "CSV (.csv), TSV (.tsv), JSON Lines (.jsonl), JSON (.json) or Parquet (.parquet)"
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The chosen columns of a table, row by row."""
+
+    source: str
+    """The file or the object, for messages."""
+    rows: Sequence[tuple[object, ...]]
+    numbers: Sequence[int]
+    """The number of each row: its last line in a text file, otherwise its position from 0."""
+    unit: str = "line"
+
+    def place(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        return f"{self.source}, {self.unit} {self.numbers[row]}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A user's file with named columns, pinned by its SHA-256."""
+
+    kind: ClassVar[str] = "table file"
+    path: str
+    sha256: str
+    texts: tuple[str, ...]
+    """The columns of the input texts."""
+    label: str
+    """The column of the labels."""
+    values: tuple[tuple[str, str], ...]
+    """The label name of each value of the label column."""
+    encoding: str | None = None
+    suffix: str | None = None
+    """The suffix that names the format, if the path has another."""
+
+    def rows(self, labels: Sequence[str]) -> list[tuple[tuple[Any, ...], int]]:
+        """Read the rows; any other file than the pinned one is refused.
+
+        Raises:
+            DataMissingError: The file cannot be read.
+            SchemaError: The file is not the pinned one, or has another label.
+        """
+        records, found = read_records(self.path, (*self.texts, self.label), self.encoding, self.suffix)
+        if found != self.sha256:
+            raise SchemaError(f"{self.path} has changed: its SHA-256 is {found}, expected {self.sha256}")
+        names, positions = dict(self.values), {name: number for number, name in enumerate(labels)}
+        try:
+            return [(row[:-1], positions[names[label_text(row[-1]) or ""]]) for row in records.rows]
+        except KeyError as error:
+            raise SchemaError(f"{self.path}: the label {error.args[0]!r} is not among the recorded ones") from error
+
+
+def label_text(value: object) -> str | None:
+    """Return a value of a label column as text; ``None`` if it is missing (nothing, NaN, blanks only).
+
+    Example:
+        >>> [label_text(value) for value in (" spam ", 1, 1.0, True, None, float("nan"), " ")]
+        ['spam', '1', '1', 'true', None, None, None]
+
+    Raises:
+        ArgumentError: The value is neither a text nor a number.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return str(int(value)) if isinstance(value, int) or value.is_integer() else repr(value)
+    raise ArgumentError(f"a label must be a text or a number: got {value!r:.60}")
+
+
+def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[int]:
+    """Return the positions of columns by name.
+
+    Args:
+        names: The columns that there are.
+        wanted: The columns to find.
+        source: Where, for messages.
+
+    Raises:
+        UnknownNameError: A column is missing; the nearest name is suggested.
+        ArgumentError: A column appears twice.
+    """
+    positions = []
+    for name in wanted:
+        if names.count(name) > 1:
+            raise ArgumentError(f"{source}: {names.count(name)} columns are called {name!r}. Rename all but one")
+        if name not in names:
+            shown = [text if len(text) <= 40 else text[:37] + "..." for text in map(str, names)]
+            raise unknown_name(f"column of {source}", name, shown)
+        positions.append(names.index(name))
+    return positions
+
+
+def read_records(
+    path: str | os.PathLike[str], columns: Sequence[str], encoding: str | None, suffix: str | None = None
+) -> tuple[Records, str]:
+    """Read columns of a file.
+
+    Args:
+        path: The file.
+        columns: Names of the columns.
+        encoding: Of a text file; ``None`` for UTF-8, or UTF-16 with a byte-order mark.
+        suffix: The suffix that names the format; ``None`` for that of the file.
+
+    Returns:
+        The rows, and the SHA-256 of the file.
+
+    Raises:
+        DataMissingError: There is no such file, or it cannot be read.
+        ArgumentError: The format is not known, or a column is missing or appears twice.
+        SchemaError: The file cannot be read without guessing; the message names the place.
+        MissingDependencyError: The file is Parquet, and pyarrow is not installed.
+    """
+    file = Path(path)
+    data = _bytes(file)
+    suffix = (suffix or file.suffix).lower()
+    if suffix in _PARQUET:
+        records = _parquet(file, data, columns)
+    elif suffix in _SEPARATORS or suffix in _LINES:
+        text = _decode(file, data, encoding)
+        if suffix in _SEPARATORS:
+            records = _separated(file.name, text, columns, _SEPARATORS[suffix])
+        else:
+            records = _json(file.name, text, columns)
+    else:
+        raise ArgumentError(f"{file.name}: the format {suffix or 'without a suffix'} is not known. Save it as {_KINDS}")
+    if not records.rows:
+        raise SchemaError(f"{file.name} has no rows")
+    return records, hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file.
+
+    Raises:
+        DataMissingError: There is no such file, or it cannot be read.
+    """
+    return hashlib.sha256(_bytes(Path(path))).hexdigest()
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        if file.is_dir():
+            inside = sorted(
+                one.name for one in file.iterdir() if one.suffix.lower() in (*_SEPARATORS, *_LINES, *_PARQUET)
+            )
+            hint = f". It contains {', '.join(inside[:5])}" if inside else ""
+            raise ArgumentError(f"{file} is a folder, expected a file{hint}")
+        refuse_device(file)
+        data = file.read_bytes()
+    except FileNotFoundError as error:
+        there = [one.name for one in file.parent.iterdir()] if file.parent.is_dir() else []
+        near = difflib.get_close_matches(file.name, there, n=1)
+        raise DataMissingError(f"there is no file {file}" + (f". Did you mean {near[0]!r}?" if near else "")) from error
+    except ArgumentError:
+        raise
+    except (OSError, ValueError) as error:
+        raise DataMissingError(f"{str(file)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not data.strip():
+        raise SchemaError(f"{file.name} is empty")
+    return data
+
+
+def _decode(file: Path, data: bytes, encoding: str | None) -> str:
+    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    used = encoding or ("utf-16" if marked else "utf-8-sig")
+    try:
+        text = data.decode(used).removeprefix("\ufeff")
+    except (LookupError, TypeError) as error:
+        raise ArgumentError(
+            f"encoding: got {encoding!r}, which Python does not know. Use a name such as 'cp1252'"
+        ) from error
+    except UnicodeError as error:
+        where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+        raise SchemaError(
+            f"{file.name} is not text in {used.removesuffix('-sig')} (the error is{where}). Save it as UTF-8, or name "
+            "its encoding, such as encoding='cp1252' for files of Western Windows"
+        ) from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise SchemaError(f"{file.name}, line {line} has a NUL character; the file is binary, or in another encoding")
+    return text
+
+
+def _separated(name: str, text: str, columns: Sequence[str], separators: Sequence[str]) -> Records:
+    """Read CSV or TSV. The separator is the first one with which the header has all columns."""
+
+    def reader(separator: str) -> Any:
+        return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+
+    lines = reader(separators[0])
+    try:
+        heads = {separator: [one.strip() for one in next(reader(separator))] for separator in separators}
+        used = next((one for one, head in heads.items() if {*columns} <= {*head}), None)
+        if used is None:
+            used = max(heads, key=lambda one: len(heads[one]))
+        head = heads[used]
+        positions = choose(head, columns, name)
+        rows, numbers = [], []
+        lines = reader(used)
+        next(lines)
+        for row in lines:
+            if not row:  # a blank line
+                continue
+            if len(row) != len(head):
+                raise SchemaError(
+                    f"{name}, line {lines.line_num} has {len(row)} fields, but the header has {len(head)}. Put a text "
+                    f"that contains {used!r} in double quotes"
+                )
+            rows.append(tuple(row[position] for position in positions))
+            numbers.append(lines.line_num)
+    except csv.Error as error:
+        raise SchemaError(
+            f"{name}, up to line {lines.line_num}: {error}. A double quote may not be closed: write quotes within a "
+            'quoted text twice (""), or save the file as JSON Lines'
+        ) from error
+    return Records(name, rows, numbers)
+
+
+def _json(name: str, text: str, columns: Sequence[str]) -> Records:
+    """Read JSON Lines, or one JSON list of objects."""
+    found: Sequence[tuple[int, Any]]
+    unit = "line"
+    if text.lstrip().startswith("["):
+        found, unit = list(enumerate(parse_json(text, name))), "row"
+    else:
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        found = [(number, parse_json(line, f"{name}, line {number}")) for number, line in lines]
+    rows = []
+    for number, record in found:
+        place = f"{name}, {unit} {number}"
+        if not isinstance(record, Mapping):
+            raise SchemaError(f'{place}: got {record!r:.60}, expected an object such as {{"text": ..., "label": ...}}')
+        choose(list(record), columns, place)
+        rows.append(tuple(record[column] for column in columns))
+    return Records(name, rows, [number for number, _ in found], unit)
+
+
+def _parquet(file: Path, data: bytes, columns: Sequence[str]) -> Records:
+    arrow = require("pyarrow", "data", "a Parquet file")
+    parquet = require("pyarrow.parquet", "data", "a Parquet file")
+    try:
+        opened = parquet.ParquetFile(io.BytesIO(data))
+        choose(opened.schema_arrow.names, columns, file.name)
+        table = opened.read(columns=list(columns))
+        values = [table.column(column).to_pylist() for column in columns]
+    except (arrow.ArrowException, OSError) as error:
+        raise SchemaError(f"{file.name} cannot be read as Parquet: {error}") from error
+    rows = list(zip(*values, strict=True))
+    return Records(file.name, rows, range(len(rows)), "row")

@@ -1,0 +1,52 @@
+"""The text under which a store keeps the predictions of an inference function: its identity and its user's name for it.
+
+The name is added to the identity and never replaces it. A function that cannot be identified completely needs a name.
+"""
+
+from __future__ import annotations
+
+from StaICC.errors import ArgumentError
+from StaICC.inference.identity import Identity
+from StaICC.inference.store_format import IDENTITY
+
+__all__ = ["check_model_name", "name_in_store"]
+
+_NAMED_BY = ("model", "kernel", "class", "function")
+_SHOWN = 3
+
+
+def check_model_name(name: object) -> None:
+    """Refuse what is no name of a model.
+
+    Raises:
+        ArgumentError: It is neither ``None`` nor a non-empty text.
+    """
+    if name is not None and (not isinstance(name, str) or not name.strip()):
+        raise ArgumentError(f"the name of a model must be a non-empty text, not {name!r}")
+
+
+def name_in_store(identity: Identity, model_name: str | None = None) -> str:
+    """Return the text under which a store keeps the predictions of an inference function.
+
+    It begins with ``identity/1:`` and the digest of the identity. A readable name follows.
+
+    Args:
+        identity: The identity.
+        model_name: The name that the user gives it, in addition.
+
+    Raises:
+        ArgumentError: The identity is incomplete and no name was given.
+    """
+    check_model_name(model_name)
+    if model_name is not None:
+        return f"{IDENTITY}{identity.digest} name:{model_name}"
+    if identity.unidentified:
+        reasons = "; ".join(identity.unidentified[:_SHOWN])
+        more = len(identity.unidentified) - _SHOWN
+        raise ArgumentError(
+            "the inference function cannot be identified completely, so a store cannot tell its predictions from those "
+            f"of another one: {reasons}{f' (and {more} more)' if more > 0 else ''}. Name it "
+            "(model_name='my-model-v1'), and change the name whenever its predictions may change"
+        )
+    shown = next((identity.who[name] for name in _NAMED_BY if name in identity.who), "")
+    return f"{IDENTITY}{identity.digest} {shown}".strip()

@@ -1,0 +1,462 @@
+"""Concurrent requests to an OpenAI-compatible server, with deadlines, retries and error messages.
+
+The official ``openai`` client makes the requests. Around it this module sets what an evaluation of many hours needs:
+
+- one event loop in a thread of its own, so that threads, notebooks and worker processes can all call it, with a limit
+  on the requests in flight;
+- a deadline for the complete response (also if the server sends one byte a minute), and a limit on its size;
+- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double and a
+  jitter that is derived from the request, not drawn. A Retry-After (seconds or date) is obeyed, by all requests
+  together, up to a cap; a server that asks for more ends the query, with the time it asked for;
+- no redirects (a POST that is redirected loses its body, or hands the key to another host).
+
+The key is read from OPENAI_API_KEY when the client is made. Responses are parsed as the server sent them; the key is
+removed from what is shown of them (:mod:`StaICC.kernels.endpoint.redaction`).
+
+Every response names the edition that served it (``model`` and ``system_fingerprint``). The first one of a run is
+pinned; a response from another one is an :class:`~StaICC.errors.EditionError`, unless that is allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import email.utils
+import hashlib
+import json
+import logging
+import math
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from StaICC.errors import EditionError
+from StaICC.kernels.endpoint.redaction import KEY_VARIABLE, LogFilter, Secret, key_from_environment, redact, redacting
+from StaICC.kernels.endpoint.scoring import EndpointError, clip
+from StaICC.optional import require
+
+__all__ = ["Api", "Edition", "EndpointUsage", "Limits", "Transport", "retry_after"]
+
+Api = Literal["completions", "chat"]
+Value = TypeVar("Value")
+
+_LARGEST_BODY = 64 * 2**20
+_LARGEST_ERROR_BODY = 2**16
+_LONGEST_BACKOFF = 30.0
+_MOST_DOUBLINGS = 64  # of the backoff: after a thousand it would be no number any more
+_NETWORK_PACKAGES = ("anyio", "h11", "httpcore", "httpx", "ssl")
+_MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointUsage:
+    """Requests and tokens of a kernel in this process so far."""
+
+    requests: int
+    """Requests sent, retries included."""
+
+    retries: int
+    """Number of retries."""
+
+    prompt_tokens: int
+    """Tokens of prompts, as the server counted them."""
+
+    completion_tokens: int
+    """Tokens of completions, as the server counted them."""
+
+    uncounted: int
+    """Responses without token counts."""
+
+    failed: int = 0
+    """Requests without a usable response, after all retries."""
+
+
+class Edition(NamedTuple):
+    """Which edition of a model served a response, as far as the response says."""
+
+    model: str | None = None
+    """The model that the server names."""
+
+    system_fingerprint: str | None = None
+    """The ``system_fingerprint`` of the response: model and configuration of the server."""
+
+    def __str__(self) -> str:
+        parts = [(name, value) for name, value in zip(self._fields, self, strict=True) if value is not None]
+        return "; ".join(f"{name} {clip(value)}" for name, value in parts)
+
+    def merged(self, other: Edition) -> Edition | None:
+        """Return what both say together; ``None`` if they contradict each other."""
+        pairs = list(zip(self, other, strict=True))
+        if any(None not in pair and pair[0] != pair[1] for pair in pairs):
+            return None
+        return Edition(*(theirs if mine is None else mine for mine, theirs in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of requests and retries."""
+
+    concurrency: int
+    """Maximum number of requests in flight."""
+
+    timeout: float
+    """Timeout of one request with its complete response, in seconds."""
+
+    retries: int
+    """Maximum number of retries."""
+
+    backoff: float
+    """Seconds before the first retry; doubled for each further one, up to 30."""
+
+    longest_wait: float
+    """Maximum Retry-After in seconds."""
+
+
+class _Fault(NamedTuple):
+    """Why an attempt failed."""
+
+    reason: str
+    may_pass: bool = False
+    fatal: bool = False
+    wait: float | None = None
+
+
+class _StatusError(Exception):
+    """An answer whose status is not 200, on its way through the client."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(f"status {status}")
+        self.status, self.headers, self.body = status, headers, body
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds that a server asks to wait, by Retry-After-Ms or Retry-After (RFC 9110, section 10.2.3).
+
+    Args:
+        headers: The answer's headers, by lower-case name.
+        now: Seconds since 1970, for a server that does not say its own time.
+
+    Returns:
+        The seconds, at least 0; None if it does not ask, or not in a way that can be read.
+
+    Example:
+        >>> retry_after({"retry-after": "7"}, 0.0)
+        7.0
+        >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 20.0)
+        40.0
+    """
+    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * scale
+        except (KeyError, ValueError):
+            continue
+        if math.isfinite(seconds):
+            return max(seconds, 0.0)
+    try:
+        until = email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp()
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return None
+    with contextlib.suppress(KeyError, ValueError, TypeError, OverflowError):
+        now = email.utils.parsedate_to_datetime(headers["date"]).timestamp()  # the server's clock, not ours
+    return max(until - now, 0.0)
+
+
+def _jitter(payload: Mapping[str, Any], attempt: int) -> float:
+    """A number from 0 to 1 that depends on the request and the attempt only."""
+    text = json.dumps([payload, attempt], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
+
+
+async def _refuse_status(response: Any) -> None:
+    """Look at an answer before the client does: anything but success ends here, with a bounded part of its body."""
+    if 200 <= response.status_code < 300:
+        return
+    body = b""
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > _LARGEST_ERROR_BODY:
+            break
+    headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
+    raise _StatusError(response.status_code, headers, body[:_LARGEST_ERROR_BODY])
+
+
+def _stop(loop: asyncio.AbstractEventLoop, process: int, unfilter: Callable[[], None]) -> None:
+    """End the thread; in a forked child, which shares the loop's pipe, let it be."""
+    unfilter()
+    if process == os.getpid() and not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)
+
+
+def _spin(loop: asyncio.AbstractEventLoop, client: Any) -> None:
+    """Run the loop until it is stopped; then end what other threads still wait for, and close the connections."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        while left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(client.close())
+    finally:
+        loop.close()
+
+
+class Transport:
+    """Requests to one server, for one process.
+
+    Args:
+        base_url: The server's address, such as ``http://localhost:8000/v1``.
+        model: The name of the model on the server.
+        served_model: The model that the server may name in its answers instead.
+        limits: Limits of requests and retries.
+        allow_edition_change: Whether several editions of the model may serve responses.
+        editions: The editions seen so far, to which this transport adds.
+        counts: The fields of :class:`EndpointUsage` so far, to which this transport adds.
+
+    Raises:
+        MissingDependencyError: The package ``openai`` is not installed.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        served_model: str | None,
+        limits: Limits,
+        allow_edition_change: bool = False,
+        editions: list[Edition] | None = None,
+        counts: dict[str, int] | None = None,
+    ) -> None:
+        self._openai = require("openai", "endpoint", "the endpoint kernel")
+        self.process = os.getpid()
+        self._base_url, self._model, self._limits = base_url, model, limits
+        self._served_model = served_model
+        self._editions = [] if editions is None else editions
+        self._allow_edition_change = allow_edition_change
+        key = key_from_environment()
+        self._key = Secret(key or "")
+        self._client = self._openai.AsyncOpenAI(
+            base_url=base_url,
+            api_key=key or "none",
+            max_retries=0,
+            timeout=limits.timeout,
+            http_client=self._openai.DefaultAsyncHttpxClient(
+                follow_redirects=False, event_hooks={"response": [_refuse_status]}
+            ),
+        )
+        self._free = asyncio.Semaphore(limits.concurrency)
+        self._not_before = 0.0
+        self._counts = {one.name: 0 for one in fields(EndpointUsage)} if counts is None else counts
+        loop = self._loop = asyncio.new_event_loop()
+        threading.Thread(target=_spin, args=(loop, self._client), name="staicc-endpoint", daemon=True).start()
+        unfilter = LogFilter(self._key).install() if key else lambda: None
+        self.close = weakref.finalize(self, _stop, loop, self.process, unfilter)
+
+    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine in the event loop and wait for it; an interrupt ends it there too.
+
+        Raises:
+            EndpointError: Another thread closed the connections meanwhile.
+        """
+
+        async def redacted() -> Value:
+            with redacting(self._key):
+                return await work
+
+        future = asyncio.run_coroutine_threadsafe(redacted(), self._loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise EndpointError(f"{self._base_url}: the connections were closed while it was asked") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def ask(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request, with retries.
+
+        Args:
+            api: Which of the server's interfaces.
+            payload: The request, without the model.
+
+        Returns:
+            The response, a JSON object in which the server names the requested model.
+
+        Raises:
+            EndpointError: There is no usable response.
+        """
+        async with self._free:
+            attempt = 0
+            while True:
+                while (early := self._not_before - time.monotonic()) > 0:
+                    await asyncio.sleep(early)
+                outcome = await self._attempt(api, payload)
+                if not isinstance(outcome, _Fault):
+                    return self._accepted(outcome)
+                wait = self._wait(outcome, attempt, payload)
+                if wait is None:
+                    tries = f" (asked {attempt + 1} times)" if attempt else ""
+                    failure = EndpointError(f"{self._base_url}: {outcome.reason}{tries}")
+                    failure.fatal = outcome.fatal
+                    self._counts["failed"] += 1
+                    raise failure
+                _LOG.info("%s: asking again in %.1f s (%s)", self._base_url, wait, outcome.reason)
+                attempt += 1
+                self._counts["retries"] += 1
+                await asyncio.sleep(wait)
+
+    def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
+        """Seconds until the next attempt; None if there is none."""
+        if not fault.may_pass or attempt >= self._limits.retries:
+            return None
+        jitter = _jitter(payload, attempt)
+        if not fault.wait:
+            doubled = math.ldexp(self._limits.backoff, min(attempt, _MOST_DOUBLINGS))
+            return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
+        self._not_before = max(self._not_before, time.monotonic() + fault.wait)
+        return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
+
+    async def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+        """Send a request once. Failures are returned, not raised: nothing of the client's clings to our errors."""
+        self._counts["requests"] += 1
+        try:
+            return await asyncio.wait_for(self._exchange(api, payload), self._limits.timeout)
+        except asyncio.TimeoutError:
+            return _Fault(
+                f"no whole answer within {self._limits.timeout:g} s; raise timeout if the server is slow", True
+            )
+        except Exception as error:
+            return self._fault(error)
+
+    async def _exchange(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+        completions = self._client.chat.completions if api == "chat" else self._client.completions
+        parts, size = [], 0
+        async with completions.with_streaming_response.create(model=self._model, **payload) as response:
+            kind = str(response.headers.get("content-type", "")).split(";")[0]
+            async for part in response.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                if size > _LARGEST_BODY:
+                    return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
+        data = b"".join(parts)
+        try:
+            body = json.loads(data)
+        except (ValueError, RecursionError):
+            shown = clip(data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace"))
+            where = " (is the address right? It mostly ends in /v1)" if "html" in kind else ""
+            return _Fault(
+                f"the answer is not JSON, but {kind or 'of unknown type'}, {size} bytes: {shown}{where}", True
+            )
+        if not isinstance(body, dict):
+            return _Fault(f"the answer is JSON, but no object: {clip(body)}", True)
+        if body.get("error"):
+            return _Fault(f"the server answered with the error {clip(body['error'])}", True)
+        return body
+
+    def _fault(self, error: Exception) -> _Fault:
+        """Describe an exception of the client."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, _StatusError):
+            cause = cause.__cause__
+        if cause is not None:
+            return self._status_fault(cause.status, cause.headers, cause.body)
+        if isinstance(error, self._openai.APITimeoutError):
+            return _Fault(f"no answer within {self._limits.timeout:g} s", True)
+        inner = error.__cause__ or error
+        known = type(inner).__module__.partition(".")[0].rstrip("0123456789") in _NETWORK_PACKAGES
+        text = clip(f"{type(inner).__name__}: {inner}")
+        if isinstance(error, self._openai.APIConnectionError) or known or isinstance(inner, OSError):
+            return _Fault(f"the connection failed ({text}); is the server running at this address?", True)
+        return _Fault(f"the request could not be made ({text})")
+
+    def _status_fault(self, status: int, headers: Mapping[str, str], body: bytes) -> _Fault:
+        text = body.decode("utf-8", "replace")
+        code = ""
+        try:
+            decoded = json.loads(text)
+            inside = decoded.get("error", decoded) if isinstance(decoded, dict) else decoded
+            if isinstance(inside, dict):
+                code = str(inside.get("code") or inside.get("type") or "")
+                text = str(inside.get("message") or inside.get("detail") or text)
+        except (ValueError, RecursionError):
+            pass
+        said = f"status {status}" + (f": {clip(text)}" if text.strip() else "")
+        if 300 <= status < 400:
+            place = clip(redact(headers.get("location", "nowhere")).partition("?")[0])
+            return _Fault(f"the server redirects to {place} ({said}); give the address that it really has", fatal=True)
+        if status in (401, 403):
+            advice = "check it" if self._key else "there is none"
+            return _Fault(f"the server wants a valid key from {KEY_VARIABLE}; {advice} ({said})", fatal=True)
+        if status == 404:
+            return _Fault(f"the server has no such address, or no model {self._model!r} ({said})", fatal=True)
+        if status == 429 and "quota" in code:
+            return _Fault(f"the quota is used up ({said})", fatal=True)
+        may_pass = status in _MAY_PASS or status > 505
+        wait = retry_after(headers, time.time()) if may_pass else None
+        if wait is not None and wait > self._limits.longest_wait:
+            return _Fault(
+                f"the server asks to wait {wait:.0f} s, more than longest_wait ({self._limits.longest_wait:g} s); run "
+                f"again later, or raise it ({said})"
+            )
+        return _Fault(f"the server failed or refused ({said})", may_pass, wait=wait)
+
+    def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Count the tokens of a response and check which model served it."""
+        usage = body.get("usage")
+        counts = [
+            usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")
+        ]
+        for name, count in zip(("prompt_tokens", "completion_tokens"), counts, strict=True):
+            if type(count) is int and count >= 0:
+                self._counts[name] += count
+        self._counts["uncounted"] += not any(type(count) is int for count in counts)
+        self._check_edition(body)
+        return body
+
+    def _check_edition(self, body: Mapping[str, Any]) -> None:
+        """Compare the edition that served a response with the pinned one.
+
+        Raises:
+            EndpointError: Another model than the requested one served it.
+            EditionError: Another edition served it.
+        """
+        named, fingerprint = body.get("model"), body.get("system_fingerprint")
+        if named not in (None, "") and not _same_model(self._model, self._served_model, named):
+            self._counts["failed"] += 1
+            failure = EndpointError(
+                f"{self._base_url}: the model {self._served_model or self._model!r} was asked, but {clip(named)} "
+                "answered; ask for that one, or accept its name with served_model=..."
+            )
+            failure.fatal = True
+            raise failure
+        seen = Edition(*(redact(str(value)) if value not in (None, "") else None for value in (named, fingerprint)))
+        for place, known in enumerate(self._editions):
+            merged = known.merged(seen)
+            if merged is not None:
+                self._editions[place] = merged
+                return
+        if self._editions and not self._allow_edition_change:
+            self._counts["failed"] += 1
+            raise EditionError(
+                f"{self._base_url}: the served edition of {self._model!r} changed from {self._editions[0]} to {seen}; "
+                "predictions of different editions must not be mixed. Start again with a new store, or accept the "
+                "change with allow_edition_change=True"
+            )
+        self._editions.append(seen)
+
+
+def _same_model(asked: str, accepted: str | None, named: object) -> bool:
+    """Whether the model that answered is the one that was asked, or a dated edition of it (``NAME-2025-01-31``)."""
+    if not isinstance(named, str):
+        return False
+    if accepted is not None:
+        return named == accepted
+    rest = named[len(asked) :].replace("-", "")
+    return named == asked or (named.startswith(asked + "-") and rest.isdigit() and len(rest) in (4, 8))

@@ -1,0 +1,1 @@
+"""Causal language models of ``transformers``, scored in batches with shared prefixes (extra ``hf``)."""

@@ -1,0 +1,143 @@
+"""Batched greedy generation, for tasks that are answered in text.
+
+All prompts of a packed row are continued together: after each step, the row in the cache has grown by one position for
+each prompt that is not finished, and each new position attends to its own prompt and its own continuation only. A
+prefix that many prompts share (a long context with many questions) is computed and stored once. Models without a cache
+that can be used so recompute the sequences at every step, which is slow and right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from StaICC.kernels.huggingface.batching import BatchRunner, Counts
+from StaICC.kernels.huggingface.forward import Forward
+from StaICC.kernels.huggingface.model_calls import Hidden
+from StaICC.kernels.huggingface.prefix_plan import Row
+from StaICC.kernels.huggingface.readout import last_positions
+
+__all__ = ["Ending", "generate_tokens"]
+
+
+class Ending:
+    """Decides when a continuation is complete.
+
+    Args:
+        tokenizer: The tokenizer.
+        end_tokens: Tokens that end a text; they are not part of it.
+        stop: Strings before which the text ends.
+    """
+
+    def __init__(self, tokenizer: Any, end_tokens: Sequence[int], stop: Sequence[str]) -> None:
+        self.tokenizer = tokenizer
+        self.end_tokens = frozenset(end_tokens)
+        self.stop = tuple(stop)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of a continuation, cut before the first end token and the first stop string."""
+        kept: list[int] = []
+        for token in tokens:
+            if token in self.end_tokens:
+                break
+            kept.append(token)
+        text = str(self.tokenizer.decode(kept, skip_special_tokens=True))
+        cuts = [place for place in (text.find(string) for string in self.stop) if place >= 0]
+        return text[: min(cuts)] if cuts else text
+
+    def complete(self, tokens: Sequence[int]) -> bool:
+        """Whether nothing that follows can change the text."""
+        if not tokens:
+            return False
+        if tokens[-1] in self.end_tokens:
+            return True
+        if not self.stop:
+            return False
+        text = str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+        return any(string in text for string in self.stop)
+
+
+def continue_row(
+    forward: Forward, row: Row, cache: Any, most: int, ending: Ending, counts: Counts
+) -> dict[int, list[int]]:
+    """Generate for all sequences of one row.
+
+    Args:
+        forward: A model that packs and caches.
+        row: The row, not yet computed.
+        cache: Cache that holds the row's prefix; afterwards it holds more and must be cut or dropped.
+        most: Most new tokens.
+        ending: When a continuation is complete.
+        counts: Counted into.
+
+    Returns:
+        New tokens by sequence number.
+    """
+    torch = forward.torch
+    hidden = forward.over(row, cache)
+    counts.calls += 1
+    counts.computed += len(row.tokens)
+    ends = [end for _, end in row.ends]
+    chosen = forward.logits(Hidden(hidden.states[0, ends])).argmax(-1).tolist()
+    allowed = torch.zeros((len(ends), row.base + len(row.tokens) + len(ends) * most), dtype=torch.bool)
+    allowed[:, : row.base] = True
+    for index, end in enumerate(ends):
+        allowed[index, [row.base + place for place in row.path(end, row.base)]] = True
+    depths = row.depths()
+    found = [[token] for token in chosen]
+    alive = [i for i in range(len(ends)) if most > 1 and not ending.complete(found[i])]
+    length = row.base + len(row.tokens)
+    for step in range(1, most):
+        if not alive:
+            break
+        for offset, index in enumerate(alive):
+            allowed[index, length + offset] = True
+        length += len(alive)
+        states = forward.step(
+            [found[i][-1] for i in alive],
+            [depths[ends[i]] + step for i in alive],
+            forward.additive(allowed[alive, :length][None, None]),
+            cache,
+        )
+        counts.calls += 1
+        counts.computed += len(alive)
+        with torch.inference_mode():
+            tokens = forward.logits(states).argmax(-1).tolist()
+        for index, token in zip(alive, tokens, strict=True):
+            found[index].append(token)
+        alive = [index for index in alive if not ending.complete(found[index])]
+    return {number: tokens for (number, _), tokens in zip(row.ends, found, strict=True)}
+
+
+def generate_tokens(
+    runner: BatchRunner, sequences: Sequence[tuple[int, ...]], most: int, ending: Ending
+) -> tuple[list[list[int]], Counts]:
+    """Continue token sequences greedily.
+
+    Args:
+        runner: The batch runner.
+        sequences: The sequences, none empty.
+        most: Most new tokens for each.
+        ending: When a continuation is complete.
+
+    Returns:
+        New tokens of each sequence, in order, and what was done.
+    """
+    counts = Counts(sequences=len(sequences), tokens=sum(map(len, sequences)))
+    longest = max((len(sequence) for sequence in sequences), default=0) + most
+    if runner.forward.can.caching and longest <= runner.forward.exact_to:
+        return runner.continue_rows(sequences, lambda row, cache: continue_row(
+            runner.forward, row, cache, most, ending, counts
+        ), counts), counts  # fmt: skip
+    found: list[list[int]] = [[] for _ in sequences]
+    alive = list(range(len(sequences)))
+    for _ in range(most):
+        if not alive:
+            break
+        texts = [(*sequences[i], *found[i]) for i in alive]
+        reader, more = last_positions(runner, texts)
+        counts.add(more)
+        for index, token in zip(alive, reader.best(), strict=True):
+            found[index].append(token)
+        alive = [index for index in alive if not ending.complete(found[index])]
+    return found, counts

@@ -1,0 +1,72 @@
+"""The options of a kernel of a causal language model, and which of them change its predictions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeVar, get_args
+
+from StaICC.errors import ArgumentError, validate_integer
+from StaICC.kernels.huggingface.label_tokens import LabelScoring
+
+__all__ = ["NEUTRAL", "KernelOptions", "Normalisation", "OnTooLong", "Variant", "choose"]
+
+OnTooLong = Literal["error", "drop-demonstrations"]
+Variant = Literal["paper", "0.1.1"]
+Normalisation = Literal["sum", "mean"]
+Choice = TypeVar("Choice")
+
+NEUTRAL = frozenset({"token_budget", "prefix_reuse", "label_mass", "padding"})
+"""Options that change no prediction beyond rounding, only speed, memory, or what is reported in addition."""
+
+
+def choose(name: str, value: Choice, legal: Any) -> Choice:
+    """The value, if it is one of a closed set of names; an error that lists them if not."""
+    if value not in get_args(legal):
+        raise ArgumentError(f"{name} must be one of {', '.join(map(repr, get_args(legal)))}, not {value!r}")
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelOptions:
+    """How a kernel scores; the fields are explained at :class:`~StaICC.kernels.huggingface.kernel.CausalLMKernel`.
+
+    Every field that is not in :data:`NEUTRAL` is part of the kernel's identity, so a new option is by default.
+
+    Raises:
+        ArgumentError: A value is illegal.
+    """
+
+    label_scoring: LabelScoring = "last"
+    label_normalisation: Normalisation = "sum"
+    variant: Variant = "paper"
+    token_budget: int | None = None
+    max_length: int | None = None
+    on_too_long: OnTooLong = "error"
+    demonstration_separator: str = "\n"
+    prefix_reuse: bool = True
+    add_special_tokens: bool = True
+    label_mass: bool = True
+    padding: Literal["right", "left"] = "right"
+
+    def __post_init__(self) -> None:
+        for name, value in (("token_budget", self.token_budget), ("max_length", self.max_length)):
+            if value is not None:
+                validate_integer(name, value, 1)
+        if not isinstance(self.demonstration_separator, str) or not self.demonstration_separator:
+            raise ArgumentError("demonstration_separator must not be empty")
+        choose("label_scoring", self.label_scoring, LabelScoring)
+        choose("label_normalisation", self.label_normalisation, Normalisation)
+        choose("variant", self.variant, Variant)
+        choose("on_too_long", self.on_too_long, OnTooLong)
+        choose("padding", self.padding, Literal["right", "left"])
+        for name, flag in (
+            ("prefix_reuse", self.prefix_reuse), ("add_special_tokens", self.add_special_tokens),
+            ("label_mass", self.label_mass),
+        ):  # fmt: skip
+            if not isinstance(flag, bool):
+                raise ArgumentError(f"{name} must be True or False, not {flag!r}")
+
+    def settings(self) -> dict[str, str]:
+        """The options that change predictions, as texts by name."""
+        texts = {name: str(value) for name, value in asdict(self).items() if name not in NEUTRAL}
+        return {name: text if text.isprintable() else repr(text) for name, text in texts.items()}

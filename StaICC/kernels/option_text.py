@@ -1,0 +1,98 @@
+"""Options in the name of a model: ``KIND:NAME;option=value;option=value``.
+
+A value is read by the type of its option. Where a kernel passes options on to another library, whose types it does not
+know, JSON numbers, ``true``, ``false`` and ``null`` are read as such, and everything else is a text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from StaICC.errors import ArgumentError, unknown_name
+
+__all__ = ["option_types", "read_json_or_text", "split_options"]
+
+
+def _truth(text: str) -> bool:
+    return {"true": True, "false": False}[text.casefold()]
+
+
+_READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "bool": (_truth, "true or false"),
+    "float": (float, "a number"),
+    "int": (int, "an integer"),
+}
+
+
+def option_types(record: type, *left_out: str) -> dict[str, str]:
+    """Return the annotated type of each field of a dataclass, without those left out."""
+    return {field.name: str(field.type) for field in fields(record) if field.name not in left_out}
+
+
+def read_json_or_text(text: str) -> Any:
+    """Return the JSON value that a text is, or the text.
+
+    Example:
+        >>> [read_json_or_text(text) for text in ("2", "0.5", "true", "null", "auto")]
+        [2, 0.5, True, None, 'auto']
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def split_options(
+    text: str,
+    types: Mapping[str, str],
+    other: Callable[[str], Any] | None = None,
+    model: str = "",
+    given: Mapping[str, Any] | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """Split the name of a model from its options.
+
+    Args:
+        text: Such as ``"hf:gpt2;label_scoring=full;token_budget=512"``.
+        types: The annotated type of each option.
+        other: Reads the values of all other options; ``None`` refuses them.
+        model: What to call the model in messages; its name by default.
+        given: Options with their values that are given next to the text.
+
+    Returns:
+        The name, and the options of both with their values.
+
+    Raises:
+        ArgumentError: An option is not of the form ``name=value``, is given twice, or its value has another type.
+        UnknownNameError: No option has this name.
+
+    Example:
+        >>> split_options("hf:gpt2;order=3", {"order": "int"})
+        ('hf:gpt2', {'order': 3})
+    """
+    name, *settings = text.split(";")
+    model = model or name
+    options = dict(given or {})
+    for option in options:
+        if option not in types and other is None:
+            raise unknown_name(f"option of {model}", option, types)
+    for setting in settings:
+        option, equals, value = (part.strip() for part in setting.partition("="))
+        if not option or not equals:
+            raise ArgumentError(f"option of {model}: got {setting!r}, expected name=value")
+        if option not in types and other is None:
+            raise unknown_name(f"option of {model}", option, types)
+        if option in options:
+            raise ArgumentError(f"option {option} of {model}: given twice, expected once")
+        annotated = types.get(option, "")
+        if "None" in annotated and value.casefold() in ("none", "null"):
+            options[option] = None
+            continue
+        read, expected = _READERS.get(annotated.removesuffix(" | None"), (str, "a text"))
+        try:
+            options[option] = read(value) if option in types or other is None else other(value)
+        except (KeyError, ValueError):
+            raise ArgumentError(f"option {option} of {model}: got {value!r}, expected {expected}") from None
+    return name, options

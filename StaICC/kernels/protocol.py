@@ -1,0 +1,109 @@
+"""What a kernel is: an inference function with declared capabilities and an identity.
+
+The library asks for capabilities; it never probes attributes. A capability that a kernel declares comes with the method
+that :data:`METHODS` lists.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from StaICC.errors import ArgumentError, validate_integer
+from StaICC.inference.contract import batch_form
+from StaICC.inference.identity import Identity
+
+__all__ = ["METHODS", "Capability", "Kernel", "NoisyChannelVariants", "capabilities_of", "check_generation"]
+
+
+class Capability(enum.Enum):
+    """What a kernel can compute."""
+
+    LABEL_SCORES = "label scores"
+    NOISY_CHANNEL = "noisy channel"
+    TEXT = "text"
+    HIDDEN_STATES = "hidden states"
+    FULL_VOCABULARY = "full vocabulary"
+    LOSSES = "losses"
+    BATCH = "batch"
+
+
+METHODS = {
+    Capability.LABEL_SCORES: "__call__",
+    Capability.NOISY_CHANNEL: "__call__",
+    Capability.TEXT: "generate",
+    Capability.HIDDEN_STATES: "hidden_states",
+    Capability.FULL_VOCABULARY: "full_vocabulary_logits",
+    Capability.LOSSES: "losses",
+    Capability.BATCH: "batch",
+}
+"""The method that provides each capability."""
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """An inference function of a ready-made model."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this kernel can compute."""
+        ...
+
+    def identity(self) -> Identity:
+        """What determines the predictions, computed now."""
+        ...
+
+    def __call__(self, prompt: str | Sequence[str], label_space: Sequence[str]) -> Any:
+        """Return a probability or logit for each label."""
+        ...
+
+
+@runtime_checkable
+class NoisyChannelVariants(Protocol):
+    """A kernel that computes the noisy channel in the paper's and in the release's variant."""
+
+    def noisy_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Any = None) -> Any:
+        """Return probabilities of the labels from the probability of the text given the label."""
+        ...
+
+
+def check_generation(max_new_tokens: int, stop: Sequence[str]) -> None:
+    """Refuse a number of new tokens below 1, and stop strings that are no list of non-empty texts.
+
+    Raises:
+        ArgumentError: An argument has another value or type.
+    """
+    validate_integer("max_new_tokens", max_new_tokens, 1)
+    if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
+        raise ArgumentError(f"stop must be a list of non-empty texts, not {stop!r}")
+
+
+def capabilities_of(function: Any) -> frozenset[Capability]:
+    """What an inference function can compute, known before it is called.
+
+    A kernel declares it. For an object that declares nothing, this is the one place that looks for methods: it has the
+    capabilities whose methods it has.
+
+    Args:
+        function: A kernel or any inference function.
+
+    Returns:
+        Its capabilities; those of a plain function are its label scores.
+
+    Example:
+        >>> capabilities_of(lambda prompt, label_space: 0) == {Capability.LABEL_SCORES}
+        True
+    """
+    declared = getattr(function, "capabilities", None)
+    if isinstance(declared, (set, frozenset)) and all(isinstance(one, Capability) for one in declared):
+        return frozenset(declared)
+    found = {Capability.LABEL_SCORES}
+    for capability, method in METHODS.items():
+        if method != "__call__" and capability is not Capability.BATCH and callable(getattr(function, method, None)):
+            found.add(capability)
+    if batch_form(function) is not None:
+        found.add(Capability.BATCH)
+    if callable(getattr(function, "noisy_channel", None)):
+        found.add(Capability.NOISY_CHANNEL)
+    return frozenset(found)

@@ -1,0 +1,106 @@
+"""A kernel that writes, as an inference function that answers by text.
+
+Some tasks cannot be answered by choosing a label: several labels are asked for at once (Few-NERD, DialogRE), or the
+published protocol lets a model write and reads the label from what it wrote. :func:`text_inference` makes an inference
+function of any kernel with ``generate(prompts, max_new_tokens, stop)``: ``CausalLMKernel``, ``EndpointKernel``, your
+own. It is for benchmarks that ask for free text, such as ``LongICL``; others want a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.errors import ArgumentError
+from StaICC.inference.edition import Served, served_function
+from StaICC.inference.identity import Identity, combined, identity_of
+from StaICC.inference.recheck import TOLERANCE, tolerance_of
+from StaICC.inference.run_record import CountsRetries
+from StaICC.kernels.protocol import check_generation
+
+__all__ = ["TextInference", "text_inference"]
+
+NEW_TOKENS = 100
+"""Most tokens of an answer in the published runs of LongICLBench."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextInference:
+    """An inference function that returns what a kernel writes; see :func:`text_inference`."""
+
+    kernel: Any
+    max_new_tokens: int = NEW_TOKENS
+    stop: tuple[str, ...] = ()
+
+    def identity(self) -> Identity:
+        """The identity of the kernel, with the most tokens and the stop strings."""
+        settings = {"max_new_tokens": str(self.max_new_tokens), "stop": repr(list(self.stop))}
+        return combined(identity_of(self.kernel), "text", Identity({}, settings))
+
+    @property
+    def recheck_tolerance(self) -> float | None:
+        """``None``, which only warns, where the kernel's scores vary: one other token changes all of the text."""
+        tolerance = tolerance_of(self.kernel)
+        return None if tolerance is None or tolerance > TOLERANCE else tolerance
+
+    @property
+    def retried(self) -> int:
+        """Requests that the kernel sent again so far, where it counts them."""
+        return self.kernel.retried if isinstance(self.kernel, CountsRetries) else 0
+
+    def served(self) -> Served | None:
+        """The kernel, if a server runs its model."""
+        return served_function(self.kernel)
+
+    def __call__(self, prompt: str, label_space: Sequence[str] = ()) -> str:
+        """Continue one prompt.
+
+        Args:
+            prompt: The prompt.
+            label_space: Not used; the model writes what it likes.
+        """
+        return self.batch([prompt], label_space)[0]
+
+    def batch(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> list[str]:
+        """Continue many prompts; a context that they share is computed once, where the kernel can do that.
+
+        Args:
+            prompts: The prompts.
+            label_space: Not used.
+        """
+        texts: list[str] = self.kernel.generate(list(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop))
+        return texts
+
+
+def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence[str] = ()) -> TextInference:
+    """Make an inference function that answers by text.
+
+    Args:
+        kernel: Anything with ``generate(prompts, max_new_tokens=..., stop=...)``, which returns the continuations.
+        max_new_tokens: Most tokens of an answer.
+        stop: Texts before which an answer ends, such as ``["service query"]``. None by default, as in the published
+            runs. A line feed is no good choice for LongICL: an answer may begin with one, and the published parsers
+            pass over it.
+
+    Returns:
+        ``f(prompt, label_space)`` with ``batch`` and ``identity``; it can be pickled if the kernel can.
+
+    Raises:
+        ArgumentError: The kernel cannot generate, or an argument has no meaning.
+
+    Example:
+        >>> class Parrot:
+        ...     def generate(self, prompts, max_new_tokens=32, stop=()):
+        ...         return [prompt[-max_new_tokens:] for prompt in prompts]
+        >>> f = text_inference(Parrot(), 3)
+        >>> f("one two", ["a", "b"]), dict(f.identity().settings)
+        ('two', {'text max_new_tokens': '3', 'text stop': '[]'})
+    """
+    if not callable(getattr(kernel, "generate", None)):
+        raise ArgumentError(
+            f"{type(kernel).__name__} has no method generate, so it cannot answer by text; kernels of causal language "
+            "models and of served models have one"
+        )
+    check_generation(max_new_tokens, stop)
+    return TextInference(kernel, max_new_tokens, tuple(stop))

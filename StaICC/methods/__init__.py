@@ -1,0 +1,1 @@
+"""Inference methods: calibrations, demonstration selection and instruction selection, run by name."""

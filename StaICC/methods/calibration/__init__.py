@@ -1,0 +1,52 @@
+"""Calibrations: contextual, domain, batch, hidden, k-nearest-neighbour prompting, and those of ``fitted``.
+
+Each learns from ``calibration_number`` prompts of the calibration set (128 in the paper's Table 2) and then corrects
+the model's predictions. Contextual, domain and batch calibration read label probabilities only, need the standard
+library only, and so work with any inference function, endpoints included. Hidden calibration reads the last hidden
+state, k-nearest-neighbour prompting the logits of the full vocabulary.
+
+As in 0.1.1::
+
+    calibration = HiddenCalibration(experimentor.get_label_space())
+    calibration.train(
+        experimentor.prompt_former.write_prompt_from_dataline, feedforward, experimentor.calibration_set()
+    )
+    my_inference = functools.partial(
+        model_kernel.standard_ICL_inference_with_torch_Causal_LM,
+        model=model, tokenizer=tokenizer, calibration_function=calibration.inference,
+    )
+
+``feedforward(prompt, label_space)`` is any inference function. If it has a ``batch`` form, or is a kernel, it is
+called once for all training prompts. ``CalibratedKernel(kernel, calibration)`` is the same inference function, batched.
+
+``variant="0.1.1"`` is the release's arithmetic, bug for bug. The calibrations of ``fitted`` are not in the release; for
+them it only draws calibration rows as the release does.
+"""
+
+from __future__ import annotations
+
+from StaICC.methods.calibration.base import CalibratedKernel, Calibration, load_calibration
+from StaICC.methods.calibration.fitted import (
+    DomainPMI,
+    LinearCalibration,
+    PrototypicalCalibration,
+    TemperatureScaling,
+)
+from StaICC.methods.calibration.neighbours import HiddenCalibration, KNNPrompting, KNNPromptingCentroid
+from StaICC.methods.calibration.prior import ContextualCalibration, DomainCalibration, batch_calibration
+
+__all__ = [
+    "CalibratedKernel",
+    "Calibration",
+    "ContextualCalibration",
+    "DomainCalibration",
+    "DomainPMI",
+    "HiddenCalibration",
+    "KNNPrompting",
+    "KNNPromptingCentroid",
+    "LinearCalibration",
+    "PrototypicalCalibration",
+    "TemperatureScaling",
+    "batch_calibration",
+    "load_calibration",
+]

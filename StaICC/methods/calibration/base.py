@@ -1,0 +1,402 @@
+"""The base class of calibrations, saving and loading, and calibrated kernels.
+
+A calibration learns from a *feature* of prompts of the calibration set (:meth:`Calibration.train`) and then turns the
+feature of other prompts into probabilities of the labels. The feature is one of three: label probabilities, logits over
+the full vocabulary, or the last hidden state. To add a calibration, derive a class, set ``feature``, and write
+``samples``, ``learn``, ``apply``, ``_learned`` and ``_restore`` (docs/adding_a_method.md has an example).
+
+Trained calibrations are saved as plain numbers: JSON, or NPZ where there are large arrays; neither can run code when it
+is read. :class:`CalibratedKernel` joins a kernel and a trained calibration to an inference function with ``batch`` and
+``identity``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from StaICC.datasets.json_reading import parse_json, refuse_device
+from StaICC.datasets.outputs import write_output
+from StaICC.errors import ArgumentError, SchemaError
+from StaICC.inference import Inference
+from StaICC.inference.edition import Served, served_function
+from StaICC.inference.identity import Identity, combined, identity_of
+from StaICC.inference.recheck import tolerance_of
+from StaICC.methods.calibration.samples import CalibrationSet, LabelledPrompts, PromptMaker, Variant, check_variant
+from StaICC.methods.features import AT_ONCE, NEEDS, Feature, features_of, without_failures
+from StaICC.optional import require
+
+__all__ = ["CalibratedKernel", "Calibration", "load_calibration"]
+
+Self = TypeVar("Self", bound="Calibration")
+
+FORMAT = 1
+"""Number of the format of saved calibrations."""
+
+
+class Calibration:
+    """Turns a feature of a model's prediction into probabilities of the labels.
+
+    Args:
+        label_space: The labels.
+        variant: See :data:`~StaICC.methods.calibration.samples.Variant`.
+
+    Raises:
+        ArgumentError: The label space is not a list of distinct texts.
+        UnknownNameError: There is no such variant.
+    """
+
+    name: ClassVar[str]
+    """Name in files and identities."""
+    feature: ClassVar[Feature]
+    """The feature that it uses."""
+    identifies_state: ClassVar[bool] = True
+    """``_options`` and ``_learned`` return all that a subclass keeps."""
+    types: ClassVar[dict[str, type[Calibration]]] = {}
+    """Calibrations by name, for loading."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "name" in cls.__dict__:
+            Calibration.types[cls.name] = cls
+
+    def __init__(self, label_space: Sequence[str], *, variant: str = "paper") -> None:
+        if isinstance(label_space, str) or not label_space or not all(isinstance(text, str) for text in label_space):
+            raise ArgumentError(f"label_space must be a list of texts, not {label_space!r}")
+        if len(set(label_space)) != len(label_space):
+            raise ArgumentError(f"the labels must be distinct, not {list(label_space)!r}")
+        self.label_space = list(label_space)
+        self.variant: Variant = check_variant(variant)
+        self.trained = False
+        self.training_prompts = 0
+        self._training: dict[str, str] | None = None
+
+    @property
+    def n_label(self) -> int:
+        """How many labels there are."""
+        return len(self.label_space)
+
+    # -- to be written by each calibration
+
+    def samples(
+        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> LabelledPrompts:
+        """Return the prompts to learn from, with their labels (none where the method needs none)."""
+        raise NotImplementedError
+
+    def learn(self, rows: Any, labels: Sequence[int]) -> None:
+        """Learn from the features of these prompts."""
+        raise NotImplementedError
+
+    def apply(self, features: Any) -> list[list[float]]:
+        """Turn features, one for each prompt, into probabilities of the labels, one row for each prompt."""
+        raise NotImplementedError
+
+    def _learned(self) -> dict[str, Any]:
+        """Return what was learned: JSON values and arrays by name."""
+        raise NotImplementedError
+
+    def _restore(self, learned: Mapping[str, Any]) -> None:
+        """Take back what :meth:`_learned` returned."""
+        raise NotImplementedError
+
+    def _options(self) -> dict[str, Any]:
+        """Return the arguments of the class other than label space and variant, as JSON values."""
+        return {}
+
+    # -- what all have
+
+    def train(
+        self,
+        default_prompt_maker: PromptMaker,
+        feedforward: Inference,
+        calibration_set: CalibrationSet | None = None,
+        calibration_number: int = 128,
+        k: int = 4,
+        **options: Any,
+    ) -> None:
+        """Learn from prompts of the calibration set.
+
+        Args:
+            default_prompt_maker: ``experimentor.prompt_former.write_prompt_from_dataline``.
+            feedforward: A kernel, or a function that returns the feature (for label probabilities, any inference
+                function; otherwise a tuple of label probabilities and the feature).
+            calibration_set: ``experimentor.calibration_set()``.
+            calibration_number: How many prompts.
+            k: Demonstrations per prompt.
+            **options: Further arguments of :meth:`samples`.
+
+        Raises:
+            ArgumentError: A number is invalid, the set is empty, or the function does not return the feature.
+            OutputError: A feature is invalid (NaN, a label instead of probabilities).
+        """
+        prompts, labels = self.samples(default_prompt_maker, calibration_set, calibration_number, k, **options)
+        rows = features_of(feedforward, prompts, self.label_space, self.feature)
+        rows, prompts, labels = without_failures(rows, prompts, labels or [0] * len(prompts))
+        self.learn(rows, labels)
+        self._trained_on(feedforward, prompts, labels)
+
+    @property
+    def reads(self) -> Feature:
+        """The feature that it uses in its present state."""
+        return self.feature
+
+    def check_trained(self) -> None:
+        """Refuse to be used before training."""
+        if not self.trained:
+            raise ArgumentError(f"{self.name} is not trained yet; call train() or load a saved one first")
+
+    def inference(self, label_space_prob: Any, full_vocab_prob: Any = None, hidden_state: Any = None) -> list[float]:
+        """Calibrate one prediction: the ``calibration_function`` of ``model_kernel``.
+
+        Args:
+            label_space_prob: Probability of each label.
+            full_vocab_prob: Logits of the full vocabulary (0.1.1 calls them probabilities), shape (vocabulary,).
+            hidden_state: Last hidden state, shape (width,).
+
+        Returns:
+            Calibrated probability of each label.
+
+        Raises:
+            ArgumentError: It is not trained, or what it reads was not given.
+        """
+        self.check_trained()
+        given = {"probabilities": label_space_prob, "vocabulary": full_vocab_prob, "hidden": hidden_state}[self.reads]
+        if given is None:
+            raise ArgumentError(f"{self.name}: got None for {NEEDS[self.reads]}, which it uses")
+        return self.apply([given])[0]
+
+    def __call__(self, label_space_prob: Any, full_vocab_prob: Any = None, hidden_state: Any = None) -> list[float]:
+        """As :meth:`inference`."""
+        return self.inference(label_space_prob, full_vocab_prob, hidden_state)
+
+    # -- files
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "calibration": self.name,
+            "variant": self.variant,
+            "label_space": self.label_space,
+            "options": self._options(),
+            "training_prompts": self.training_prompts,
+            "training": self._training,
+        }
+
+    def digest(self) -> str:
+        """Return a digest of everything that moves this calibration's numbers."""
+        found = hashlib.sha256()
+        head = {key: value for key, value in self._head().items() if key not in ("training_prompts", "training")}
+        plain, arrays = _apart(self._learned())
+        found.update(json.dumps([head, plain], sort_keys=True).encode())
+        for name in sorted(arrays):
+            exact = arrays[name].astype("float64")  # a file in JSON keeps the values, not the number type
+            found.update(f"{name}{exact.shape}".encode() + exact.tobytes())
+        return found.hexdigest()
+
+    def _trained_on(self, kernel: Inference, prompts: Sequence[Any], labels: Sequence[int] = ()) -> None:
+        """Record what it was trained on; called at the end of training.
+
+        A kernel that cannot be identified leaves no record: the calibration is then identified by what it learned.
+        """
+        self.training_prompts = len(prompts)
+        self.trained = True
+        teacher = identity_of(kernel)
+        data = json.dumps([list(map(_plain_prompt, prompts)), list(labels)])
+        self._training = None if teacher.unidentified else {
+            "training kernel": teacher.digest,
+            "training data": hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest(),
+            "learned": self.digest(),
+        }  # fmt: skip
+
+    def identity(self) -> Identity:
+        """Class, variant, options, labels, kernel and training data.
+
+        The learned numbers are part of it only if the training is not on record or they were changed after it: their
+        last digits depend on the machine.
+        """
+        settings = {
+            "name": self.name,
+            "variant": self.variant,
+            **{key: json.dumps(value) for key, value in self._options().items()},
+        }
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        who = {"class": kind, "labels": json.dumps(self.label_space)}  # not a setting: each data set has its labels
+        if not self.trained:
+            return Identity(who, settings, (f"{self.name} is not trained yet",))
+        now = self.digest()
+        record = self._training
+        if record is None or record["learned"] != now:
+            return Identity(who | {"learned": now}, settings)
+        return Identity(who | {key: value for key, value in record.items() if key != "learned"}, settings)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trained calibration: as NPZ if the name ends so, else as JSON.
+
+        Args:
+            path: The file, written atomically.
+
+        Raises:
+            ArgumentError: It is not trained.
+        """
+        self.check_trained()
+        plain, arrays = _apart(self._learned())
+        if Path(path).suffix == ".npz":
+            numpy = require("numpy", "hf", "saving arrays")
+            packed = io.BytesIO()
+            numpy.savez(packed, head=numpy.array(json.dumps({**self._head(), "learned": plain})), **arrays)
+            write_output(path, [packed.getvalue()])
+        else:
+            learned = plain | {name: array.tolist() for name, array in arrays.items()}
+            text = json.dumps({**self._head(), "learned": learned}, ensure_ascii=False, allow_nan=False) + "\n"
+            write_output(path, [text.encode("utf-8", "surrogatepass")])
+
+    @classmethod
+    def load(cls: type[Self], path: str | os.PathLike[str]) -> Self:
+        """Read what :meth:`save` wrote.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The trained calibration.
+
+        Raises:
+            SchemaError: The file is none, damaged, of a newer format, or of another calibration.
+        """
+        found = load_calibration(path)
+        if not isinstance(found, cls):
+            raise SchemaError(f"{os.fspath(path)} holds a {found.name}, not a {cls.name}")
+        return found
+
+
+def _apart(learned: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the plain values and the arrays."""
+    arrays = {name: value for name, value in learned.items() if hasattr(value, "tobytes")}
+    return {name: value for name, value in learned.items() if name not in arrays}, arrays
+
+
+def load_calibration(path: str | os.PathLike[str]) -> Calibration:
+    """Read a saved calibration of any kind.
+
+    Args:
+        path: What :meth:`Calibration.save` wrote.
+
+    Returns:
+        The trained calibration.
+
+    Raises:
+        SchemaError: The file is none, damaged, or of a newer format.
+    """
+    refuse_device(path)
+    data = Path(path).read_bytes()
+    try:
+        if data[:2] == b"PK":
+            numpy = require("numpy", "hf", "loading arrays")
+            with numpy.load(io.BytesIO(data), allow_pickle=False) as packed:
+                head = parse_json(str(packed["head"][()]), "its head")
+                head["learned"] |= {name: packed[name] for name in packed.files if name != "head"}
+        else:
+            head = parse_json(data, "its text")
+        if not isinstance(head, dict) or not isinstance(head.get("format"), int):
+            raise SchemaError("this is no saved calibration")
+        if head["format"] > FORMAT:
+            raise SchemaError(f"it has format {head['format']}, this version reads up to {FORMAT}; upgrade staicc")
+        kind = Calibration.types.get(head["calibration"])
+        if kind is None:
+            raise SchemaError(f"there is no calibration {head['calibration']!r}; import the module that defines it")
+        made = kind(head["label_space"], variant=head["variant"], **head["options"])
+        made._restore(head["learned"])
+        made.training_prompts = int(head["training_prompts"])
+        made.trained = True
+        made._training = _training_record(head.get("training"))
+        return made
+    except SchemaError as error:
+        raise SchemaError(f"{os.fspath(path)}: {error}") from error
+    except (ValueError, TypeError, LookupError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise SchemaError(f"{os.fspath(path)}: the saved calibration cannot be read: {error!r}") from error
+
+
+def _training_record(found: object) -> dict[str, str] | None:
+    names = {"training kernel", "training data", "learned"}
+    if not isinstance(found, dict) or set(found) != names or not all(isinstance(one, str) for one in found.values()):
+        return None
+    return dict(found)
+
+
+def _plain_prompt(prompt: Any) -> Any:
+    return prompt if isinstance(prompt, str) else list(prompt)
+
+
+class CalibratedKernel:
+    """A kernel with a trained calibration: an inference function with ``batch`` and ``identity``.
+
+    Args:
+        kernel: The kernel. It must provide the feature that the calibration uses.
+        calibration: The trained calibration.
+
+    Raises:
+        ArgumentError: The calibration is not trained.
+    """
+
+    def __init__(self, kernel: Inference, calibration: Calibration) -> None:
+        calibration.check_trained()
+        self.kernel = kernel
+        self.calibration = calibration
+
+    def identity(self) -> Identity:
+        """The identity of the kernel, with that of the calibration."""
+        return combined(identity_of(self.kernel), "calibration", identity_of(self.calibration))
+
+    @property
+    def recheck_tolerance(self) -> float | None:
+        """That of the kernel."""
+        return tolerance_of(self.kernel)
+
+    def served(self) -> Served | None:
+        """The kernel, if a server runs its model."""
+        return served_function(self.kernel)
+
+    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
+        """Return the calibrated probability of each label."""
+        return self.batch([prompt], label_space)[0]
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
+        """Return one row of calibrated probabilities for each prompt.
+
+        Args:
+            prompts: The prompts.
+            label_space: The labels; those that the calibration was trained on.
+
+        Returns:
+            The rows. Where the kernel gave an exception in the place of a row, so does this.
+
+        Raises:
+            ArgumentError: The labels are others.
+        """
+        calibration = self.calibration
+        if list(label_space) != calibration.label_space:
+            raise ArgumentError(
+                f"{calibration.name} was trained on the labels {calibration.label_space}, not {list(label_space)}"
+            )
+        found: list[Any] = []
+        for start in range(0, len(prompts), AT_ONCE):
+            features = features_of(self.kernel, prompts[start : start + AT_ONCE], label_space, calibration.reads)
+            if calibration.reads == "probabilities":
+                found += _where_answered(features, calibration.apply)
+            else:
+                found += calibration.apply(features)
+        return found
+
+
+def _where_answered(rows: Sequence[Any], apply: Callable[[list[Any]], list[list[float]]]) -> list[Any]:
+    answered = [number for number, row in enumerate(rows) if not isinstance(row, BaseException)]
+    done = iter(apply([rows[number] for number in answered])) if answered else iter(())
+    return [row if isinstance(row, BaseException) else next(done) for row in rows]

@@ -1,0 +1,319 @@
+"""Calibrations that divide by a mean prediction: contextual, domain and batch calibration.
+
+They read label probabilities only and need the standard library only, so they work with any inference function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from StaICC.errors import ArgumentError, OutputError, validate_integer
+from StaICC.inference import Failure, Inference
+from StaICC.methods.calibration.base import Calibration
+from StaICC.methods.calibration.samples import (
+    CalibrationSet,
+    LabelledPrompts,
+    PromptMaker,
+    check_variant,
+    content_free_prompts,
+    domain_prompts,
+)
+from StaICC.methods.features import Feature, check_answered
+from StaICC.metrics import Kind, normalise, softmax
+from StaICC.metrics.normalisation import numeric_rows
+
+__all__ = [
+    "ContextualCalibration",
+    "DomainCalibration",
+    "PriorCalibration",
+    "batch_calibration",
+    "calibrated_in_context",
+    "label_rows",
+    "read_probabilities",
+]
+
+RELEASED_FLOOR = 1e-5
+"""0.1.1 adds this to the sum of the predictions before dividing by their number."""
+
+Read = Literal["probabilities", "logits"]
+
+
+def label_rows(answers: Sequence[Any], width: int, what: str) -> list[list[float]]:
+    """Read rows of label probabilities.
+
+    Args:
+        answers: What a model answered to each prompt.
+        width: How many labels there are.
+        what: What was asked, for the message, such as ``"calibration prompt"``.
+
+    Returns:
+        One row of numbers for each prompt.
+
+    Raises:
+        OutputError: An answer is an exception, a label, of another length, or not finite.
+    """
+    kept = check_answered(answers, what)
+    for number, row in enumerate(kept):
+        if isinstance(row, (int, str)) or (hasattr(row, "ndim") and not row.ndim):
+            raise OutputError(f"{what} {number}: got the label {row!r}, expected a probability for each label")
+    rows = numeric_rows(kept)
+    if rows and len(rows[0]) != width:
+        raise OutputError(f"{what} 0: got {len(rows[0])} scores, expected {width}, one for each label")
+    return rows
+
+
+def read_probabilities(rows: Sequence[Sequence[float]], kind: Kind) -> tuple[list[list[float]], Read]:
+    """Return rows as probabilities, and what they were read as."""
+    found = normalise(rows, kind)
+    if found.probabilities is None or found.kind == "ambiguous":
+        raise OutputError(f"the predictions are neither probabilities nor logits: {found.reason}")
+    return [list(row) for row in found.probabilities], found.kind
+
+
+def _mean(rows: Sequence[Sequence[float]]) -> list[float]:
+    return [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
+
+
+def _divided(row: Sequence[float], prior: Sequence[float]) -> list[float]:
+    """Probabilities proportional to ``row / prior``; a label whose prior is 0 (and so its row's entry) stays at 0."""
+    ratios = [value / base if base else 0.0 for value, base in zip(row, prior, strict=True)]
+    total = math.fsum(ratios)
+    return [ratio / total for ratio in ratios]
+
+
+class PriorCalibration(Calibration):
+    """Learns the mean prediction on prompts that should favour no label."""
+
+    feature: ClassVar[Feature] = "probabilities"
+
+    def __init__(self, label_space: Sequence[str], *, variant: str = "paper") -> None:
+        super().__init__(label_space, variant=variant)
+        self.prior: list[float] = []
+        self._kind: Read = "probabilities"
+
+    def learn(self, rows: Any, labels: Sequence[int] = ()) -> None:
+        """Learn the mean of the rows.
+
+        Raises:
+            OutputError: A row is invalid, or a label has probability 0 in all rows.
+        """
+        rows = label_rows(rows, self.n_label, "calibration prompt")
+        if self.variant == "0.1.1":
+            self.prior = [(math.fsum(column) + RELEASED_FLOOR) / len(rows) for column in zip(*rows, strict=True)]
+            return
+        rows, self._kind = read_probabilities(rows, "auto")
+        self.prior = _mean(rows)
+        for label, value in zip(self.label_space, self.prior, strict=True):
+            if value <= 0:
+                raise OutputError(
+                    f"the model gave the label {label!r} probability 0 on all {len(rows)} calibration prompts; "
+                    "there is nothing to divide by"
+                )
+
+    def apply(self, features: Any) -> list[list[float]]:
+        """Calibrate label probabilities, one row for each prompt."""
+        self.check_trained()
+        rows = label_rows(features, self.n_label, "prompt")
+        if self.variant == "0.1.1":
+            return [softmax([value / base for value, base in zip(row, self.prior, strict=True)]) for row in rows]
+        return [self.correct(row, self.prior) for row in read_probabilities(rows, self._kind)[0]]
+
+    @staticmethod
+    def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
+        """Correct one prediction by a prior; both are probabilities."""
+        return _divided(row, prior)
+
+    def _learned(self) -> dict[str, Any]:
+        return {"prior": self.prior, "kind": self._kind}
+
+    def _restore(self, learned: Mapping[str, Any]) -> None:
+        self.prior = [float(value) for value in learned["prior"]]
+        self._kind = learned["kind"]
+        if len(self.prior) != self.n_label or self._kind not in ("probabilities", "logits"):
+            raise ValueError("the prior does not fit the label space")
+
+
+class ContextualCalibration(PriorCalibration):
+    r"""Contextual calibration (Zhao, Wallace, Feng, Klein and Singh 2021, "Calibrate Before Use", section 5).
+
+    The mean prediction on content-free queries, :math:`\hat p_{cf}`, is the bias of the model. Predictions become
+    :math:`\operatorname{softmax}(W p + b)` with :math:`W = \operatorname{diag}(\hat p_{cf})^{-1}`, :math:`b = 0`.
+
+    This class learns one prior for all queries, from ``calibration_number`` content-free prompts with demonstrations of
+    the calibration set; :func:`calibrated_in_context` takes the prior of each query's own demonstrations, as the paper
+    does. Needs label probabilities.
+
+    ``variant="0.1.1"``: empty texts only (otherwise "N/A", "[MASK]" and "" in turn), demonstrations with repetition,
+    1e-5 added to the sum of the predictions.
+
+    Args:
+        label_space: The labels.
+        variant: See :data:`~StaICC.methods.calibration.samples.Variant`.
+    """
+
+    name: ClassVar[str] = "contextual_calibration"
+
+    def samples(
+        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> LabelledPrompts:
+        """Return content-free prompts."""
+        return LabelledPrompts(content_free_prompts(make_prompt, calibration_set, number, k, self.variant), [])
+
+    @staticmethod
+    def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
+        """Return the softmax of the quotients."""
+        return softmax([value / base for value, base in zip(row, prior, strict=True)])
+
+
+class DomainCalibration(PriorCalibration):
+    r"""Domain-context calibration (Fei et al. 2023, "Mitigating Label Biases for In-context Learning").
+
+    As contextual calibration, with queries of random words of the domain. Predictions become
+    :math:`p_y / \hat p_y`, divided by their sum.
+
+    This class learns one prior for all queries, from ``calibration_number`` prompts with demonstrations of the
+    calibration set and ``sample_length`` words of it; :func:`calibrated_in_context` takes the prior of each query's own
+    demonstrations, as the paper does. Needs label probabilities.
+
+    ``variant="0.1.1"``: a row, then a word of it, never the last; demonstrations with repetition; 1e-5 added to the
+    sum; softmax of the quotients.
+
+    Args:
+        label_space: The labels.
+        variant: See :data:`~StaICC.methods.calibration.samples.Variant`.
+    """
+
+    name: ClassVar[str] = "domain_calibration"
+
+    def train(  # type: ignore[override]  # the order of arguments is that of 0.1.1
+        self,
+        default_prompt_maker: PromptMaker,
+        feedforward: Inference,
+        calibration_set: CalibrationSet | None = None,
+        calibration_number: int = 128,
+        sample_length: int = 64,
+        k: int = 4,
+    ) -> None:
+        """As :meth:`Calibration.train`, with ``sample_length`` words in each query text."""
+        super().train(
+            default_prompt_maker, feedforward, calibration_set, calibration_number, k, sample_length=sample_length
+        )
+
+    def samples(
+        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> LabelledPrompts:
+        """Return prompts about random words."""
+        length = options.get("sample_length", 64)
+        return LabelledPrompts(domain_prompts(make_prompt, calibration_set, number, k, length, self.variant), [])
+
+
+def calibrated_in_context(
+    rows: Sequence[Any],
+    free: Sequence[Sequence[Any]],
+    correct: Callable[[Sequence[float], Sequence[float]], list[float]],
+    width: int,
+    logarithms: bool,
+) -> list[list[float] | Failure]:
+    r"""Calibrate each prediction by the predictions on other texts after the same demonstrations.
+
+    The prior is :math:`\hat p_y = \sum_t P(y \mid t) / \sum_{t, y'} P(y' \mid t)` over the texts :math:`t`, with the
+    probabilities of the labels' tokens over the vocabulary, as in the authors' code of contextual calibration.
+
+    Args:
+        rows: The prediction for each query: probabilities or logits.
+        free: For each text, its prediction for each query.
+        correct: Corrects one prediction by a prior.
+        width: How many labels there are.
+        logarithms: Whether ``free`` has log-probabilities of the labels over the vocabulary. Without them, the
+            predictions on the texts are normalised before they are averaged.
+
+    Returns:
+        One row for each query; a failure where a prediction is missing, or a label has probability 0 on all texts.
+
+    Raises:
+        OutputError: A prediction is not a row of numbers.
+    """
+    found: list[Any] = [_first_failure(texts) for texts in zip(rows, *free, strict=True)]
+    kept = [number for number, failure in enumerate(found) if failure is None]
+    if not kept:
+        return found
+    parts = [label_rows([part[number] for number in kept], width, "prediction") for part in (rows, *free)]
+    if logarithms:
+        queries, texts = read_probabilities(parts[0], "auto")[0], parts[1:]
+    else:
+        flat = read_probabilities([row for part in parts for row in part], "auto")[0]
+        queries, *texts = [flat[start : start + len(kept)] for start in range(0, len(flat), len(kept))]
+    for number, row, *others in zip(kept, queries, *texts, strict=True):
+        if logarithms:
+            top = max(map(max, others))
+            others = [[math.exp(value - top) for value in other] for other in others]
+        sums = [math.fsum(column) for column in zip(*others, strict=True)]
+        if min(sums) <= 0:
+            found[number] = Failure(
+                "a label has probability 0 on all content-free texts; there is nothing to divide by"
+            )
+        else:
+            found[number] = correct(row, [value / math.fsum(sums) for value in sums])
+    return found
+
+
+def _first_failure(rows: Sequence[Any]) -> Failure | None:
+    return next((row for row in rows if isinstance(row, Failure)), None)
+
+
+def batch_calibration(
+    label_space_probs: Sequence[Sequence[float]], batch_size: int = 128, *, variant: str = "paper"
+) -> list[list[float]]:
+    r"""Batch calibration (Zhou et al. 2024, "Batch Calibration"): divide by the batch's mean prediction.
+
+    Predictions become :math:`p_{iy} / \bar p_y`, divided by their sum, with :math:`\bar p` the mean over the batch: a
+    subtraction of logarithms. Needs label probabilities and no training, but all predictions at once.
+
+    Batches are in order; a last batch that is not full takes the mean of the last ``batch_size``
+    predictions, since the mean of a few says nothing. A label that has probability 0 throughout a batch keeps it.
+    ``variant="0.1.1"``: :math:`\operatorname{softmax}(p_i - \bar p)` of the unchanged scores; a last batch that is
+    not full is a batch of its own.
+
+    Args:
+        label_space_probs: One row for each prompt, one number for each label.
+        batch_size: Predictions in a batch.
+        variant: See :data:`~StaICC.methods.calibration.samples.Variant`.
+
+    Returns:
+        One row of calibrated probabilities for each prompt.
+
+    Raises:
+        ArgumentError: The batch size is no integer of at least 1, or (not in ``"0.1.1"``) there is a single prediction
+            or a batch size of 1: divided by itself it would be uniform, whatever it was.
+        OutputError: A row cannot be read.
+
+    Example:
+        >>> found = batch_calibration([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+        >>> [round(11 * value, 6) for value in found[0]]  # 0.8 / 0.6 : 0.2 / 0.4 = 8 : 3
+        [8.0, 3.0]
+    """
+    size = validate_integer("batch_size", batch_size, 1)
+    width = len(label_space_probs[0]) if len(label_space_probs) and hasattr(label_space_probs[0], "__len__") else 1
+    rows = label_rows(label_space_probs, width, "prediction")
+    if check_variant(variant) == "0.1.1":
+        means = [_mean(rows[start : start + size]) for start in range(0, len(rows), size)]
+        return [
+            softmax([value - base for value, base in zip(row, means[number // size], strict=True)])
+            for number, row in enumerate(rows)
+        ]
+    if not rows:
+        return []
+    if min(size, len(rows)) < 2 and width > 1:
+        raise ArgumentError(
+            f"batch calibration over batches of {min(size, len(rows))} makes every prediction uniform; it needs two "
+            "predictions at least, and better a hundred"
+        )
+    probabilities, _ = read_probabilities(rows, "auto")
+    found: list[list[float]] = []
+    for start in range(0, len(rows), size):
+        end = min(start + size, len(rows))
+        mean = _mean(probabilities[max(0, end - size) : end])
+        found += [_divided(row, mean) for row in probabilities[start:end]]
+    return found

@@ -1,0 +1,1 @@
+"""Methods that change the prompt: its instruction, its demonstrations or their order."""

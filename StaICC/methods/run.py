@@ -1,0 +1,432 @@
+"""The ten inference methods of the paper's Table 2, each one call.
+
+``Method("hidden_calibration", kernel).run(benchmark)`` trains on each data set's calibration set and evaluates;
+:func:`run_all` runs all ten: one model's row of the table. ``result.timing`` and the table contain the cost of training
+(prompts, seconds).
+
+A method is a record (:class:`MethodSpec`) with a function that prepares it for one data set. docs/adding_a_method.md
+shows how to add one; docs/methods.md compares the ten.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from StaICC.benchmarks import Benchmark, BenchmarkGroup, Experimentor
+from StaICC.benchmarks.predictions import Predictions
+from StaICC.benchmarks.run_warnings import data_warnings
+from StaICC.benchmarks.running import RunContext
+from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
+from StaICC.inference import Failure, Inference, Part
+from StaICC.inference.identity import identity_of
+from StaICC.inference.run_record import RunCounts
+from StaICC.methods.caching import CachingKernel, Request
+from StaICC.methods.calibration.samples import check_variant
+from StaICC.methods.catalogue import METHODS, TABLE_2, MethodSpec, calibrated
+from StaICC.methods.features import check_capabilities
+from StaICC.methods.options import make_options, options_of, read_options
+from StaICC.methods.specification import Prepared, Workbench, fresh
+from StaICC.methods.table import MethodTable
+from StaICC.progress import drawn_progress, within
+from StaICC.registry import labelled, origin_of
+from StaICC.results import Result, ResultGroup, Signature, short_digest
+from StaICC.results.provenance import utc_now
+
+__all__ = ["METHODS", "TABLE_2", "Method", "MethodSpec", "calibrated", "run_all", "run_method"]
+
+_log = logging.getLogger(__name__)
+
+
+def _find(name: str | MethodSpec) -> MethodSpec:
+    return name if isinstance(name, MethodSpec) else METHODS.find(name).value
+
+
+_PARTIAL_KEYWORDS = {"model", "tokenizer", "cache_empty", "return_hidden_state", "return_full_vocab_prob"}
+
+
+def _as_kernel(kernel: Inference) -> Inference:
+    """Return a kernel with all capabilities for the ``functools.partial`` that 0.1.1 documents."""
+    if isinstance(kernel, functools.partial) and {"model", "tokenizer"} <= set(kernel.keywords) <= _PARTIAL_KEYWORDS:
+        from StaICC.kernels.huggingface import functions as model_kernel
+        from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+        if kernel.func is model_kernel.standard_ICL_inference_with_torch_Causal_LM:
+            return CausalLMKernel(kernel.keywords["model"], kernel.keywords["tokenizer"], label_mass=False)
+    return kernel
+
+
+class Method:
+    """An inference method on a kernel.
+
+    Args:
+        name: A name of :data:`METHODS` (``-`` and ``_`` are equal), a plug-in's method, ``package.module:name`` of a
+            record, or the record.
+        kernel: An inference function with the capabilities that the method requires. A ``functools.partial`` of
+            ``standard_ICL_inference_with_torch_Causal_LM`` has all of them.
+        variant: ``"paper"``: as the method's own paper defines it; ``"staicc"``: the protocol of StaICC's Table 2;
+            ``"0.1.1"``: as the release computes it.
+        calibration_number: Number of training prompts for each data set.
+        **options: The options that the method declares; ``python -m StaICC show methods`` lists them.
+
+    Raises:
+        UnknownNameError: There is no such method or variant.
+        PluginError: A plug-in is broken, or two plug-ins have that method.
+        ArgumentError: An option is unknown or invalid, or the kernel lacks a required capability.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> from StaICC.kernels.ppm import PPMKernel
+        >>> method = Method("contextual-calibration", PPMKernel(), "staicc", calibration_number=8)
+        >>> result = method.run(Normal(datasets=["mini"], limit=4))
+        >>> result.timing["training_prompts"]
+        8.0
+    """
+
+    def __init__(
+        self,
+        name: str | MethodSpec,
+        kernel: Inference,
+        variant: str = "paper",
+        calibration_number: int = 128,
+        **options: Any,
+    ) -> None:
+        self.spec = _find(name)
+        if not callable(kernel):
+            raise ArgumentError(f"kernel: got {type(kernel).__name__}, expected an inference function")
+        self.kernel = _as_kernel(kernel)
+        self.variant = check_variant(variant)
+        self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
+        self.options = make_options(self.spec.name, self.spec.options, options)
+        check_capabilities(self.spec.title, self.kernel, self.spec.required(self.options))
+
+    def __repr__(self) -> str:
+        return f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>"
+
+    def workbench(self, kernel: CachingKernel | None = None, **shared: Any) -> Workbench:
+        """Return a new workbench for this method; see :class:`~StaICC.methods.specification.Workbench`."""
+        kernel = kernel or CachingKernel(self.kernel)
+        return Workbench(kernel, self.variant, self.calibration_number, self.options, **shared)
+
+    def prepare(self, one: Experimentor, bench: Workbench | None = None) -> Prepared:
+        """Return the method prepared (trained) for one data set.
+
+        Args:
+            one: The experimentor; it is not changed.
+            bench: A workbench of this method; a new one by default.
+
+        Returns:
+            Experimentors, inference function and the combination of predictions. For a calibration, ``inference`` is
+            the calibrated inference function, which can be used on its own.
+
+        Raises:
+            ArgumentError: The method cannot be applied to the data set.
+            OutputError: A prediction is invalid.
+        """
+        try:
+            return self.spec.prepare(bench or self.workbench(), fresh(one))
+        except ArgumentError as error:
+            raise ArgumentError(f"{self.spec.title}, {one.name}: {error}") from error
+        except OutputError as error:
+            raise OutputError(f"{self.spec.title}, {one.name}: {error}") from error
+
+    def run(
+        self, benchmark: Benchmark | BenchmarkGroup, *, return_outputs: bool = False, **run: Any
+    ) -> Result | ResultGroup:
+        """Train on each data set's calibration set and evaluate.
+
+        Args:
+            benchmark: The benchmark, or a group; it is not changed.
+            return_outputs: Keep the predictions for each query in ``result.outputs``.
+            **run: Options of the run: store, executor, failure policy, progress; see
+                :class:`~StaICC.benchmarks.running.RunSettings`.
+
+        Returns:
+            The result, with the method in its signature. ``timing`` contains, summed over the data sets,
+            ``loading_seconds`` (identity of the kernel, data, prompts), ``training_prompts`` and ``training_seconds``,
+            ``test_prompts`` (distinct prompts) and ``seconds`` (of the evaluation alone), and ``reused_prompts``: how
+            many of the prompts were computed before, by another method or run, and so took no time.
+
+        Raises:
+            ArgumentError: The method cannot be applied to a data set.
+            OutputError: A prediction is invalid.
+        """
+        return self.run_on(self.workbench(), benchmark, return_outputs=return_outputs, **run)
+
+    __call__ = run
+
+    def run_on(
+        self, bench: Workbench, benchmark: Benchmark | BenchmarkGroup, *, return_outputs: bool = False, **run: Any
+    ) -> Result | ResultGroup:
+        """As :meth:`run`, with a workbench that may contain encodings and predictions."""
+        if isinstance(benchmark, BenchmarkGroup):
+            parts = {}
+            with drawn_progress(run.get("progress")) as shown:
+                for place, (name, member) in enumerate(benchmark.members.items()):
+                    run["progress"] = within(shown, place, len(benchmark))
+                    parts[name] = self.run_on(bench, member, return_outputs=return_outputs, **run)
+            return ResultGroup(benchmark.name, parts)
+        if not isinstance(benchmark, Benchmark):
+            raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
+        runs, views = {}, []
+        used: dict[str, Inference] = {}
+        started = utc_now()
+        kernel = bench.kernel
+        timing = dict.fromkeys(_TIMES, 0.0)
+        with RunContext(False, **run) as running:
+            running.warn(*data_warnings(benchmark))
+            for number, one in enumerate(benchmark):
+                part = Part(f"{self.spec.title}: {benchmark.task.name}, {one.name}", number, len(benchmark))
+                began = time.monotonic()
+                running.start([kernel.kernel])
+                queries = one.all_queries()  # reads the data
+                timing["loading_seconds"] += time.monotonic() - began
+                training = replace(part, phase="training")
+                with kernel.running(running, training, run.get("recheck", True)):
+                    if bench.plan is not None:
+                        bench.plan.compute(kernel, one, part)
+                    reused = kernel.reused
+                    try:
+                        prepared = self.prepare(one, bench)
+                    except OutputError as error:
+                        if run.get("on_error") != "collect":
+                            raise
+                        _log.warning("%s", error)  # no query of this data set has a prediction
+                        running.options_for(kernel.kernel)
+                        runs[one.name] = one.assemble(
+                            one.conditions(), [Failure(str(error), error)] * len(queries), part.name
+                        )
+                        views.append(fresh(one))
+                        used[one.name] = kernel.kernel
+                        continue
+                    began = time.monotonic()
+                    if prepared.cached():
+                        used[one.name] = kernel.kernel
+                        options = kernel.options("probabilities")
+                    else:
+                        used[one.name] = prepared.inference
+                        options = running.options_for(prepared.inference)
+                    before = RunCounts() if options.counter is None else options.counter.counts
+                    runs[one.name], asked = prepared.run(kernel, options, part)
+                    if not prepared.cached() and options.counter is not None:
+                        timing["reused_prompts"] += options.counter.counts.reused - before.reused
+                if prepared.duplicates is not None:
+                    timing["duplicates"] = timing.get("duplicates", 0.0) + prepared.duplicates
+                if prepared.duplicates:
+                    _log.warning(
+                        "%s: %d test examples are shown a demonstration of exactly their text; the option "
+                        "exclude_duplicates leaves these out",
+                        part.name,
+                        prepared.duplicates,
+                    )
+                timing["seconds"] += time.monotonic() - began
+                timing["test_prompts"] += asked
+                timing["training_prompts"] += prepared.training_prompts
+                timing["training_seconds"] += prepared.training_seconds
+                timing["reused_prompts"] += kernel.reused - reused
+                views.append(prepared.views[0])
+        twin = copy.copy(benchmark)
+        twin.experimentor = views
+        result = twin.collect(
+            runs, timing["seconds"], Predictions.of_run(running, used, False, started), return_outputs
+        )
+        result.timing.update(timing)
+        result.signature = self._signed(result.signature)
+        result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
+        return result
+
+    def _signed(self, signature: Signature) -> Signature:
+        """Return the signature with the method and its settings; vanilla inference adds nothing."""
+        if self.spec.name == "vanilla":
+            return signature
+        name = labelled(self.spec.name, origin_of(self.spec.prepare))
+        parts = [name, self.variant, *([f"n={self.calibration_number}"] if self.spec.trains else [])]
+        for fact in options_of(self.spec.options):
+            value = getattr(self.options, fact.name)
+            if value != fact.default:
+                parts.append(f"{fact.name}={_signed_value(value)}")
+        return Signature({**signature.fields, "method": " ".join(parts)})
+
+
+_TIMES = (
+    "loading_seconds",
+    "training_prompts",
+    "training_seconds",
+    "test_prompts",
+    "seconds",
+    "reused_prompts",
+)
+
+
+class SharedFeatures:
+    """What several methods need before any of them has run, computed together for each data set.
+
+    Args:
+        members: The methods with their workbenches.
+
+    Attributes:
+        seconds: What computing took.
+        prompts: How many prompts were computed.
+    """
+
+    def __init__(self, members: Sequence[tuple[MethodSpec, Workbench]]) -> None:
+        self.seconds = 0.0
+        self.prompts = 0
+        self._members = [(spec, bench) for spec, bench in members if spec.requests is not None]
+        self._done: list[Experimentor] = []
+
+    def compute(self, kernel: CachingKernel, one: Experimentor, part: Part) -> None:
+        """Compute the features of one data set, unless that was done; failures are left to the methods."""
+        if any(one is done for done in self._done) or len(self._members) < 2:
+            return
+        self._done.append(one)
+        requests: list[Request] = []
+        for spec, bench in self._members:
+            try:
+                assert spec.requests is not None
+                requests += spec.requests(bench, fresh(one))
+            except StaICCError as error:
+                _log.debug("%s, %s: %s", spec.title, one.name, error)
+        began, computed = time.monotonic(), kernel.computed
+        try:
+            kernel.several(requests, replace(part, name=f"features of {len(self._members)} methods: {one.name}"))
+        except Exception as error:
+            _log.warning("%s: features could not be computed for all methods together: %s", one.name, error)
+        self.seconds += time.monotonic() - began
+        self.prompts += kernel.computed - computed
+
+
+def _signed_value(value: Any) -> str:
+    """Return an option's value without blanks: numbers and words verbatim, all else as a digest."""
+    if callable(value):
+        return identity_of(value).digest[:12]
+    plain = isinstance(value, (int, float)) or (isinstance(value, str) and value.replace("-", "").isalnum())
+    return str(value) if plain else short_digest(value)
+
+
+def run_all(
+    kernel: Inference,
+    benchmark: Benchmark | BenchmarkGroup,
+    variant: str = "paper",
+    calibration_number: int = 128,
+    *,
+    methods: Sequence[str | MethodSpec] | None = None,
+    options: Mapping[str, Any] | None = None,
+    finished: Callable[[MethodTable], None] | None = None,
+    **run: Any,
+) -> MethodTable:
+    """Return the results of all methods: one model's row of Table 2.
+
+    Features that several methods share are computed once, those that are known in advance together. Methods whose
+    required capabilities the kernel lacks are skipped before anything is evaluated, and methods that raise any
+    exception when they do. ``skipped`` contains the reasons.
+
+    Args:
+        kernel: Any inference function.
+        benchmark: The benchmark, or a group; it is not changed.
+        variant: ``"paper"``, ``"staicc"`` or ``"0.1.1"`` (the latter two have the centroid form of k-NN, as Table 2).
+        calibration_number: Number of training prompts of each method, for each data set.
+        methods: Names or records; the ten by default.
+        options: Options by name; each method gets those that it declares.
+        finished: Called with the table so far when a method has finished, such as to save it.
+        **run: Options of the run, and ``return_outputs``; see :meth:`Method.run`.
+
+    Returns:
+        The results by method; it prints as a table.
+
+    Raises:
+        ArgumentError: No method could be run, two methods have one name, or no method has an option.
+    """
+    if methods is None:
+        centroids = check_variant(variant) != "paper"
+        methods = [f"{name}_centroid" if centroids and name == "knn_prompt" else name for name in TABLE_2]
+    specs = [_find(name) for name in methods]
+    named = [spec.name for spec in specs]
+    if len(set(named)) < len(named):
+        raise ArgumentError(f"got two methods of one name: {', '.join(named)}; expected different names")
+    declared = [{fact.name for fact in options_of(spec.options)} for spec in specs]
+    given = dict(options or {})
+    for name in given:
+        if not any(name in known for known in declared):
+            raise unknown_name("option of these methods", name, sorted(set().union(*declared)))
+    kernel = _as_kernel(kernel)
+    made: list[Method] = []
+    skipped: dict[str, str] = {}
+    for spec, known in zip(specs, declared, strict=True):
+        own_options = {name: value for name, value in given.items() if name in known}
+        try:
+            check_capabilities(spec.title, kernel, spec.required(make_options(spec.name, spec.options, own_options)))
+        except ArgumentError as error:
+            skipped[spec.name] = str(error)
+        else:
+            made.append(Method(spec, kernel, variant, calibration_number, **own_options))
+    for reason in skipped.values():
+        _log.warning("left out: %s", reason)
+    remembering = CachingKernel(kernel)
+    shared: dict[str, Any] = {}
+    benches = [method.workbench(remembering, shared=shared) for method in made]
+    plan = SharedFeatures([(method.spec, bench) for method, bench in zip(made, benches, strict=True)])
+    table = MethodTable("Methods", {}, {method.spec.name: method.spec.title for method in made}, skipped)
+    with drawn_progress(run.get("progress")) as shown:
+        for place, (method, bench) in enumerate(zip(made, benches, strict=True)):
+            bench.plan = plan
+            run["progress"] = within(shown, place, len(made))
+            try:
+                table[method.spec.name] = method.run_on(bench, benchmark, **run)
+            except Exception as error:  # CUDA out of memory, a bug of a plug-in: the other methods are not lost
+                expected = isinstance(error, StaICCError)
+                reason = str(error) if expected else f"{type(error).__name__}: {error}"
+                if not reason.startswith(method.spec.title):
+                    reason = f"{method.spec.title}: {reason}"
+                table.skipped[method.spec.name] = reason
+                _log.warning("left out: %s", reason, exc_info=None if expected else error)
+            else:
+                table.shared = {"prompts": plan.prompts, "seconds": plan.seconds}
+                if finished is not None:
+                    finished(table)
+    if not table:
+        raise ArgumentError(f"none of the methods {', '.join(named)} could be run: {'; '.join(table.skipped.values())}")
+    return table
+
+
+def run_method(
+    name: str,
+    kernel: Inference,
+    make_benchmark: Callable[[], Benchmark | BenchmarkGroup],
+    variant: str = "paper",
+    calibration_number: int = 128,
+    options: Sequence[str] = (),
+    finished: Callable[[MethodTable], None] | None = None,
+    **run: Any,
+) -> Result | ResultGroup:
+    """Return the result of one method, or of all, as the command line's ``--method``.
+
+    Args:
+        name: A method, or ``"all"`` for the ten of Table 2.
+        kernel: Any inference function.
+        make_benchmark: Returns the benchmark; called after the method and its options were checked.
+        variant: ``"paper"``, ``"staicc"`` or ``"0.1.1"``.
+        calibration_number: Number of training prompts for each data set.
+        options: Options as ``NAME=VALUE``.
+        finished: See :func:`run_all`.
+        **run: Options of the run; see :meth:`Method.run`.
+
+    Returns:
+        A result, or a table of them; :func:`~StaICC.methods.table.format_methods` prints either.
+
+    Raises:
+        UnknownNameError: There is no such method.
+        ArgumentError: An option is unknown or invalid, or the kernel lacks a required capability.
+    """
+    if name == "all":
+        given = read_options("the ten methods", [METHODS[one].options for one in TABLE_2], options)
+        return run_all(kernel, make_benchmark(), variant, calibration_number, options=given, finished=finished, **run)
+    spec = _find(name)
+    given = read_options(spec.name, [spec.options], options)
+    method = Method(spec, kernel, variant, calibration_number, **given)  # before the data is read
+    return method.run(make_benchmark(), **run)

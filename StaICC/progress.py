@@ -1,0 +1,278 @@
+"""Progress of a run: reports, rate and remaining time, and a line on stderr that shows them.
+
+A run draws its progress by default: on a terminal and in a notebook as one line that changes, elsewhere not at all.
+``progress=False``, ``--quiet`` and ``STAICC_PROGRESS=0`` turn it off. ``progress=True`` and ``STAICC_PROGRESS=1`` write
+one line per minute where stderr is a file. A function as ``progress`` gets the reports instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import shutil
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TextIO
+
+from StaICC.errors import ArgumentError
+from StaICC.safe_text import one_line
+
+__all__ = [
+    "INSTALLING",
+    "VARIABLE",
+    "Estimate",
+    "Pace",
+    "Progress",
+    "ProgressCallback",
+    "ProgressLine",
+    "drawn_progress",
+    "within",
+]
+
+VARIABLE = "STAICC_PROGRESS"
+"""Environment variable: ``0`` draws nothing; ``1`` also writes lines to a stderr that is a file."""
+
+INSTALLING = "installing"
+"""The phase of an installation, which is drawn at once: what follows may take long without a report."""
+
+_REDRAW_SECONDS = 0.2
+_FIRST_SECONDS = 0.5  # a shorter run draws nothing
+_LINE_SECONDS = 60.0
+_BAR = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come."""
+
+    done: int
+    """Distinct queries that are predicted (or were in the store) or have failed."""
+    total: int
+    """Distinct queries of the current part; 0 if it is not known."""
+    where: str
+    """The current part, such as ``"Normal, TREC"``."""
+    number: int
+    """Number of this part, from 0."""
+    parts: int
+    """Number of parts of the run."""
+    stored: int = 0
+    """How many of ``done`` the store had."""
+    failed: int = 0
+    """How many of ``done`` have no prediction."""
+    phase: str = ""
+    """What else than prediction is done: ``"training"``, ``"encoding"``, ``"statistics"``, ``"installing"``."""
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+class Estimate(NamedTuple):
+    """How fast a run is, and how long it may go on."""
+
+    rate: float | None
+    """Recently predicted queries per second; ``None`` while nothing is known."""
+    seconds_left: float | None
+    """Seconds until the run ends, if the parts to come are as large as those so far and none of their predictions is
+    stored."""
+
+
+class Pace:
+    """Rate and time left of a run, from its reports.
+
+    The rate counts predictions that were computed, not those from the store, over the last minute or the last reports,
+    whichever is longer.
+
+    Args:
+        clock: Seconds that only grow.
+
+    Example:
+        >>> seconds = iter([0.0, 10.0])
+        >>> pace = Pace(lambda: next(seconds))
+        >>> pace.update(Progress(100, 400, "Normal, TREC", 0, 2, stored=100)).rate
+        >>> pace.update(Progress(200, 400, "Normal, TREC", 0, 2, stored=100))
+        Estimate(rate=10.0, seconds_left=60.0)
+    """
+
+    _SECONDS = 60.0
+    _REPORTS = 8
+    _APART = 0.5  # reports that follow each other faster count as one
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque()
+        self._before = 0  # predictions that were computed in the parts that are over
+        self._totals: dict[int, int] = {}
+        self._last: Progress | None = None
+        self._estimate = Estimate(None, None)
+
+    def update(self, progress: Progress) -> Estimate:
+        """Take a report.
+
+        Args:
+            progress: The report; those of one run, in order. Reports of a phase do not change the estimate.
+        """
+        if progress.phase:
+            return self._estimate
+        now, last = self._clock(), self._last
+        if last is not None and last.number != progress.number:
+            self._before += last.done - last.stored
+        self._last = progress
+        self._totals[progress.number] = progress.total
+        answered = self._before + progress.done - progress.stored
+        if len(self._seen) > 1 and now - self._seen[-2][0] < self._APART:
+            self._seen.pop()
+        self._seen.append((now, answered))
+        while len(self._seen) > self._REPORTS and now - self._seen[1][0] > self._SECONDS:
+            self._seen.popleft()
+        started, before = self._seen[0]
+        self._estimate = Estimate(None, None)
+        if answered > before and now > started:
+            rate = (answered - before) / (now - started)
+            usual = sum(self._totals.values()) / len(self._totals)
+            left = progress.total - progress.done + usual * (progress.parts - progress.number - 1)
+            self._estimate = Estimate(rate, left / rate)
+        return self._estimate
+
+
+def _span(seconds: float) -> str:
+    """Return a duration as text, in a suitable unit."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+class ProgressLine:
+    """A progress line on a stream: part, bar, counts, rate, and the remaining time of the complete run.
+
+    Args:
+        stream: The output stream.
+        lines: Write a new line once per minute instead of redrawing one.
+        clock: Seconds that only grow.
+    """
+
+    def __init__(self, stream: TextIO, lines: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._lines = lines
+        self._clock = clock
+        self._started = clock()
+        self._due = self._started + (_LINE_SECONDS if lines else _FIRST_SECONDS)
+        self._width = 0
+        self._pace = Pace(clock)
+
+    def __call__(self, progress: Progress) -> None:
+        """Take a report; draw it if the last one was drawn long enough ago."""
+        estimate, now = self._pace.update(progress), self._clock()
+        if now < self._due and not (progress.phase == INSTALLING and not self._width):
+            return
+        self._due = now + (_LINE_SECONDS if self._lines else _REDRAW_SECONDS)
+        text = self._text(progress, estimate, now - self._started)
+        self._draw(text)
+
+    def _draw(self, text: str) -> None:
+        if self._lines:
+            self._stream.write(text + "\n")
+        else:
+            text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps could not be erased
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        self._stream.flush()
+
+    def _text(self, progress: Progress, estimate: Estimate, elapsed: float) -> str:
+        text = f"[{progress.number + 1}/{progress.parts}] " if progress.parts > 1 else ""
+        text += one_line(progress.where) + (f", {progress.phase}" if progress.phase else "") + ": "
+        if progress.total and not (progress.phase and progress.done == progress.total):
+            share = progress.done / progress.total
+            filled = int(_BAR * share)
+            text += f"{100 * share:.0f} % |{'#' * filled}{'.' * (_BAR - filled)}| {progress.done}/{progress.total}, "
+        elif progress.done and not progress.total:
+            text += f"{progress.done}, "
+        if progress.failed:
+            text += f"{progress.failed} failed, "
+        text += _span(elapsed)
+        if estimate.rate is not None and estimate.seconds_left is not None and not progress.phase:
+            text += f", {estimate.rate:.3g}/s, {_span(estimate.seconds_left)} left"
+        return text
+
+    def close(self) -> None:
+        """Erase the line."""
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+            self._width = 0
+
+
+class _NotebookLine(ProgressLine):
+    """A progress line in the output of a notebook's cell, where a saved notebook would keep each redrawn line."""
+
+    _handle: Any = None
+
+    def _draw(self, text: str) -> None:
+        self._width = len(text)
+        content = {"text/plain": text}
+        if self._handle is None:
+            display = importlib.import_module("IPython.display").display
+            self._handle = display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+    def close(self) -> None:
+        """Empty the output."""
+        if self._handle is not None:
+            self._handle.update({"text/plain": ""}, raw=True)
+
+
+def _line(setting: bool | None) -> ProgressLine | None:
+    """Return what draws the progress; ``None`` for nothing."""
+    stream = sys.stderr
+    variable = os.environ.get(VARIABLE, "").strip().lower()
+    wanted = setting if setting is not None else {"": None, "0": False, "no": False, "off": False}.get(variable, True)
+    if wanted is False or stream is None or getattr(stream, "closed", False):
+        return None
+    if type(stream).__module__.startswith("ipykernel."):
+        return _NotebookLine(stream)
+    return ProgressLine(stream, lines=not stream.isatty()) if stream.isatty() or wanted else None
+
+
+def within(progress: ProgressCallback | None, place: int, places: int) -> ProgressCallback | bool:
+    """Return the progress setting of one of several runs with equally many parts, which count as one run.
+
+    Args:
+        progress: The function for the reports of all runs; ``None`` for no reports.
+        place: Number of this run, from 0.
+        places: Number of runs.
+    """
+    if progress is None:
+        return False
+
+    def report(one: Progress) -> None:
+        progress(replace(one, number=place * one.parts + one.number, parts=places * one.parts))
+
+    return report
+
+
+@contextlib.contextmanager
+def drawn_progress(setting: ProgressCallback | bool | None) -> Iterator[ProgressCallback | None]:
+    """Yield a function for the reports of a run, and erase what it drew.
+
+    Args:
+        setting: A function for the reports; ``None``: draw where stderr is a terminal or a notebook; ``False``: draw
+            nothing; ``True``: draw also where stderr is a file.
+
+    Raises:
+        ArgumentError: The setting is none of these.
+    """
+    if setting is not None and not isinstance(setting, bool):
+        if not callable(setting):
+            raise ArgumentError(f"progress must be True, False or a function of one Progress, not {setting!r}")
+        yield setting
+        return
+    line = _line(setting)
+    try:
+        yield line
+    finally:
+        if line is not None:
+            line.close()

@@ -1,0 +1,132 @@
+"""The file of a saved result: JSON with two digests.
+
+``digests / file`` covers everything else in the file, ``digests / scores`` the scores alone (divided and averaged
+results). Both are SHA-256 of compact JSON in the order of the file, so that they change with any value, name or order,
+but not with spaces or line breaks. They detect damage and careless edits. They are no proof against intent: whoever
+edits a file can compute them again (see :mod:`StaICC.benchmarks.verify` for what can be recomputed instead).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from typing import Any
+
+from StaICC.datasets.json_reading import read_json
+from StaICC.datasets.outputs import write_output
+from StaICC.errors import SchemaError
+from StaICC.results.signature import digest
+
+__all__ = ["AVERAGED", "DIGESTS", "DIVIDED", "digest_problems", "read_result_file", "with_digests", "write_result_file"]
+
+DIVIDED = "Divided results"
+AVERAGED = "Averaged results"
+DIGESTS = "digests"
+"""Key of the digests; the last one of a file."""
+
+_FIRST_WITH_DIGESTS = 2
+"""The first result schema whose files have digests."""
+
+
+def _scores(data: Any) -> Any:
+    """The scores alone: of a group, by part."""
+    if not isinstance(data, Mapping):
+        return None
+    parts = data.get("parts")
+    if isinstance(parts, Mapping):
+        return {name: _scores(part) for name, part in parts.items()}
+    return [data.get(DIVIDED), data.get(AVERAGED)]
+
+
+def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON values of a result with their digests.
+
+    Args:
+        data: What ``to_dict()`` of a result or of a group gives.
+
+    Raises:
+        ValueError: A number is not finite.
+    """
+    plain = {key: value for key, value in data.items() if key != DIGESTS}
+    return plain | {DIGESTS: {"file": digest(plain), "scores": digest(_scores(plain))}}
+
+
+def digest_problems(data: Mapping[str, Any]) -> list[str]:
+    """Compare the digests of a file with its content.
+
+    Args:
+        data: The JSON values of the file.
+
+    Returns:
+        What is wrong, one line each; nothing if the file is as it was written, or is of a schema without digests.
+    """
+    schema = data.get("schema")
+    if DIGESTS not in data and isinstance(schema, int) and schema < _FIRST_WITH_DIGESTS:
+        return []
+    saved = data.get(DIGESTS)
+    if not isinstance(saved, Mapping):
+        return [f"{DIGESTS}: missing; every file of result schema {_FIRST_WITH_DIGESTS} or later has them"]
+    meaning = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
+    expected = with_digests(data)[DIGESTS]
+    return [
+        f"{DIGESTS} / {name}: {meaning[name]} (saved {str(saved.get(name))[:64]}, computed {value})"
+        for name, value in expected.items()
+        if saved.get(name) != value
+    ] + [f"{DIGESTS} / {str(name)[:40]}: unknown digest" for name in saved if name not in expected]
+
+
+def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """Read the JSON values of a saved result.
+
+    Args:
+        path: The file.
+
+    Returns:
+        A mapping; its fields are not checked yet.
+
+    Raises:
+        SchemaError: The path is neither a regular file nor a pipe, or the content is no JSON object (see
+            :func:`~StaICC.datasets.json_reading.parse_json`).
+        OSError: There is no such file, or it may not be read.
+    """
+    where = os.fspath(path)
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError as error:  # a null character in the path
+        raise SchemaError(f"{where!r}: this is no path ({error})") from error
+    except OSError as error:
+        if isinstance(error, (FileNotFoundError, PermissionError, NotADirectoryError)):
+            raise
+        raise SchemaError(f"{where}: the file cannot be read ({error.strerror})") from error
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
+        raise SchemaError(f"{where}: this is {kind}, expected the file of a saved result")
+    data = read_json(path)
+    if not isinstance(data, dict):
+        raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
+    try:
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"{where}: a text has half of a surrogate pair, which no output can show") from error
+    return data
+
+
+def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write the JSON values of a result with their digests, completely or not at all.
+
+    Args:
+        data: What ``to_dict()`` of a result or of a group gives.
+        path: The file.
+
+    Raises:
+        ValueError: A number is not finite.
+        OSError: The file cannot be written.
+    """
+    # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
+    lines = (
+        json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)
+        for key, value in with_digests(data).items()
+    )
+    write_output(path, [("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")])

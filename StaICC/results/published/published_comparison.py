@@ -1,0 +1,364 @@
+"""Comparison of a result with the published figures, by explicit rules.
+
+A published figure is compared with a score of a result only if both measure the same. The rules for means over the
+ten data sets (``Normal``, ``Diagnosis``):
+
+1. The prompts are the published ones: all ten data sets in their frozen tables, k = 4 (the default of the release;
+   its README's sample of that default equals Table 8), no limit, templates and demonstrations unchanged, the published
+   number of repeats and of words or noise rates.
+2. Every query has a prediction.
+3. The metric is the published one. The release 0.1.1 applies the softmax to probabilities, so the likelihood of ten
+   data sets cannot exceed 0.5683. Published likelihoods reach 0.7102, so the tables were computed without it.
+   With ``metrics="0.1.1"``, likelihood and calibration error of *probabilities* are therefore not comparable; those of
+   logits are. Its bias scores never are: they use that softmax too, and average logits without normalising them.
+   Accuracy, macro F1 and consistency do not depend on any of this.
+4. The method is the published one, with 128 calibration samples if it uses any; what a method changes by design
+   (the instruction by PPL-ICL, the demonstrations by TopK and SA-ICL) may differ from rule 1.
+5. Likelihood and calibration error of the noisy channel are not comparable: the published ones come from the mean loss
+   over the complete prompt, which makes every prediction nearly uniform.
+
+For ``LongICL``, data set by data set: the published variant, files known to be the published ones, 500 test items, no
+label list in the prompt, demonstrations interleaved, a prediction for every query of the round.
+
+Reservations are listed as cautions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from StaICC.datasets import get_card, names
+from StaICC.errors import UnknownNameError
+from StaICC.results.provenance import GIVEN
+from StaICC.results.published.facts import LONG_ICL, METHODS, PublishedFigure, figures, find_method
+from StaICC.results.result import Result
+from StaICC.results.signature import scoring_field, short_digest
+from StaICC.results.table import format_columns
+
+__all__ = ["PublishedComparison", "compare_with_published", "format_published"]
+
+_REPEATS = {
+    "Normal": "2",
+    "Contextual_bias": "2",
+    "Domain_bias": "2",
+    "Post_bias": "2",
+    "GLER": "2",
+    "Template_sens": "1",
+    "Demo_sens": "8",
+}
+_OPTIONS = {"Domain_bias": "domain_query_length=128", "GLER": "interpolations=5"}
+_RELEASED = "0.1.1"
+_CHANGED_BY = {
+    "PPL-ICL": ("template",),
+    "TopK": ("demonstrations", "repeats"),
+    "SA-ICL": ("demonstrations", "repeats"),
+}
+"""The prompt fields that each method changes."""
+_SOFTMAX_TWICE = "the metrics of the release apply the softmax to probabilities, and the published figures do not"
+_RAW_AVERAGES = (
+    "the bias metrics of the release average logits without normalising them and apply the softmax to probabilities, "
+    "and the published figures do not"
+)
+_OTHER_ROWS = "according to the paper all test examples were used; its code and this result use {} of each data set"
+
+
+_PUBLISHED_SCORING = "last"
+"""The ``label_scoring`` of the published figures: the release takes the last token of each label."""
+
+_ZERO = "a published 0 may mean that the context was too long for the model, not that all answers were wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedComparison:
+    """A score of a result with the comparable published figures, or the reason why there are none."""
+
+    benchmark: str
+    dataset: str | None
+    """``None``: the mean over the data sets."""
+    metric: str
+    """The key of the result."""
+    value: float | None
+    figures: tuple[PublishedFigure, ...]
+    """The comparable published figures that have a value and are not doubtful, the smallest first."""
+    reason: str | None
+    """Why there are none."""
+    cautions: tuple[str, ...] = ()
+    lower_is_better: bool = False
+    model: str = ""
+    """The model, by name and short identity."""
+    differences: tuple[str, ...] = ()
+    """Differences in scoring between the result and the published runs, as far as known."""
+
+    @property
+    def better_than(self) -> int:
+        """Number of published figures that are worse: smaller, or larger if lower is better."""
+        if self.value is None or not self.lower_is_better:
+            return self.below
+        return sum(one.value > self.value for one in self.figures if one.value is not None)
+
+    @property
+    def below(self) -> int:
+        """Number of published figures that are smaller."""
+        return sum(one.value < self.value for one in self.figures if one.value is not None and self.value is not None)
+
+    def nearest(self, count: int = 3) -> tuple[PublishedFigure, ...]:
+        """Return the published figures nearest in value."""
+        value = self.value
+        if value is None:
+            return ()
+        return tuple(sorted(self.figures, key=lambda one: abs((one.value or 0.0) - value))[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """The published figure that corresponds to a key of a result."""
+
+    benchmark: str
+    """Of the published figure."""
+    metric: str
+    key: str
+    """Of the result's averages under the standard metrics."""
+    released_key: str
+    """Of the result's averages under the metrics of 0.1.1."""
+    by_softmax: bool = False
+    """Whether a second softmax changes it."""
+    bias: bool = False
+    """Whether it measures prediction bias."""
+    cautions: tuple[str, ...] = ()
+    released_cautions: tuple[str, ...] = ()
+    lower_is_better: bool = False
+
+
+def _same(metric: str, by_softmax: bool = False, cautions: tuple[str, ...] = (), lower: bool = False) -> _Rule:
+    return _Rule("Normal", metric, metric, metric, by_softmax, cautions=cautions, lower_is_better=lower)
+
+
+def _bias(metric: str, released_key: str) -> _Rule:
+    return _Rule("Diagnosis", metric, metric, released_key, bias=True, lower_is_better=True)
+
+
+_LOW_SLOPE = (
+    "a low slope means robustness to wrong labels, but a model that ignores its demonstrations also has a low slope; "
+    "the slope of the published models increases with size"
+)
+_CLOSED_BIN = "the release's last confidence bin is open, so certain answers counted nowhere; here they count"
+_RULES: dict[str, tuple[_Rule, ...]] = {
+    "Normal": (
+        _same("accuracy"),
+        _same("averaged_truelabel_likelihood", by_softmax=True),
+        _same("macro_F1"),
+        _same("expected_calibration_error_1", by_softmax=True, cautions=(_CLOSED_BIN,), lower=True),
+    ),
+    "Contextual_bias": (_bias("contextual_bias", "entropy"),),
+    "Domain_bias": (_bias("domain_bias", "entropy"),),
+    "Post_bias": (_bias("empirical_bias", "DL div."),),
+    "GLER": (
+        _Rule(
+            "Diagnosis",
+            "gler",
+            "accuracy",
+            "accuracy",
+            cautions=(_LOW_SLOPE,),
+            released_cautions=("the release's slope is over wrong noise rates",),
+            lower_is_better=True,
+        ),
+    ),
+    "Template_sens": (
+        _Rule("Diagnosis", "template_robustness", "consistency", "consistency", cautions=(_OTHER_ROWS.format(100),)),
+    ),
+    "Demo_sens": (
+        _Rule("Diagnosis", "sample_robustness", "consistency", "consistency", cautions=(_OTHER_ROWS.format(128),)),
+    ),
+}
+
+
+def compare_with_published(result: Result, method: str | None = None) -> tuple[PublishedComparison, ...]:
+    """Compare a result with the published figures.
+
+    Args:
+        result: A result of any benchmark.
+        method: The published inference method; by default the method of the result, or ``"Vanilla ICL"``, or
+            ``"Noisy Channel"`` for a noisy channel.
+
+    Returns:
+        One comparison for each score that the paper also reports; none for a benchmark that is not in the paper.
+
+    Raises:
+        UnknownNameError: There is no such published method.
+    """
+    if result.benchmark == LONG_ICL:
+        return tuple(replace(one, model=result.model) for one in _long_icl(result))
+    fields = result.signature.fields
+    chosen = METHODS[1] if fields.get("channel") == "noisy" else METHODS[0]
+    reason = None
+    used = (fields.get("method") or "").split()
+    if method is not None:
+        chosen = find_method(method)
+    elif used:
+        try:
+            chosen = find_method(used[0])
+        except UnknownNameError:
+            reason = f"the paper does not have the method {used[0]}"
+    samples = next((part[2:] for part in used if part.startswith("n=")), "128")
+    if samples != "128":
+        reason = f"the published figures are for 128 calibration samples, this result has {samples}"
+    reason = reason or _other_prompts(result, _CHANGED_BY.get(chosen, ()))
+    placed = (_place(result, rule, chosen, reason) for rule in _RULES.get(result.benchmark, ()))
+    differences = _other_scoring(result)
+    return tuple(replace(one, model=result.model, differences=differences) for one in placed)
+
+
+def _other_scoring(result: Result) -> tuple[str, ...]:
+    """Return the differences in scoring from the published runs, or that they are unknown."""
+    published = "the published runs score the last token of each label"
+    if not result.provenance.recorded:
+        return (f"{published}; how this result was scored is not recorded",)
+    found = [
+        f"{published}; this result has {'given predictions' if GIVEN in one.who else scoring_field(one.how)}"
+        for one in result.provenance.predictors
+        if one.how.get("label_scoring") != _PUBLISHED_SCORING
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _other_prompts(result: Result, changed: Sequence[str]) -> str | None:
+    """Return why the prompts or the scored queries differ from the published ones.
+
+    Args:
+        result: The result.
+        changed: Fields of the signature that the method changes by design.
+    """
+    fields = result.signature.fields
+    if fields.get("datasets") is not None:
+        return f"the published figures are means over the ten data sets, this result has {fields['datasets']}"
+    if fields.get("data") != _published_data():
+        return "the rows or the labels are not the published ones (the data digest differs)"
+    if fields.get("k") != "4":
+        return f"the published figures are for k = 4, this result has k = {fields.get('k')}"
+    for name, text in (
+        ("limit", "is limited to {} test examples"),
+        ("stopping", "stopped early ({})"),
+        ("template", "has other templates ({})"),
+        ("demonstrations", "has other demonstrations ({})"),
+    ):
+        if fields.get(name) is not None and name not in changed:
+            return f"this result {text.format(fields[name])}"
+    for name, published in (("repeats", _REPEATS), ("options", _OPTIONS)):
+        if fields.get(name) != published.get(result.benchmark) and name not in changed:
+            return f"the published {name} are {published.get(result.benchmark)}, this result has {fields.get(name)}"
+    failed = fields.get("failed")
+    return None if failed is None else f"{failed} queries of this result failed"
+
+
+def _published_data() -> str:
+    """Return the digest of the ten data sets and their labels, as in a signature."""
+    cards = [get_card(name) for name in names()]
+    return short_digest([[card.digests.table if card.digests else "", list(card.label_space)] for card in cards])
+
+
+def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> PublishedComparison:
+    fields = result.signature.fields
+    released = fields.get("metrics") == _RELEASED
+    key = rule.released_key if released else rule.key
+    value = result.averaged.get(key)
+    noisy = method == "Noisy Channel" or fields.get("channel") == "noisy"
+    if reason is None and released and rule.bias:
+        reason = _RAW_AVERAGES
+    if reason is None and value is None:
+        reason = f"this result has no {key}" if key not in result.averaged else f"{key} is undefined in this result"
+    if reason is None and released and rule.by_softmax and _kinds(result) - {"logits"}:
+        reason = _SOFTMAX_TWICE
+    if reason is None and rule.benchmark == "Normal" and rule.by_softmax and noisy:
+        reason = "the published noisy channel is the mean loss over the complete prompt, which is nearly uniform"
+    if reason is None and rule.benchmark == "Diagnosis" and method != METHODS[0]:
+        reason = f"the published diagnosis is for {METHODS[0]} only"
+    known = figures(rule.benchmark, metric=rule.metric, method=method if rule.benchmark == "Normal" else None)
+    usable = [one for one in known if one.value is not None and not one.doubtful] if reason is None else []
+    cautions = [*rule.cautions, *(rule.released_cautions if released else ())]
+    every = [set(one.warnings) for one in known if one.value is not None]
+    cautions += sorted(set.intersection(*every)) if every else []
+    if "paper" in (fields.get("method") or "").split():
+        cautions.append("the method as its own paper defines it; the published figures may be of the release's variant")
+    if noisy and rule.benchmark == "Normal":
+        cautions.append("the published noisy channel is that of the release: mean loss, not the sum over the query")
+    return PublishedComparison(
+        result.benchmark,
+        None,
+        key,
+        value,
+        tuple(sorted(usable, key=lambda one: one.value or 0.0)),
+        reason,
+        tuple(cautions) if reason is None else (),
+        rule.lower_is_better,
+    )
+
+
+def _kinds(result: Result) -> set[str]:
+    """How the predictions were read, over all data sets."""
+    return {record.output for details in result.details.values() for record in details.conditions}
+
+
+def _long_icl(result: Result) -> Iterator[PublishedComparison]:
+    for dataset, scores in result.divided.items():
+        settings = scores.get("settings")
+        reason = _other_long_icl(settings) if settings else "this data set was skipped"
+        known = [one for one in figures(LONG_ICL) if one.dataset == dataset]
+        if not known:
+            reason = "this data set is not in the tables of the paper"
+        for key in (f"{number}R" for number in range(1, 6)):
+            if key not in scores:
+                continue
+            why = reason
+            if why is None and scores[key] is None:
+                why = result.details[dataset].missing.get(key, "the round has no score")
+            matching = [one for one in known if one.metric == key and one.value is not None] if why is None else []
+            yield PublishedComparison(
+                LONG_ICL,
+                dataset,
+                key,
+                scores[key],
+                tuple(sorted(matching, key=lambda one: one.value or 0.0)),
+                why,
+                (_ZERO, *sorted({warning for one in matching for warning in one.warnings})) if matching else (),
+            )
+
+
+def _other_long_icl(settings: dict[str, Any]) -> str | None:
+    wanted = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
+    for name, value in wanted.items():
+        if settings.get(name) != value:
+            return f"the published figures are for {name} = {value}, this result has {settings.get(name)}"
+    if settings.get("made_up"):
+        return "the rows are synthetic"
+    if not all(file.get("verified") for file in settings.get("files", {}).values()):
+        return "the files are not known to be the published ones"
+    return None
+
+
+def format_published(comparisons: Sequence[PublishedComparison]) -> str:
+    """Return comparisons as a text table with reasons and cautions.
+
+    Args:
+        comparisons: Results of :func:`compare_with_published`.
+    """
+    if not comparisons:
+        return "there are no published figures for this benchmark"
+    rows = []
+    for one in comparisons:
+        where = one.metric if one.dataset is None else f"{one.dataset}, {one.metric}"
+        value = "-" if one.value is None else f"{one.value:.4f}"
+        if one.reason is not None:
+            rows.append([where, value, "-", f"not comparable: {one.reason}"])
+            continue
+        near = "; ".join(f"{figure.model} {figure.value:.4f}" for figure in one.nearest())
+        rows.append([where, value, f"{one.better_than} of {len(one.figures)}", near])
+    width = max(len(row[-1]) for row in rows)  # the last column is text: aligned left
+    rows = [[*row[:-1], row[-1].ljust(width)] for row in rows]
+    table = format_columns(
+        [comparisons[0].benchmark, "this result", "better than", "nearest published".ljust(width)], rows
+    )
+    cautions = dict.fromkeys(f"{one.metric}: {caution}" for one in comparisons for caution in one.cautions)
+    known = dict.fromkeys(f"differs: {difference}" for one in comparisons for difference in one.differences)
+    return "\n".join([f"model: {comparisons[0].model}", *known, table, *cautions])

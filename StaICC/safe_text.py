@@ -1,0 +1,100 @@
+r"""Texts that are not trusted, made safe for where they are shown: a terminal, a table, JSON, a spreadsheet.
+
+Names, labels, replies of models and contents of files may hold escape sequences, characters that reverse the direction
+of writing, or invisible ones. They are stored verbatim and shown escaped, such as ``\x1b`` and ``\u202e``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["csv_cell", "json_escaped", "one_line", "visible"]
+
+# Controls, soft hyphen and other default-ignorable characters, direction marks, line separators, lone surrogates, tags.
+_HIDDEN = (
+    "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_HIDDEN}]")
+_UNSAFE_OR_BREAK = re.compile(f"[\x00-\x1f{_HIDDEN}]")
+_UNSAFE_IN_JSON = re.compile(f"[{_HIDDEN}]")  # the controls before it are escaped in any JSON text
+_UNSAFE_OR_NOT_ASCII = re.compile("[^\x00-\x7e]")
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    short = _SHORT.get(character)
+    if short is not None:
+        return short
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def visible(text: str) -> str:
+    r"""Escape what a terminal would obey or hide; newlines and tabs stay.
+
+    Args:
+        text: Any text.
+
+    Example:
+        >>> visible("\x1b[31mred\u202e")
+        '\\x1b[31mred\\u202e'
+    """
+    return _UNSAFE.sub(_escape, text)
+
+
+def one_line(text: str) -> str:
+    r"""Escape what a terminal would obey or hide, newlines and tabs too: for cells, names and messages of one line.
+
+    Args:
+        text: Any text.
+
+    Example:
+        >>> one_line("two\nlines")
+        'two\\nlines'
+    """
+    return _UNSAFE_OR_BREAK.sub(_escape, text)
+
+
+def json_escaped(text: str, only_ascii: bool = False) -> str:
+    r"""Escape what a terminal would obey or hide in JSON: the text stays JSON, with the same value.
+
+    Args:
+        text: JSON, or JSON Lines.
+        only_ascii: Escape everything outside of ASCII.
+
+    Example:
+        >>> json_escaped('["\u202e"]')
+        '["\\u202e"]'
+    """
+    return (_UNSAFE_OR_NOT_ASCII if only_ascii else _UNSAFE_IN_JSON).sub(_json_escape, text)
+
+
+def csv_cell(value: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would run as a formula.
+
+    Args:
+        value: The content of a cell. Numbers, as numbers or as text, stay as they are.
+
+    Returns:
+        The value, or the text with one ``'`` in front. Take it away to get the text back.
+
+    Example:
+        >>> [csv_cell(one) for one in ("=1+1", "-0.5", -0.5, "- item", "food")]
+        ["'=1+1", '-0.5', -0.5, "'- item", 'food']
+    """
+    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value

@@ -1,0 +1,244 @@
+"""Warnings about predictions: each kind where it holds, none where it does not, and no score changes by one."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC import ContextualBias, DomainBias, Normal, TemplateSensitivity
+from StaICC.benchmarks.diagnostics import find_warnings
+from StaICC.benchmarks.outcome import Condition, Outcome
+from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks.verify import verify
+from StaICC.errors import ArgumentError
+from StaICC.prompting import Query
+from StaICC.results import Result, load
+
+SAME = "all 40 predictions are the same: they do not depend on the query"
+FAST = Statistics(intervals=False)
+
+
+def outcome(
+    rows: Sequence[Any], truth: Sequence[int] | None = None, labels: int = 2, name: str = "c", outputs: Any = "auto"
+) -> Outcome:
+    space = tuple(f"label {number}" for number in range(labels))
+    truth = truth or [number % labels for number in range(len(rows))]
+    queries = [Query(f"prompt {number}", space, label, number, 0) for number, label in enumerate(truth)]
+    return Outcome(Condition(name, tuple(queries)), list(rows), outputs)
+
+
+def rows_of(make: Callable[[random.Random, int], list[float]], number: int = 40) -> list[list[float]]:
+    draw = random.Random("rows")
+    return [make(draw, place) for place in range(number)]
+
+
+def scored(draw: random.Random, place: int) -> list[float]:
+    return [draw.gauss(0, 1), draw.gauss(0, 1)]
+
+
+def starting(warnings: Sequence[str]) -> list[str]:
+    return [" ".join(warning.split()[:7]) for warning in warnings]
+
+
+def test_ordinary_logits_and_probabilities_get_no_warning() -> None:
+    logits = rows_of(scored)
+    assert find_warnings([outcome(logits)]) == ()
+    probabilities = [[1 / (1 + math.exp(a - b)), 1 - 1 / (1 + math.exp(a - b))] for a, b in logits]
+    assert find_warnings([outcome(probabilities)]) == ()
+    assert find_warnings([outcome([place % 2 for place in range(40)])]) == ()
+    assert find_warnings([outcome([])]) == ()
+
+
+def test_the_same_row_for_different_prompts() -> None:
+    assert find_warnings([outcome([[0.7, 0.3]] * 40)]) == (SAME,)
+    assert find_warnings([outcome([[0.7 + place * 1e-12, 0.3] for place in range(40)])]) == (SAME,)
+    few = [[0.71234, 0.28766]] * 2
+    assert starting(find_warnings([outcome(few)])) == ["all 2 predictions are the same: they"]
+    assert find_warnings([outcome(few[:1])]) == ()
+    query = outcome(few).queries[0]
+    repeats = Condition("c", tuple(replace(query, prompt=str(number), repeat=number) for number in (0, 1)))
+    assert find_warnings([Outcome(repeats, few, "auto")]) == ()  # one test row with other demonstrations
+    assert find_warnings([outcome([[0.98, 0.02]] * 19)]) == ()  # coarse scores are often equal
+    assert find_warnings([outcome([[0.98, 0.02]] * 20)]) != ()
+    one_prompt = Condition("c", (Query("prompt", ("a", "b"), 0, 0, 0),) * 40)
+    assert find_warnings([Outcome(one_prompt, [[0.7, 0.3]] * 40, "auto")]) == ()
+
+
+ONE_LABEL = {
+    "label": lambda label, labels: label,
+    "one-hot": lambda label, labels: [float(place == label) for place in range(labels)],
+    "-inf": lambda label, labels: [0.0 if place == label else -math.inf for place in range(labels)],
+    "percent": lambda label, labels: [100.0 * (place == label) for place in range(labels)],
+    "smoothed": lambda label, labels: [0.9 if place == label else 0.1 / (labels - 1) for place in range(labels)],
+}
+
+
+@pytest.mark.parametrize("form", ONE_LABEL)
+def test_rows_that_only_name_a_label_may_be_equal(form: str) -> None:
+    """They are a collapse if they are many, and the true labels differ."""
+    row = ONE_LABEL[form](1, 3)
+    collapse = "all 40 predictions are one label, 'label 1'"
+    assert collapse in find_warnings([outcome([row] * 40, labels=3)])
+    assert collapse not in find_warnings([outcome([row] * 40, labels=3)], content_free=True)
+    for rows, truth in (([row] * 40, [1] * 31 + [0] * 9), ([row] * 28, None), ([row] * 2, None), ([row], None)):
+        found = find_warnings([outcome(rows, truth, labels=3)])
+        assert not any("one label" in one or "are the same" in one for one in found)
+        assert len(rows) > 28 or not any("is 1 to rounding" in one for one in found)
+
+
+@pytest.mark.parametrize("form", ONE_LABEL)
+def test_honest_models_that_name_labels_have_no_false_warning(form: str) -> None:
+    draw, alarms = random.Random(form), 0
+    for _ in range(400):
+        share, accuracy, labels = draw.choice([0.3, 0.6, 0.9]), draw.choice([0.5, 0.8, 1.0]), draw.choice([2, 3, 6])
+        number = draw.choice([1, 2, 4, 10, 20, 50, 100])
+        truth = [0 if draw.random() < share else draw.randrange(labels) for _ in range(number)]
+        guesses = [one if draw.random() < accuracy else draw.randrange(labels) for one in truth]
+        found = find_warnings([outcome([ONE_LABEL[form](one, labels) for one in guesses], truth, labels)])
+        alarms += any(" one label" in one or "are the same" in one or "follow" in one for one in found)
+        assert number >= 29 or not any("is 1 to rounding" in one for one in found)
+    assert alarms <= 4  # 1 %
+
+
+def test_one_label_with_other_probabilities_each_time() -> None:
+    rows = rows_of(lambda draw, place: [p := draw.uniform(0.6, 0.9), 1 - p])
+    assert find_warnings([outcome(rows)]) == ("all 40 predictions are one label, 'label 0' (the first label)",)
+    assert find_warnings([outcome([row[::-1] for row in rows])]) == ("all 40 predictions are one label, 'label 1'",)
+    assert find_warnings([outcome(rows)], content_free=True) == ()
+    assert find_warnings([outcome(rows, truth=[0] * 31 + [1] * 9)]) == ()  # too few rows that are something else
+    assert find_warnings([outcome(rows, truth=[0] * 30 + [1] * 10)]) != ()
+    assert find_warnings([outcome(rows[:28])]) == ()
+    assert find_warnings([outcome([*rows[:39], [0.1, 0.9]])]) == ()
+
+
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
+def test_ties_and_ties_to_rounding(size: float) -> None:
+    tied = rows_of(lambda draw, place: [x := -size * draw.uniform(1, 2), x * (1 + (1e-9 if place % 2 else -1e-9))])
+    warning = "40 of 40 predictions have a tie"
+    assert starting(find_warnings([outcome(tied)])) == [warning]
+    apart = rows_of(lambda draw, place: [x := -size * draw.uniform(1, 2), x * (1.001 if place % 2 else 0.999)])
+    assert not any("tie" in warning for warning in find_warnings([outcome(apart)]))
+    assert starting(find_warnings([outcome([*tied[:1], *apart[1:]])]))[0] == "1 of 40 predictions have a tie"
+    many = [*tied[:1], *apart[1:]] + apart * 3  # 1 of 160
+    assert not any("tie" in warning for warning in find_warnings([outcome(many)]))
+
+
+def test_scores_in_the_order_of_the_labels() -> None:
+    rows = rows_of(lambda draw, place: sorted(draw.gauss(0, 1) for _ in range(4)), 20)
+    expected = ("the scores of all 20 predictions follow the order of the labels",)
+    assert find_warnings([outcome(rows, labels=4)]) == expected
+    assert find_warnings([outcome([row[::-1] for row in rows], labels=4)]) == expected
+    assert find_warnings([outcome([*rows[:19], rows[19][::-1]], labels=4)]) == ()
+    assert find_warnings([outcome([row[:3] for row in rows], labels=3)]) == ()
+    assert find_warnings([outcome(rows, labels=4)], content_free=True) == ()
+
+
+def test_probabilities_that_are_one_to_rounding() -> None:
+    rows = [[float(place % 2), float(1 - place % 2)] for place in range(40)]
+    assert starting(find_warnings([outcome(rows)])) == ["in 40 of 40 predictions the largest"]
+    logits = [[60.0 * place % 7, -60.0] for place in range(1, 41)]
+    assert starting(find_warnings([outcome(logits)]))[-1].startswith("in ")
+    assert find_warnings([outcome([[0.9, 0.1], [0.1, 0.9]] * 5 + rows[:30])]) == ()  # three quarters
+    assert find_warnings([outcome([1, 0] * 20)]) == ()  # labels have no probabilities
+
+
+def test_percentages_and_votes() -> None:
+    percentages = rows_of(lambda draw, place: [p := draw.uniform(0, 100), 100 - p])
+    (warning,) = find_warnings([outcome(percentages)])
+    assert "every row sums to 100 to rounding (percentages or votes?)" in warning
+    assert outcome(percentages).normalised.probabilities is None
+    forced = outcome(percentages, outputs="probabilities")
+    assert find_warnings([forced]) == ()
+    assert forced.normalised.probabilities is not None
+    votes = rows_of(lambda draw, place: [float(v := draw.choice([0, 1, 2, 4])), 5.0 - v])
+    (warning,) = find_warnings([outcome(votes)])
+    assert "every row sums to 5 " in warning
+    (warning,) = find_warnings([outcome([[0.1, 0.2], [0.3, 0.4]])])
+    assert warning.startswith("the numbers are not clearly probabilities or logits: set")
+
+
+def test_one_warning_of_each_kind_names_its_conditions() -> None:
+    good, tied = rows_of(scored), rows_of(lambda draw, place: [draw.gauss(0, 1)] * 2)
+    alternating = [row if place % 2 else [*row[:1], row[0] + 1] for place, row in enumerate(tied)]
+    conditions = [outcome(rows, name=name) for name, rows in zip("abc", [good, alternating, alternating], strict=True)]
+    (warning,) = find_warnings(conditions)
+    assert warning.startswith("40 of 80 predictions have a tie")
+    assert warning.endswith(" (conditions b, c)")
+    (warning,) = find_warnings(conditions[1:])
+    assert "condition" not in warning
+
+
+@given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=2), min_size=1, max_size=50), st.randoms())
+def test_the_order_of_the_queries_does_not_matter(rows: list[list[float]], draw: random.Random) -> None:
+    numbers = list(range(len(rows)))
+    draw.shuffle(numbers)
+    truth = [number % 2 for number in range(len(rows))]
+    mixed = outcome([rows[number] for number in numbers], [truth[number] for number in numbers])
+    assert len(find_warnings([mixed])) == len(find_warnings([outcome(rows, truth)]))
+
+
+# -- in results
+
+
+def constant(prompt: Any, label_space: Sequence[str]) -> list[float]:
+    return [1.0 - 0.1 * place for place in range(len(label_space))]
+
+
+@pytest.mark.parametrize(("k", "expected"), [(0, 0), (4, 1)])
+def test_equal_predictions_of_equal_prompts_are_no_fault(k: int, expected: int) -> None:
+    """Without demonstrations all prompts of contextual bias are the same."""
+    result = ContextualBias(k=k, datasets=["mini"], limit=20, statistics=FAST)(constant)
+    assert ["do not depend" in note for note in result.details["mini"].notes].count(True) == expected
+    notes = DomainBias(k=k, datasets=["mini"], limit=20, statistics=FAST)(constant).details["mini"].notes
+    assert any("do not depend" in note for note in notes)
+
+
+def test_all_ties_have_a_warning_where_their_consistency_is_one() -> None:
+    result = TemplateSensitivity(datasets=["mini"], limit=10, statistics=FAST)(
+        lambda prompt, label_space: [float(len(prompt))] * len(label_space)
+    )
+    assert result["Averaged results"]["consistency"] == 1.0
+    assert any("90 of 90 predictions have a tie" in note for note in result.details["mini"].notes)
+
+
+@pytest.mark.parametrize("benchmark", [Normal, ContextualBias])
+def test_warnings_survive_a_file_and_its_verification(benchmark: Any, tmp_path: Path) -> None:
+    result = benchmark(datasets=["mini"], limit=20)(constant)
+    assert result.details["mini"].notes
+    path = tmp_path / "result.json"
+    result.save(path)
+    loaded = load(path)
+    assert isinstance(loaded, Result)
+    assert loaded.details["mini"].notes == result.details["mini"].notes
+    assert all(finding.consistent for finding in verify(loaded))
+    assert all(note in str(loaded) for note in loaded.details["mini"].notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": "0.9"}, "level must be a number of at least 0.5 and at most 0.9999"),
+        ({"level": True}, "level must be a number of at least 0.5 and at most 0.9999"),
+        ({"level": math.nan}, "level must be a number of at least 0.5 and at most 0.9999"),
+        ({"level": 1.0}, "level must be a number of at least 0.5 and at most 0.9999"),
+        ({"tried": 0}, "tried must be an integer of at least 1"),
+        ({"intervals": "no"}, "intervals must be True or False"),
+    ],
+)
+def test_options_of_the_statistics_are_checked_when_they_are_made(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Statistics(**options)
+
+
+@pytest.mark.parametrize("options", [{"level": 0.999}, {"level": 0.5, "tried": 3}, {"intervals": False}])
+def test_accepted_options_run(options: dict[str, Any]) -> None:
+    result = Normal(datasets=["mini"], limit=4, statistics=Statistics(**options))(constant)
+    assert result.details["mini"].asked == 8

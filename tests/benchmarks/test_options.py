@@ -1,0 +1,331 @@
+"""Every public option of a benchmark: if it changes a number, it changes the signature.
+
+The options are found by introspection, so a new one fails here until it is listed: among the options that change
+numbers, or among those that change none, which is checked by running both.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks import Benchmark, Experimentor
+from StaICC.benchmarks.benchmark import Settings
+from StaICC.benchmarks.catalogue import BENCHMARKS
+from StaICC.benchmarks.running import RunSettings
+from StaICC.benchmarks.statistics import Statistics
+from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
+from StaICC.results import Result, ResultGroup
+from StaICC.version import __version__
+
+OWN = Dataset.from_rows(
+    [(f"the {'good' if row % 3 else 'bad'} text {row * 7 % 60}", row % 2) for row in range(60)],
+    name="own",
+    label_space=["no", "yes"],
+    split=SplitSizes(calibration=0, demonstration=40, test=20),
+    alternatives=TemplateAlternatives(
+        ("", "Choose. ", "Answer. "), (("a: ",), ("b: ",), ("c: ",)), ("l: ", "m: ", "n: "), ("\n", " ", "\t")
+    ),
+)
+
+
+def model(prompt: Any, label_space: list[str]) -> list[float]:
+    """Probabilities from a hash."""
+    text = prompt if isinstance(prompt, str) else "\0".join(prompt)
+    weights = [1 + hashlib.sha256(f"{text}\0{label}".encode()).digest()[0] for label in label_space]
+    return [weight / sum(weights) for weight in weights]
+
+
+def listed(prompts: list[str], label_space: list[str]) -> list[list[float]]:
+    return [model(prompt, label_space) for prompt in prompts]
+
+
+def first_of_batch(prompt: Any, label_space: list[str]) -> Any:
+    """Depends on how it is called: all prompts of a batch get the prediction of the first."""
+    return [model(prompt[0], label_space)] * len(prompt) if isinstance(prompt, list) else model(prompt, label_space)
+
+
+def mine(truth: list[int], rows: list[list[float]]) -> float:
+    return sum(truth) + rows[0][0]
+
+
+CONSTRUCTOR: dict[str, Any] = {
+    "k": 2,
+    "noisy_channel": True,
+    "metrics": "0.1.1",
+    "datasets": ["mini"],
+    "limit": 5,
+    "outputs": "logits",
+    "statistics": Statistics(level=0.5),
+    "domain_query_length": 4,
+    "interpolations": 3,
+}
+"""Another value of every option of a benchmark's constructor; each changes a number."""
+
+NO_NUMBER = {("post-bias", "domain_query_length")}
+"""Options of constructors that change none, by benchmark: posterior bias asks real queries; 0.1.1 had the parameter."""
+
+STATISTICS: dict[str, Any] = {"level": 0.9, "tried": 5, "intervals": False}
+
+RUN: dict[str, Callable[[Path], Any]] = {
+    "store": lambda folder: folder / "store.sqlite",
+    "model_name": lambda folder: "a name",
+    "executor": lambda folder: ThreadPoolExecutor(2),
+    "on_error": lambda folder: "collect",
+    "chunk_size": lambda folder: 2,
+    "progress": lambda folder: lambda progress: None,
+    "recheck": lambda folder: False,
+}
+"""Another value of every setting of a run; none changes a number."""
+
+RUN_SETTINGS = list(RunSettings.__annotations__)
+
+CALL_CHANGES = {"list_of_forward_inference", "forward_inference", "batched_inference", "preentered_prediction"}
+"""Parameters of a benchmark's call that say who predicts, or how; tested one by one below."""
+
+CALL_STOPS = {"precision", "score"}
+"""Parameters of early stopping, which the signature has in the field ``stopping``; tested below."""
+
+CALL_CHANGES_NONE = {"return_divided_results": False, "return_outputs": True}
+
+
+def make(name: str, **options: Any) -> Any:
+    return BENCHMARKS[name](**{"datasets": [OWN], "limit": 12, **options})
+
+
+def parts(found: Result | ResultGroup) -> Iterator[Result]:
+    yield from [found] if isinstance(found, Result) else found.results()
+
+
+def numbers(result: Result) -> dict[str, Any]:
+    """Everything of a result but who predicted, how, when and where."""
+    told = ("signature", "provenance", "timing", "environment", "with_divided")
+    return {key: value for key, value in result.to_dict().items() if key not in told}
+
+
+def options_of(name: str) -> list[str]:
+    parameters = inspect.signature(BENCHMARKS[name]).parameters.values()
+    own = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    return [*own, *Settings.__annotations__]
+
+
+CASES = [(name, option) for name in BENCHMARKS for option in options_of(name)]
+
+
+@pytest.mark.parametrize(("name", "option"), CASES)
+def test_an_option_that_changes_a_number_is_in_the_signature(name: str, option: str) -> None:
+    assert option in CONSTRUCTOR, f"the new option {option!r} of {name} must be listed here, and tested"
+    before, after = make(name)(model), make(name, **{option: CONSTRUCTOR[option]})(model)
+    changed = False
+    for one, other in zip(parts(before), parts(after), strict=True):
+        differs = numbers(one) != numbers(other)
+        changed |= differs
+        fields = {*one.signature.differences(other.signature)} - {"prompts", "failed"}
+        assert not differs or fields, f"{one.benchmark}: only the digest of the prompts shows {option}"
+        assert "scoring" not in one.signature.differences(other.signature)
+    assert changed == ((name, option) not in NO_NUMBER)
+    if not changed:
+        assert [one.signature for one in parts(before)] == [one.signature for one in parts(after)]
+
+
+def test_every_listed_option_exists() -> None:
+    assert {option for _, option in CASES} == set(CONSTRUCTOR)
+    assert set(RUN_SETTINGS) == set(RUN)
+    assert {one.name for one in dataclasses.fields(Statistics)} == set(STATISTICS)
+
+
+@pytest.mark.parametrize("metrics", ["standard", "0.1.1"])
+@pytest.mark.parametrize("option", [one.name for one in dataclasses.fields(Statistics)])
+def test_options_of_the_statistics(option: str, metrics: str) -> None:
+    base = make("normal", metrics=metrics)(model)
+    other = make("normal", metrics=metrics, statistics=Statistics(**{option: STATISTICS[option]}))(model)
+    differs = numbers(base) != numbers(other)
+    assert differs == (base.signature != other.signature)
+    assert differs == (metrics == "standard" or option == "tried")  # the release has no intervals
+
+
+def test_texts_of_the_statistics_cannot_be_taken_for_other_settings() -> None:
+    made = [
+        Statistics(tried=5),
+        Statistics(level=0.9, tried=5),
+        Statistics(level=0.95),
+        Statistics(level=0.9500001),
+        Statistics(intervals=False, tried=2),
+        Statistics(intervals=False),
+    ]
+    fields = [make("normal", statistics=one).signature().fields.get("statistics") for one in made]
+    assert len(set(fields)) == len(made)
+    assert not any("|" in (field or "") for field in fields)
+
+
+@pytest.mark.parametrize("name", ["normal", "gler", "triplet-bias"])
+@pytest.mark.parametrize("option", RUN_SETTINGS)
+def test_a_setting_of_the_run_changes_no_number(option: str, name: str, tmp_path: Path) -> None:
+    assert option in RUN, f"the new setting {option!r} of a run must be listed here, and tested"
+    settings = {option: RUN[option](tmp_path)} | ({"model_name": "a name"} if option == "store" else {})
+    base, other = make(name)(model), make(name)(model, **settings)
+    if "store" in settings:
+        assert other == make(name)(model, **settings)  # from the store
+    for one, two in zip(parts(base), parts(other), strict=True):
+        assert numbers(one) == numbers(two)
+        assert one.signature == two.signature
+        assert one.provenance == (two.provenance if "model_name" not in settings else unnamed(two).provenance)
+
+
+def unnamed(result: Result) -> Result:
+    other = copy.deepcopy(result)
+    predictors = tuple(dataclasses.replace(one, name=None) for one in result.provenance.predictors)
+    other.provenance = dataclasses.replace(result.provenance, predictors=predictors)
+    return other
+
+
+@pytest.mark.parametrize("kind", [StaICC.Normal, StaICC.Suite])
+def test_parameters_of_the_call(kind: Any) -> None:
+    parameters = inspect.signature(kind.auto_run).parameters.values()
+    known = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD} - {"self"}
+    assert known <= CALL_CHANGES | CALL_STOPS | CALL_CHANGES_NONE.keys(), (
+        "a new parameter must be listed here, and tested"
+    )
+    base = kind(datasets=["mini"], limit=3)(model)
+    for name, value in CALL_CHANGES_NONE.items():
+        assert kind(datasets=["mini"], limit=3)(model, **{name: value}) == base
+
+
+def test_a_batched_call_is_told_apart() -> None:
+    """The function gets the whole list, and its predictions may depend on it."""
+    base = make("normal")(first_of_batch)
+    batched = make("normal")(first_of_batch, batched_inference=True)
+    assert numbers(base) != numbers(batched)
+    assert base.signature.differences(batched.signature) == {"scoring": ("function", "function;batched")}
+
+
+def test_early_stopping_is_told_apart() -> None:
+    """Also where all rows are evaluated: signatures differ with each setting, and none is that of a full run."""
+    benchmark = make("normal", outputs="logits")
+    calls: list[dict[str, Any]] = [
+        {},
+        *({"precision": one, "score": score} for one in (1e-9, 0.4) for score in ("accuracy", "likelihood")),
+    ]
+    signatures = [benchmark(model, **call).signature for call in calls]
+    assert len(set(signatures)) == len(calls)
+    assert [one.fields.get("stopping") is not None for one in signatures] == [False, True, True, True, True]
+
+
+def test_given_predictions_are_told_apart() -> None:
+    benchmark = make("normal")
+    rows = [model(prompt, benchmark[0].get_label_space()) for prompt in benchmark[0].prompt_set()]
+    given = benchmark(preentered_prediction=[rows])
+    ran = benchmark(model)
+    assert numbers(given) == numbers(ran)
+    assert given.signature.differences(ran.signature) == {"scoring": ("given", "function")}
+    assert given.provenance != ran.provenance
+
+
+# -- a limit
+
+
+@pytest.mark.parametrize("name", ["normal", "gler", "template", "suite"])
+def test_a_limit_above_the_number_of_rows_is_none(name: str) -> None:
+    rows = len(StaICC.Normal(datasets=[OWN])[0].test_set())
+    base = make(name, limit=None)(model)
+    for limit in (rows, rows + 1, 10**9):
+        assert make(name, limit=limit)(model) == base
+    below = make(name, limit=rows - 1)(model)
+    assert all(one.signature.fields["limit"] == str(rows - 1) for one in parts(below))
+
+
+def test_a_limit_that_cuts_some_data_sets_only() -> None:
+    """It is a number in the signature, from which the benchmark can be made again."""
+    rows = len(StaICC.Normal(datasets=[OWN])[0].test_set())
+    made = {limit: StaICC.Normal(datasets=[OWN, "mini"], limit=limit).signature() for limit in (None, rows, rows + 1)}
+    assert made[rows].fields["limit"] == str(rows)
+    assert made[rows].differences(made[rows + 1]).keys() == {"limit", "prompts"}
+    assert "limit" not in made[None].fields
+
+
+# -- metrics of the user
+
+
+def another(truth: list[int], rows: list[list[float]]) -> float:
+    return sum(truth) - rows[0][0]
+
+
+def with_default(truth: list[int], rows: list[list[float]], weight: float = 3.0) -> float:
+    return weight * rows[0][0]
+
+
+def scaled(factor: float) -> Callable[..., float]:
+    return lambda truth, rows: factor * rows[0][0]
+
+
+OTHER_METRICS: list[Callable[..., float]] = [mine, another, with_default, scaled(1.0), scaled(2.0)]
+
+
+def ways(function: Callable[..., float]) -> Iterator[Benchmark]:
+    """The ways to use a metric of one's own."""
+    from StaICC.metrics import Metric, metric_set
+
+    yield make("normal", metrics={"mine": function})
+    yield make("normal", metrics=metric_set("standard").adding(Metric("mine", function)))
+    added = make("normal")
+    added[0].add_metric("mine", function)
+    yield added
+
+
+def test_own_metrics_of_one_name_are_told_apart_by_their_code() -> None:
+    for made in zip(*map(ways, OTHER_METRICS), strict=True):
+        results = [one(model) for one in made]
+        assert len({result.averaged["mine"] for result in results}) == len(OTHER_METRICS)
+        assert len({result.signature for result in results}) == len(OTHER_METRICS)
+        assert all("mine@" in result.signature.fields["metrics"] for result in results)
+    assert [one.signature() for one in ways(scaled(3.0))] == [one.signature() for one in ways(scaled(3.0))]
+
+
+def test_a_metric_s_facts_count_too() -> None:
+    from StaICC.metrics import Metric, metric_set
+
+    one, other = (
+        make("normal", metrics=metric_set("standard").adding(Metric("mine", mine, requires_probabilities=needs)))
+        for needs in (False, True)
+    )
+    assert one.signature().differences(other.signature()).keys() == {"metrics"}
+
+
+def test_sets_of_the_library_have_their_names_alone() -> None:
+    assert make("normal").signature().fields["metrics"] == "standard"
+    assert make("normal", metrics="0.1.1").signature().fields["metrics"] == "0.1.1"
+
+
+# -- controls of an experimentor
+
+CONTROLS: dict[str, Callable[[Experimentor], object]] = {
+    "set_k": lambda one: one.set_k(2),
+    "set_demonstration_sampler": lambda one: one.set_demonstration_sampler([[3, 2, 1, 0]] * len(one.test_set())),
+    "set_in_domain_mode": lambda one: one.set_in_domain_mode(),
+    "set_out_of_domain_mode": lambda one: one.set_out_of_domain_mode(),
+    "add_metric": lambda one: one.add_metric("mine", mine),
+}
+
+
+def test_every_control_is_listed() -> None:
+    names = {name for name in dir(Experimentor) if name.startswith(("set_", "add_"))}
+    assert names == set(CONTROLS), "a new control must be listed here, and tested"
+
+
+@pytest.mark.parametrize("control", list(CONTROLS))
+def test_controls_change_the_signature(control: str) -> None:
+    base, changed = make("normal", limit=None), make("normal", limit=None)
+    CONTROLS[control](changed[0])
+    one, other = base(model), changed(model)
+    assert numbers(one) != numbers(other)
+    assert one.signature != other.signature
+    assert other.signature.fields["version"] == __version__

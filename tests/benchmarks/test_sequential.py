@@ -1,0 +1,556 @@
+"""Early stopping: rows, order, durability, undefined cases, what marks a partial result, and its verification."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import GLER, Normal, Statistics, Suite, load
+from StaICC.benchmarks.race import race
+from StaICC.benchmarks.sequential import LOOK, row_order
+from StaICC.benchmarks.verify import verify, verify_file
+from StaICC.datasets import Dataset, SplitSizes
+from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError
+from StaICC.inference.identity import Identity
+from StaICC.metrics.confidence_sequences import ConfidenceSequence
+from StaICC.results import AVERAGED, DIVIDED, Result, ResultGroup, compare
+from StaICC.results.published import compare_with_published
+from StaICC.results.result import result_from_dict
+
+LIKELIHOOD = "averaged_truelabel_likelihood"
+
+
+def guesser(chance: float, seed: str = "") -> Callable[..., list[float]]:
+    """A model that is right in a share of the queries, which depend on the prompt alone; the rows have their label."""
+
+    def guess(prompt: str, label_space: list[str]) -> list[float]:
+        rng = random.Random(f"{seed}{prompt}")
+        truth = int(prompt.rsplit("row ", 1)[1].split()[1])
+        label = truth if rng.random() < chance else rng.randrange(len(label_space))
+        top = rng.uniform(0.6, 0.9)
+        rest = (1 - top) / (len(label_space) - 1)
+        return [top if place == label else rest for place in range(len(label_space))]
+
+    return guess
+
+
+def dataset(name: str, test: int, labels: int = 2) -> Dataset:
+    rows = [(f"{name} row {number} {number * 7 % labels}", number * 7 % labels) for number in range(test + 40)]
+    return Dataset.from_rows(
+        rows,
+        name=name,
+        label_space=[f"label {number}" for number in range(labels)],
+        split=SplitSizes(calibration=5, demonstration=30, test=test),
+    )
+
+
+@pytest.fixture(scope="module")
+def data() -> list[Dataset]:
+    return [dataset("large", 160), dataset("middle", 100, 3), dataset("small", 20, 4)]
+
+
+def normal(data: list[Dataset], **settings: Any) -> Normal:
+    return Normal(k=2, datasets=data, **settings)
+
+
+def content(result: Result | ResultGroup) -> str:
+    """A result as it is saved, without times and counts."""
+    return json.dumps([one.reproducible() for one in result.results()])
+
+
+@pytest.fixture(scope="module")
+def early(data: list[Dataset]) -> Result:
+    return normal(data)(guesser(0.7), precision=0.08, return_outputs=True)
+
+
+@pytest.fixture(scope="module")
+def full(data: list[Dataset]) -> Result:
+    return normal(data)(guesser(0.7))
+
+
+# -- order and rows
+
+
+def test_the_order_is_a_random_order_of_the_data_set_alone(data: list[Dataset]) -> None:
+    orders = [row_order(one) for one in normal(data)]
+    assert [sorted(order) for order in orders] == [list(range(rows)) for rows in (160, 100, 20)]
+    assert orders == [row_order(one) for one in Normal(k=0, datasets=data, noisy_channel=True)]
+    assert [row for row in orders[0] if row < 20] != orders[2]  # data sets have different orders
+    limited = row_order(normal(data, limit=30)[0])
+    assert limited == [row for row in orders[0] if row < 30]
+    assert row_order(Normal(datasets=["mini"])[0])[:4] == [29, 21, 12, 94], "frozen: needs a new version if it changes"
+
+
+def test_data_sets_with_equal_rows_have_independent_orders() -> None:
+    """The interval of six copies of one table is wrong in half of all cases if they have one order."""
+    rows, size, copies = [(f"text {number}", number % 2) for number in range(140)], 100, 6
+    split = SplitSizes(calibration=5, demonstration=30, test=size)
+    same = [Dataset.from_rows(rows, name=f"c{n}", label_space=["a", "b"], split=split) for n in range(40 * copies)]
+    assert len({one.table.digest for one in same}) == 1
+    orders = [row_order(one) for one in Normal(k=0, datasets=same)]
+    places = [[order.index(row) for order in orders] for row in range(5)]
+    assert all(abs(sum(of_row) / len(of_row) - (size - 1) / 2) < 6 for of_row in places)  # three standard errors
+    rng, wrong = random.Random("copies"), 0
+    for first in range(0, len(orders), copies):
+        values = [float(rng.random() < 0.6) for _ in range(size)]
+        sequence = ConfidenceSequence([size] * copies)
+        for place in range(size - 1):
+            sequence.update([values[order[place]] for order in orders[first : first + copies]], 0.05)
+        low, high = sequence.interval  # the intersection of all rounds
+        wrong += not low - 1e-9 <= sum(values) / size <= high + 1e-9
+    assert wrong <= 6  # of 40: 0.05 plus three standard errors
+
+
+def test_a_partial_run_has_the_first_rows_of_the_order(data: list[Dataset], early: Result, full: Result) -> None:
+    stopping = early.stopping
+    assert stopping is not None
+    assert stopping.rounds < stopping.all_rounds == 160
+    assert stopping.rounds % LOOK == 0
+    low, high = stopping.interval.low, stopping.interval.high
+    assert (high - low) / 2 <= 0.08
+    assert low <= full.averaged["accuracy"] <= high  # type: ignore[operator]
+    for one in normal(data):
+        order, condition = row_order(one), early.details[one.name].conditions[0]
+        chosen = sorted(order[: stopping.rounds])
+        assert list(condition.rows) == chosen * 2  # both repeats, in the order of a full run
+        whole = full.details[one.name].conditions[0]
+        known = {
+            (row, place // len(order)): label
+            for place, (row, label) in enumerate(zip(whole.rows, whole.predictions, strict=True))
+        }
+        expected = [known[row, repeat] for repeat in (0, 1) for row in chosen]
+        assert list(condition.predictions) == expected
+    assert (
+        stopping.queries
+        == sum(one.asked for one in early.details.values())
+        == sum(map(len, (early.outputs or {}).values()))
+    )
+    assert stopping.all_queries == sum(one.asked for one in full.details.values()) == 560
+    assert stopping.estimate == pytest.approx(early.averaged["accuracy"])
+
+
+def test_only_what_is_needed_is_evaluated(data: list[Dataset], early: Result) -> None:
+    calls = []
+
+    def counting(prompt: str, label_space: list[str]) -> list[float]:
+        calls.append(prompt)
+        return guesser(0.7)(prompt, label_space)
+
+    result = normal(data)(counting, precision=0.08)
+    assert len(calls) == len(set(calls)) == result.stopping.queries == early.stopping.queries  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("score", ["accuracy", "likelihood"])
+def test_when_all_rows_are_evaluated_the_interval_is_the_score(data: list[Dataset], full: Result, score: str) -> None:
+    result = normal(data, outputs="probabilities")(guesser(0.7), precision=1e-6, score=score)
+    stopping = result.stopping
+    assert stopping is not None
+    assert stopping.reason == "all rows are evaluated"
+    exact = full.averaged[stopping.score]
+    assert (stopping.interval.low, stopping.interval.high) == (stopping.estimate, stopping.estimate)
+    assert stopping.estimate == pytest.approx(exact, abs=1e-12)
+    assert result[DIVIDED] == full[DIVIDED]
+    assert stopping.saved == 0
+    assert "stopping" in result.signature.fields
+
+
+def test_likelihood_stops_earlier_than_accuracy(data: list[Dataset], early: Result, full: Result) -> None:
+    result = normal(data, outputs="probabilities")(guesser(0.7), precision=0.08, score="likelihood")
+    assert result.stopping is not None
+    assert early.stopping is not None
+    assert result.stopping.score == LIKELIHOOD
+    assert result.stopping.rounds < early.stopping.rounds
+    assert result.stopping.interval.low <= full.averaged[LIKELIHOOD] <= result.stopping.interval.high  # type: ignore[operator]
+
+
+def test_a_function_for_each_data_set(data: list[Dataset], early: Result) -> None:
+    same = normal(data)([guesser(0.7) for _ in data], precision=0.08)
+    assert same.stopping == early.stopping
+    assert same[AVERAGED] == early[AVERAGED]
+
+
+# -- determinism and durability
+
+
+class Interrupting:
+    """A model that fails after a number of queries, like a process that is killed."""
+
+    def __init__(self, after: int, chance: float = 0.7) -> None:
+        self.left, self.chance = after, chance
+        self.asked = 0
+
+    def identity(self) -> Identity:
+        return Identity({"model": f"right in {self.chance}"})
+
+    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+        if self.left == 0:
+            raise KeyboardInterrupt
+        self.left -= 1
+        self.asked += 1
+        return guesser(self.chance)(prompt, label_space)
+
+
+@pytest.mark.parametrize("after", [1, 50, 130])
+def test_an_interrupted_run_continues_with_the_same_rows(
+    data: list[Dataset], early: Result, tmp_path: Path, after: int
+) -> None:
+    store = tmp_path / "run.sqlite"
+    with pytest.raises(KeyboardInterrupt):
+        normal(data)(Interrupting(after), precision=0.08, store=store, chunk_size=1)
+    model = Interrupting(-1)
+    resumed = normal(data)(model, precision=0.08, store=store, recheck=False)
+    assert early.stopping is not None
+    assert model.asked == early.stopping.queries - after
+    assert resumed.stopping == early.stopping
+    whole = normal(data)(Interrupting(-1), precision=0.08)
+    assert content(whole) == content(resumed)
+
+
+class Batched:
+    """A model that takes several prompts at once."""
+
+    def __init__(self) -> None:
+        self.largest = 0
+
+    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+        return guesser(0.7)(prompt, label_space)
+
+    def batch(self, prompts: list[str], label_space: list[str]) -> list[list[float]]:
+        self.largest = max(self.largest, len(prompts))
+        return [guesser(0.7)(prompt, label_space) for prompt in prompts]
+
+
+def test_workers_chunks_and_batches_change_nothing(data: list[Dataset], early: Result) -> None:
+    model = guesser(0.7)
+    expected = content(normal(data)(model, precision=0.08))
+    for settings in ({"chunk_size": 1}, {"chunk_size": 7}, {"executor": lambda: ThreadPoolExecutor(3)}):
+        assert content(normal(data)(model, precision=0.08, **settings)) == expected
+    batched = Batched()
+    assert normal(data)(batched, precision=0.08)[DIVIDED] == early[DIVIDED]
+    assert batched.largest == 2 * LOOK
+
+
+def test_progress_names_the_rounds(data: list[Dataset]) -> None:
+    seen: list[Any] = []
+    normal(data)(guesser(0.7), precision=0.2, progress=seen.append)
+    assert seen[-1].done == seen[-1].total
+    assert seen[0].where == "Normal, rounds 1 to 8"
+    assert {one.parts for one in seen} == {20}
+    assert [one.number for one in seen] == sorted(one.number for one in seen)
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("precision", [0, -0.01, 0.5, 2, float("nan"), float("inf"), True, "0.02"])
+def test_wrong_precisions(data: list[Dataset], precision: Any) -> None:
+    with pytest.raises(ArgumentError, match="wrong precision: got"):
+        normal(data)(guesser(0.7), precision=precision)
+
+
+def test_the_smallest_margin_evaluates_all_rows(data: list[Dataset]) -> None:
+    for first, second in ((guesser(0.7), guesser(0.7)), (guesser(0.7), guesser(0.7, "other"))):
+        stopping = race(normal(data), first, second, margin=5e-324)["first"].stopping
+        assert stopping is not None
+        assert stopping.rounds == stopping.all_rounds or stopping.reason.endswith("is better")
+
+
+@pytest.mark.parametrize("score", ["macro_F1", "expected_calibration_error_1", "accurracy"])
+def test_scores_that_are_no_row_means(data: list[Dataset], score: str) -> None:
+    with pytest.raises(UnknownNameError, match="mean over test rows"):
+        normal(data)(guesser(0.7), precision=0.1, score=score)
+
+
+def test_settings_that_do_not_go_with_precision(data: list[Dataset], full: Result) -> None:
+    model, cases = guesser(0.7), []
+    cases.append((normal(data), {"on_error": "collect"}, "on_error"))
+    cases.append((normal(data), {"batched_inference": True}, "batched_inference"))
+    cases.append((normal(data), {"score": "likelihood"}, "outputs='auto'"))
+    cases.append((normal(data, metrics="0.1.1"), {}, "standard metric"))
+    cases.append((normal(data, metrics={"mine": lambda truth, rows: 0.0}), {}, "standard metric"))
+    cases.append((normal(data, statistics=Statistics(tried=3)), {}, "tried=3"))
+    for benchmark, settings, message in cases:
+        with pytest.raises(ArgumentError, match=message):
+            benchmark(model, precision=0.1, **settings)
+    with pytest.raises(ArgumentError, match="got no precision"):
+        normal(data)(model, score="accuracy")
+    with pytest.raises(ArgumentError, match="preentered_prediction"):
+        normal(data)(preentered_prediction=[[0] * len(one) for one in normal(data)], precision=0.1)
+    with pytest.raises(ArgumentError, match="GLER"):
+        GLER(datasets=["mini"])(model, precision=0.1)
+    with pytest.raises(ArgumentError, match="precision"):
+        Suite(datasets=["mini"])(model, precision=0.1)  # type: ignore[call-arg]
+
+
+def test_a_failed_query_ends_the_run_and_is_not_wrong(data: list[Dataset]) -> None:
+    def failing(prompt: str, label_space: list[str]) -> list[float]:
+        if random.Random(prompt).random() < 0.05:
+            raise ValueError("no prediction")
+        return guesser(0.7)(prompt, label_space)
+
+    with pytest.raises(OutputError, match="no prediction"):
+        normal(data)(failing, precision=0.08)
+    with pytest.raises(OutputError, match="no prediction"):
+        race(normal(data), guesser(0.7), failing)
+    with pytest.raises(ArgumentError, match="on_error"):
+        race(normal(data), guesser(0.7), failing, on_error="collect")
+
+
+def test_labels_have_an_accuracy_but_no_likelihood(data: list[Dataset]) -> None:
+    def label(prompt: str, label_space: list[str]) -> int:
+        return 0
+
+    benchmark = normal(data, outputs="probabilities")
+    assert benchmark(label, precision=0.1).stopping is not None
+    with pytest.raises(OutputError, match="labels have no likelihood"):
+        benchmark(label, precision=0.1, score="likelihood")
+
+
+def test_accuracy_that_is_undefined_has_no_estimate(data: list[Dataset]) -> None:
+    result = normal(data)(lambda prompt, label_space: [0.0] * len(label_space), precision=0.1)
+    assert result.averaged["accuracy"] is None
+    assert result.stopping is not None
+    assert result.stopping.estimate is None
+    assert "is undefined" in str(result)
+    assert verify_all(result, normal(data))
+
+
+# -- what marks it
+
+
+def test_a_partial_result_cannot_be_taken_for_a_full_one(early: Result, full: Result, data: list[Dataset]) -> None:
+    assert early.signature.differences(full.signature).keys() == {"stopping", "statistics", "prompts"}
+    assert "precision 0.08 of accuracy at level 0.95" in str(early.signature)
+    assert "|stop:" in early.signature.short()
+    assert early != full
+    for text in (str(early), early._repr_html_()):
+        assert "EARLY STOPPING: the precision of 0.08 is reached" in text
+    assert "EARLY" not in str(full)
+    assert "stopping" not in full.to_dict()
+    for pair in ((early, full), (full, early), (early, early)):
+        with pytest.raises(ArgumentError, match="stopped early"):
+            compare(*pair)
+    for details in early.details.values():
+        assert not details.intervals
+        assert not details.baselines  # their p-values assume a fixed number of rows
+
+
+@pytest.mark.pack
+def test_it_is_not_compared_with_published_figures() -> None:
+    assert row_order(Normal(datasets=["TREC"])[0])[:4] == [485, 80, 302, 85]
+    result = Normal()(lambda prompt, label_space: 0, precision=0.2)
+    places = compare_with_published(result)
+    assert places
+    assert all("stopped early" in (one.reason or "") for one in places)
+
+
+def test_saved_and_loaded(early: Result, tmp_path: Path) -> None:
+    early.save(tmp_path / "early.json")
+    assert load(tmp_path / "early.json") == early
+    plain = early.to_dict()
+    for change in (
+        {"stopping": None},
+        {"stopping": {**plain["stopping"], "rounds": 0}},
+        {"stopping": {**plain["stopping"], "rounds": 10**6}},
+        {"stopping": {**plain["stopping"], "rule": "none"}},
+        {"stopping": {**plain["stopping"], "estimate": "0.5"}},
+        {"stopping": {**plain["stopping"], "interval": {"low": 0}}},
+        {"stopping": {**plain["stopping"], "more": 1}},
+        {"signature": {key: value for key, value in plain["signature"].items() if key != "stopping"}},
+    ):
+        with pytest.raises(SchemaError):
+            result_from_dict({**plain, **change}, "file")
+    with pytest.raises(SchemaError):
+        result_from_dict({key: value for key, value in plain.items() if key != "stopping"}, "file")
+
+
+# -- verification
+
+
+def verify_all(result: Result | ResultGroup, benchmark: Normal | None = None) -> bool:
+    findings = verify(result, benchmark)
+    assert all(one.consistent for one in findings), [one.inconsistent for one in findings]
+    return any("stopping" in one.checked for one in findings)
+
+
+def test_the_decision_is_verified(early: Result, data: list[Dataset], tmp_path: Path) -> None:
+    assert verify_all(early, normal(data))
+    for of_library in (
+        Normal(datasets=["mini"])(lambda prompt, label_space: [0.7, 0.2, 0.1], precision=0.1),
+        Normal(datasets=["mini"], limit=40, outputs="probabilities")(
+            lambda prompt, label_space: [0.7, 0.2, 0.1], precision=0.1, score="likelihood"
+        ),
+    ):
+        of_library.save(tmp_path / "saved.json")
+        findings = verify_file(tmp_path / "saved.json")
+        assert all(one.consistent for one in findings)
+        assert "stopping" in findings[-1].checked
+    strict = normal(data, statistics=Statistics(level=0.99))
+    result = strict(guesser(0.7), precision=0.1)
+    assert result.stopping is not None
+    assert result.stopping.interval.level == 0.99
+    assert verify_all(result, strict)
+    assert not all(one.consistent for one in verify(result, normal(data)))  # the level is another
+
+
+def test_without_the_users_data_the_order_is_not_checkable(early: Result) -> None:
+    findings = verify(early)
+    assert all(one.consistent for one in findings)
+    assert any("stopping" in line for one in findings for line in one.not_checkable)
+
+
+def edited(result: Result, **changes: Any) -> Result:
+    plain = copy.deepcopy(result.to_dict())
+    plain["stopping"] |= changes
+    found = result_from_dict(plain, "edited")
+    assert isinstance(found, Result)
+    return found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"estimate": 0.9},
+        {"interval": {"low": 0.6, "high": 0.61, "level": 0.95, "method": "confidence sequence cs1"}},
+        {"target": 0.05},
+        {"target": 0.3},
+        {"rounds": 16},
+        {"all_rounds": 512},
+        {"queries": 10},
+        {"all_queries": 10},
+        {"reason": "all rows are evaluated"},
+        {"score": "averaged_truelabel_likelihood"},
+        {"score": "macro_F1"},
+        {"rule": "race"},
+    ],
+)
+def test_an_edited_record_is_found(early: Result, data: list[Dataset], change: dict[str, Any]) -> None:
+    other = edited(early, **change)
+    findings = verify(other, normal(data))
+    lines = [line for one in findings for line in one.inconsistent]
+    assert any("stopping" in line or "conditions" in line or "prompts" in line for line in lines), lines
+
+
+def test_an_edited_prediction_is_found(early: Result, data: list[Dataset]) -> None:
+    plain = copy.deepcopy(early.to_dict())
+    condition = plain["details"]["large"]["conditions"][0]
+    condition["predictions"] = [1 - label for label in condition["predictions"]]
+    findings = verify(result_from_dict(plain, "edited"), normal(data))
+    assert not all(one.consistent for one in findings)
+
+
+# -- races
+
+
+@pytest.fixture(scope="module")
+def decided(data: list[Dataset]) -> ResultGroup:
+    return race(normal(data), guesser(0.9), guesser(0.3))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (0.9, 0.3, "the first model is better"),
+        (0.3, 0.9, "the second model is better"),
+        (0.9, 0.9, "the difference is below the margin of 0.02"),
+    ],
+)
+def test_races(data: list[Dataset], first: float, second: float, reason: str) -> None:
+    result = race(normal(data), guesser(first), guesser(second))
+    one, other = result.results()
+    assert one.stopping == other.stopping
+    assert one.stopping is not None
+    assert one.stopping.reason == reason
+    assert one.stopping.rounds < 160
+    for each in (one, other):
+        rows = [len(details.conditions[0].rows) for details in each.details.values()]
+        assert rows == [2 * min(one.stopping.rounds, size) for size in (160, 100, 20)]
+    difference = one.averaged["accuracy"] - other.averaged["accuracy"]  # type: ignore[operator]
+    assert one.stopping.estimate == pytest.approx(difference)
+    assert one.stopping.interval.low <= difference <= one.stopping.interval.high
+    whole = [normal(data)(guesser(chance)).averaged["accuracy"] for chance in (first, second)]
+    assert one.stopping.interval.low <= whole[0] - whole[1] <= one.stopping.interval.high  # type: ignore[operator]
+    assert verify_all(result, normal(data))
+
+
+def test_a_race_of_nearly_equal_models_ends_with_the_exact_difference(data: list[Dataset]) -> None:
+    benchmark = normal(data, limit=20)
+    result = race(benchmark, guesser(0.7, "a"), guesser(0.7, "b"), margin=0.001)
+    stopping = result["first"].stopping
+    exact = [benchmark(guesser(0.7, seed)).averaged["accuracy"] for seed in "ab"]
+    assert stopping.rounds == stopping.all_rounds == 20
+    assert stopping.interval.low == stopping.interval.high == pytest.approx(exact[0] - exact[1], abs=1e-12)  # type: ignore[operator]
+    better = "first" if exact[0] > exact[1] else "second"  # type: ignore[operator]
+    assert stopping.reason == f"the {better} model is better"
+
+
+def test_an_exact_tie_is_no_win() -> None:
+    """Three data sets of 7 rows, whose sums are not exact in floating point: a difference of 0 stays 0."""
+    data = [dataset(name, 7) for name in "abc"]
+
+    def first(prompt: str, label_space: list[str]) -> int:
+        return guesser(1.0)(prompt, label_space).index(max(guesser(1.0)(prompt, label_space)))
+
+    def second(prompt: str, label_space: list[str]) -> int:
+        return first(prompt, label_space)
+
+    stopping = race(normal(data), first, second, margin=0.001)["first"].stopping
+    assert stopping.reason == "the difference is below the margin of 0.001"
+
+
+def test_a_race_by_likelihood(data: list[Dataset]) -> None:
+    benchmark = normal(data, outputs="probabilities")
+    result = race(benchmark, guesser(0.9), guesser(0.3), score="likelihood")
+    assert result["first"].stopping.score == LIKELIHOOD
+    assert result["first"].stopping.reason == "the first model is better"
+    assert verify_all(result, benchmark)
+    with pytest.raises(ArgumentError, match="outputs='auto'"):
+        race(normal(data), guesser(0.9), guesser(0.3), score="likelihood")
+
+
+@pytest.mark.parametrize("margin", [0, -1, 1, float("nan"), None])
+def test_wrong_margins(data: list[Dataset], margin: Any) -> None:
+    with pytest.raises(ArgumentError, match="wrong margin"):
+        race(normal(data), guesser(0.9), guesser(0.3), margin)
+
+
+def test_an_interrupted_race_continues(data: list[Dataset], tmp_path: Path) -> None:
+    store = tmp_path / "race.sqlite"
+    expected = race(normal(data), Interrupting(-1), Interrupting(-1, 0.3))
+    with pytest.raises(KeyboardInterrupt):
+        race(normal(data), Interrupting(-1), Interrupting(30, 0.3), store=store)
+    first, second = Interrupting(-1), Interrupting(-1, 0.3)
+    resumed = race(normal(data), first, second, store=store, recheck=False)
+    assert [one.stopping for one in resumed.results()] == [one.stopping for one in expected.results()]
+    assert content(resumed) == content(expected)
+    assert expected["first"].stopping is not None
+    assert (first.asked, second.asked) == (
+        expected["first"].stopping.queries - 48,
+        expected["first"].stopping.queries - 30,
+    )
+
+
+def test_the_decision_of_a_race_is_verified(decided: ResultGroup, data: list[Dataset], tmp_path: Path) -> None:
+    decided.save(tmp_path / "race.json")
+    saved = load(tmp_path / "race.json")
+    assert isinstance(saved, ResultGroup)
+    assert verify_all(saved, normal(data))
+    swapped = ResultGroup(saved.name, {"first": saved["second"], "second": saved["first"]})
+    assert not all(one.consistent for one in verify(swapped, normal(data)))
+    half = verify(saved["first"], normal(data))
+    assert all(one.consistent for one in half)
+    assert any("this is one" in line for one in half for line in one.not_checkable)
+    alone = ResultGroup(saved.name, {"first": saved["first"]})
+    assert not all(one.consistent for one in verify(alone, normal(data)))
+    unknown = verify(saved)
+    assert all(one.consistent for one in unknown)
+    assert any("stopping" in line for one in unknown for line in one.not_checkable)
+    with pytest.raises(ArgumentError, match="stopped early"):
+        compare(saved["first"], saved["second"])

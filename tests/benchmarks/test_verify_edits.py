@@ -1,0 +1,412 @@
+"""No edit of a saved result passes: the digests detect all, and fields that can be recomputed are named."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import random
+import sys
+import time
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks.rebuild import read_statistics
+from StaICC.benchmarks.verify import Verification, verify, verify_file
+from StaICC.cli import main
+from StaICC.datasets import Dataset
+from StaICC.errors import SchemaError
+from StaICC.results import Result, ResultGroup, load
+from StaICC.results.file_format import digest_problems, read_result_file, with_digests, write_result_file
+from StaICC.results.label_scores import pack_scores, unpack_scores
+from StaICC.results.result import result_from_dict
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "results_schema_1.json"
+
+RECORDED = {"kind", "environment", "timing", "with_divided", "digests"}
+"""Fields that no record implies: only the digests detect their edits."""
+
+RECORDED_OF_PREDICTORS = {
+    *("name", "unidentified", "started", "finished", "editions", "computed", "reused", "rechecked", "retried"),
+}
+
+
+def _edits() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("result_edits", Path(__file__).parents[1] / "result_edits.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["result_edits"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+edits = _edits()
+
+
+def model(prompt: str, label_space: list[str]) -> list[float]:
+    return [hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[0] / 16 - 8 for label in label_space]
+
+
+def double(prompt: str, label_space: list[str]) -> list[float]:
+    return [
+        int.from_bytes(hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[:8], "big") / 3e18
+        for label in label_space
+    ]
+
+
+def all_prompts(prompt: list[str], label_space: list[str]) -> list[list[float]]:
+    return [model(one, label_space) for one in prompt]
+
+
+def double_of_all(prompt: list[str], label_space: list[str]) -> list[list[float]]:
+    return [double(one, label_space) for one in prompt]
+
+
+def unsure(prompt: str, label_space: list[str]) -> Any:
+    row = model(prompt, label_space)
+    return None if row[0] > 6 else row
+
+
+@cache
+def document() -> Any:
+    group = StaICC.Suite(datasets=["mini"], limit=6)(model)
+    return json.loads(json.dumps(with_digests(group.to_dict())))
+
+
+def _inconsistent(found: list[Verification]) -> list[str]:
+    return [line for one in found for line in one.inconsistent]
+
+
+def check_edit(original: Any, path: tuple[Any, ...], rng: random.Random, digest_only: bool = False) -> str:
+    """Edit one leaf: the edit must be refused or detected, and named if its field can be recomputed."""
+    value = edits.value_at(original, path)
+    other = edits.changed(path, value, rng)
+    if other == value and type(other) is type(value):
+        return "none"
+    changed = edits.edited(original, path, other)
+    if digest_only and digest_problems(changed):
+        return "digest"
+    try:
+        result = result_from_dict(changed, "edited")
+    except SchemaError:
+        return "refused"
+    assert digest_problems(changed), path
+    keys = edits.kind_of(path)
+    part = result
+    if path[0] == "parts":
+        assert isinstance(result, ResultGroup)
+        part = result[path[1]]
+        keys = keys[2:]
+    told = _inconsistent(verify(part))
+    recorded = keys[:2] == ("provenance", "predictors") and keys[2] in RECORDED_OF_PREDICTORS
+    if recorded or keys[0] in RECORDED or keys in [("name",), ("signature", "version")]:
+        assert told == []  # and verify says that these are not checkable
+        return "digest"
+    if keys == ("signature", "metrics") and path[1] not in ("Normal", "GLER"):
+        assert told == []  # its scores are of no metric
+        return "digest"
+    if keys == ("schema",):  # files of schema 1 have no provenance
+        assert path == ("schema",) or any("signature / scoring: saved " in line for line in told), (path, told)
+        return "named"
+    if keys[:3] in [("provenance", "predictors", "who"), ("provenance", "predictors", "how")]:
+        assert any("provenance / predictors / 0 / identity: saved " in line for line in told), (path, told)
+        return "named"
+    if keys[-1] in ("seed", "statistics") and not told:
+        return "digest"  # no interval depends on it
+    if keys[-1] == "scores" and not told:
+        return "digest"  # a score that no figure of its benchmark depends on by so much
+    assert told, path
+    inputs = {"scores", "predictions", "k", "statistics", "tried", "name", "condition", "query", "labels"}
+    if keys[-1] not in inputs:  # an edited input is named by what depends on it
+        named = [line.partition(": saved")[0].split(" / ")[-1] for line in told]
+        assert any(str(path[-1]) == one or one in keys for one in named) or any(keys[-1] in line for line in told), (
+            path,
+            told,
+        )
+    return "named"
+
+
+@pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_kind_of_field_is_detected(share: int) -> None:
+    rng = random.Random(share)
+    kinds = defaultdict(list)
+    for path, _ in edits.leaves(document()):
+        kinds[edits.kind_of(path)].append(path)
+    assert len(kinds) > 400
+    ways = [check_edit(document(), rng.choice(paths), rng) for paths in list(kinds.values())[::share]]
+    assert ways.count("named") > 300 / share
+    assert ways.count("refused") < 60 / share
+
+
+def test_random_edits_are_detected() -> None:
+    rng = random.Random(2)
+    paths = [path for path, _ in edits.leaves(document())]
+    ways = [check_edit(document(), path, rng) for path in rng.sample(paths, 50)]
+    assert ways.count("named") > 30
+
+
+@pytest.mark.slow
+def test_2000_random_edits_are_detected() -> None:
+    rng = random.Random(3)
+    paths = [path for path, _ in edits.leaves(document())]
+    ways = [check_edit(document(), rng.choice(paths), rng) for _ in range(2000)]
+    assert ways.count("named") > 1400
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        (("provenance", "predictors", 0, "who"), {"model": "gpt2"}, "provenance / predictors / 0 / identity"),
+        (("provenance", "predictors", 0, "how"), {"label_scoring": "last"}, "provenance / predictors / 0 / identity"),
+        (("provenance", "predictors", 0, "how"), {"label_scoring": "last"}, "signature / scoring"),
+        (("provenance", "predictors", 0, "identity"), "0" * 64, "provenance / predictors / 0 / identity"),
+        (("provenance", "predictors", 0, "failed"), 1, "provenance / predictors / 0 / failed"),
+        (("provenance", "predictors", 0, "datasets"), ["TREC"], "provenance / predictors / 0 / datasets"),
+        (("provenance", "predictors", 0, "datasets"), [], "provenance / predictors"),
+        (("provenance", "predictors"), [], "signature / scoring"),
+        (("provenance", "failures"), "0" * 12, "provenance / failures"),
+        (("provenance", "method"), "knn", "provenance / method"),
+        (("signature", "scoring"), "given", "signature / scoring"),
+        (("signature", "metrics"), "none", "signature / metrics"),
+        (("signature", "metrics"), "0.1.1", "signature / statistics"),
+    ],
+)
+def test_an_edit_of_who_and_how_is_named(path: tuple[Any, ...], value: Any, named: str) -> None:
+    lines = _inconsistent(verify(Result.from_dict(edits.edited(document()["parts"]["Normal"], path, value))))
+    assert any(line.startswith(f"{named}: ") for line in lines), lines
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_several_functions_and_given_predictions_are_consistent(tmp_path: Path, batched: bool) -> None:
+    own = [(f"text {row}", row % 2) for row in range(60)]
+    data = [Dataset.from_rows(own, name=name, label_space=["a", "b"]) for name in ("one", "two", "three")]
+    benchmark = StaICC.Normal(datasets=data, limit=5, k=2)
+    result = benchmark(
+        [all_prompts, all_prompts, double_of_all] if batched else [StaICC.load_kernel("ppm"), model, model],
+        batched_inference=batched,
+    )
+    assert _inconsistent(verify(result, benchmark)) == []
+    result = benchmark(preentered_prediction=[[0] * len(one.all_queries()) for one in benchmark])
+    assert _inconsistent(verify(result, benchmark)) == []
+
+
+@pytest.mark.parametrize("level", [0.5, 0.77, 0.9999])
+def test_any_level_is_read_back(level: float) -> None:
+    statistics = StaICC.Statistics(level=level, tried=3)
+    result = StaICC.Normal(datasets=["mini"], limit=5, statistics=statistics)(model)
+    assert read_statistics(result) == statistics
+    assert _inconsistent(verify(result)) == []
+
+
+def test_an_edit_with_new_digests_is_named_if_the_field_can_be_recomputed(tmp_path: Path) -> None:
+    """A forger can compute the digests again; the scores must then follow from the records all the same."""
+    changed = edits.edited(document(), ("parts", "Normal", "Averaged results", "accuracy"), 0.875)
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(with_digests(changed)), "utf-8")
+    found = verify_file(path)
+    assert found[0].consistent
+    (line,) = _inconsistent(found)
+    assert line.startswith("parts / Normal / Averaged results / accuracy: saved 0.875, recomputed 0.")
+
+
+@pytest.mark.parametrize("key", ["digests", "timing"])
+def test_a_missing_field_is_detected(key: str) -> None:
+    changed = {name: value for name, value in document().items() if name != key}
+    if key == "digests":
+        assert digest_problems(changed) == ["digests: missing; every file of result schema 2 or later has them"]
+    else:
+        part = document()["parts"]["Normal"]
+        with pytest.raises(SchemaError):
+            Result.from_dict({name: value for name, value in part.items() if name != key})
+
+
+def test_the_order_of_keys_counts() -> None:
+    changed = dict(reversed(document().items()))
+    assert digest_problems(changed)
+
+
+@pytest.mark.parametrize("rows", [[[0.5, -0.0]], [[1e308, 0.1], [5e-324, 3.0]], [], [[1 / 3, 2 / 3]]])
+def test_label_scores_are_exact(rows: list[list[float]]) -> None:
+    assert repr(unpack_scores(pack_scores(rows), 2)) == repr(rows)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "f4", "f2:AAAA", "f4:AAA", "f8:AAAAAAAA8H8=", "f4:AACAfw==", "f4:\xe4", "f8:AAAA"]
+)
+def test_damaged_label_scores_are_refused(text: str) -> None:
+    with pytest.raises(SchemaError):
+        unpack_scores(text, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "answer"),
+    [
+        ("Suite", {}, double),
+        ("Suite", {"metrics": "0.1.1"}, model),
+        ("Suite", {"noisy_channel": True, "k": 2}, double),
+        ("Normal", {"outputs": "logits"}, double),
+        ("Normal", {"statistics": StaICC.Statistics(intervals=False)}, model),
+        ("Normal", {"statistics": StaICC.Statistics(level=0.9, tried=9)}, model),
+        ("Suite", {}, lambda prompt, label_space: 1),
+        ("Suite", {}, lambda prompt, label_space: [0.2, 0.2, 0.2]),
+        ("GLER", {"interpolations": 3, "k": 0}, model),
+        ("DomainBias", {"domain_query_length": 3}, model),
+    ],
+)
+def test_what_a_run_saves_is_consistent(tmp_path: Path, name: str, settings: dict[str, Any], answer: Any) -> None:
+    run = getattr(StaICC, name)(datasets=["mini"], limit=5, **settings)
+    run(answer).save(tmp_path / "result.json")
+    assert _inconsistent(verify_file(tmp_path / "result.json")) == []
+
+
+@pytest.mark.parametrize("name", ["Suite", "Diagnosis", "TripletBias"])
+def test_partial_results_are_consistent(tmp_path: Path, name: str) -> None:
+    getattr(StaICC, name)(datasets=["mini"], limit=5)(unsure, on_error="collect").save(tmp_path / "result.json")
+    found = verify_file(tmp_path / "result.json")
+    assert _inconsistent(found) == []
+    assert "reasons of failed queries: recorded by the run" in {line for one in found for line in one.not_checkable}
+
+
+def test_own_metrics_are_not_checkable_without_their_code() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=5)
+    benchmark[0].add_metric("mine", lambda truth, rows: len(truth) / 7)
+    result = benchmark(model)
+    found, common = verify(result)
+    assert found.not_checkable == ("mine: the metric is the user's own; pass the benchmark",)
+    assert found.consistent
+    assert common.consistent
+    result.divided["mini"]["mine"] += 1
+    assert verify(result)[0].consistent
+    assert verify(result)[1].inconsistent[0].startswith("Averaged results / mine: saved 1.428")  # the mean of one
+    (line,) = verify(result, benchmark)[0].inconsistent
+    assert line.startswith("Divided results / mini / mine: saved ")
+
+
+# -- hostile signatures cost nothing
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("k", "99999999"),
+        ("k", "9" * 5000),
+        ("k", "²"),
+        ("k", "-1"),
+        ("limit", "99999999999999"),
+        ("limit", "1"),
+        ("options", "interpolations=99999999"),
+        ("options", "interpolations=4000"),
+        ("options", "domain_query_length=4000"),
+        ("options", "tried=3"),
+        ("statistics", "intervals-9-0.95"),
+        ("statistics", "intervals-2-7"),
+        ("channel", "none"),
+        ("template", "other"),
+        ("demonstrations", "other"),
+        ("outputs", "labels"),
+        ("repeats", "99999999"),
+        ("datasets", "TREC"),
+        ("data", "0" * 12),
+        ("prompts", "0" * 12),
+        ("sampler", "other"),
+        ("failed", "3"),
+        ("benchmark", "Normal"),
+    ],
+)
+def test_a_signature_that_no_run_writes_is_named_at_once(field: str, value: str) -> None:
+    part = document()["parts"]["GLER"]
+    result = Result.from_dict({**part, "signature": {**part["signature"], field: value}})
+    started = time.process_time()
+    told = _inconsistent(verify(result))
+    assert time.process_time() - started < 5
+    assert any(line.startswith(f"signature / {field}: ") and len(line) < 300 for line in told), told
+
+
+def test_a_hostile_k_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = edits.edited(document(), ("parts", "Normal", "signature", "k"), "99999999")
+    (tmp_path / "result.json").write_text(json.dumps(changed), "utf-8")
+    assert main(["verify", str(tmp_path / "result.json")]) == 1
+    assert "signature / k: k is 99999999, expected a whole number from 0 to 4096\n" in capsys.readouterr().out
+
+
+# -- files of the schema before
+
+
+def test_files_of_schema_1_are_read_and_verified_as_far_as_they_go() -> None:
+    assert read_result_file(GOLDEN)["schema"] == 1
+    found = verify_file(GOLDEN)
+    assert _inconsistent(found) == []
+    assert found[0].not_checkable == ("digests: files of result schema 1 have none",)
+    without = "likelihood, calibration, entropy and their intervals: the file holds no label scores"
+    assert sum(without in one.not_checkable for one in found) == 9  # all but the one whose predictions are labels
+    assert all(one.same for one in found if one.dataset)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("parts", "suite", "parts", "Normal", "Divided results", "mini", "accuracy"), 0.9375),
+        (("parts", "suite", "parts", "Normal", "Averaged results", "averaged_truelabel_likelihood"), 0.9375),
+        (("parts", "suite", "parts", "Normal", "details", "mini", "baselines", "normal", "p_value"), 0.5),
+        (("parts", "suite", "parts", "Demo_sens", "Averaged results", "consistency"), 0.0),
+        (("parts", "labels", "Divided results", "mini", "macro_F1"), 0.9375),
+        (("parts", "released", "Divided results", "mini", "accuracy"), 0.9375),
+        (("parts", "partial", "details", "mini", "failed"), 0),
+    ],
+)
+def test_edits_of_files_of_schema_1_are_named(path: tuple[Any, ...], value: Any) -> None:
+    original = json.loads(GOLDEN.read_text("utf-8"))
+    changed = result_from_dict(edits.edited(original, path, value), "edited")
+    told = _inconsistent(verify(changed))
+    assert any(line.startswith(" / ".join(path) + ": saved ") for line in told), told
+
+
+def test_a_changed_file_is_read_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(edits.edited(document(), ("parts", "Normal", "timing", "seconds"), 1.0)), "utf-8")
+    load(path)
+    assert [record.message for record in caplog.records] == [
+        f"{path}: the file was changed after it was written; python -m StaICC verify says what is wrong with it"
+    ]
+
+
+# -- the whole suite
+
+
+@pytest.mark.slow
+@pytest.mark.pack
+def test_a_suite_over_ten_data_sets(tmp_path: Path) -> None:
+    path = tmp_path / "suite.json"
+    StaICC.Suite()(model).save(path)
+    assert path.stat().st_size < 8_000_000
+    started = time.process_time()
+    found = verify_file(path)
+    assert time.process_time() - started < 30
+    assert _inconsistent(found) == []
+    assert len(found) == 1 + 7 * 11
+    original = json.loads(path.read_text("utf-8"))
+    rng = random.Random(4)
+    paths = [leaf for leaf, _ in edits.leaves(original)]
+    ways = [check_edit(original, rng.choice(paths), rng, digest_only=True) for _ in range(100)]
+    assert set(ways) <= {"digest", "none", "refused"}
+    ways = [check_edit(original, rng.choice(paths), rng) for _ in range(15)]
+    assert ways.count("named") > 3
+
+
+def test_removed_label_scores_are_an_inconsistency(tmp_path: Path) -> None:
+    """Without them, an edited likelihood could not be recomputed; every run of schema 2 writes them."""
+    result = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: [0.5, 0.3, 0.2])
+    data = result.to_dict()
+    for record in data["details"]["mini"]["conditions"]:
+        record["scores"] = None
+    data["Divided results"]["mini"]["averaged_truelabel_likelihood"] = 0.99
+    data["Averaged results"]["averaged_truelabel_likelihood"] = 0.99
+    write_result_file(data, tmp_path / "forged.json")
+    assert any("label scores" in line for one in verify_file(tmp_path / "forged.json") for line in one.inconsistent)

@@ -1,0 +1,42 @@
+"""Every module can be imported, and every command shows its help, within this process."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+import StaICC
+from StaICC.cli import _COMMANDS, main
+from StaICC.errors import MissingDependencyError
+
+
+def modules() -> Iterator[str]:
+    for one in pkgutil.walk_packages(StaICC.__path__, "StaICC."):
+        if one.name.rpartition(".")[2] != "__main__":
+            yield one.name
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_a_module_can_be_imported(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except (ModuleNotFoundError, MissingDependencyError) as error:
+        if str(getattr(error, "name", None) or "StaICC").startswith("StaICC") and not isinstance(
+            error, MissingDependencyError
+        ):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("arguments", [[], *([name] for name in _COMMANDS)], ids=lambda one: "".join(one) or "all")
+def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--help"])
+    assert not ended.value.code
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: python -m StaICC {' '.join(arguments)}".rstrip())
+    if not arguments:
+        assert all(name in shown for name in _COMMANDS)

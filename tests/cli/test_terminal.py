@@ -1,0 +1,143 @@
+"""No command lets names, labels, file names or messages control the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import StaICC
+from StaICC.cli import main
+from StaICC.datasets import Dataset
+from StaICC.errors import OutputError
+from StaICC.inference.store import PredictionStore
+
+ROOT = Path(StaICC.__file__).parents[1]
+EVIL = "x\x1b]0;owned\x07\x9b31m\u202egnp\u2066\u200b\ud800\x7f\r"
+HIDDEN = ("\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\u200b", "\ud800", "\udcff", "\x7f", "\r")
+WORD = EVIL.replace("\ud800", "\udcff")
+"""As a word of a command line, which may hold bytes that are not text."""
+SHOWN = "x\\x1b]0;owned\\x07\\x9b31m\\u202egnp\\u2066\\u200b\\ud800\\x7f\\r"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Results of a data set whose name and labels are hostile, and a store of such a model."""
+    monkeypatch.chdir(tmp_path)
+    name = EVIL.replace("\ud800", "")  # data sets refuse lone surrogates
+    rows = [(f"text {i} {name}", i % 2) for i in range(60)]
+    data = Dataset.from_rows(rows, name=name, label_space=[f"={name}", "@plain"])
+    for run in (0, 1):
+        result = StaICC.Normal(datasets=[data], limit=4)(lambda prompt, label_space, run=run: run)
+        result.environment["model"] = name
+        result.save(f"r{run}.json")
+    with PredictionStore("run.sqlite") as store:
+        store.put_many(EVIL, [(b"k" * 32, [0.5, 0.5])])
+    return tmp_path
+
+
+COMMANDS = [
+    ["compare", "r0.json", "r1.json"],
+    ["compare", "r0.json", "r1.json", "--format", "markdown"],
+    ["compare", "r0.json", "r1.json", "--format", "latex"],
+    ["compare", "r0.json", "r1.json", "--json"],
+    ["export", "scores", "r0.json", "--json"],
+    ["export", "queries", "r0.json", "--json"],
+    ["verify", "r0.json"],
+    ["verify", "r0.json", "--json"],
+    ["published", "--result", "r0.json"],
+    ["published", "--result", "r0.json", "--json"],
+    ["published", "--model", WORD],
+    ["store", "info", "run.sqlite"],
+    ["store", "info", "run.sqlite", "--json"],
+    ["store", "export", "run.sqlite"],
+    ["store", "merge", "new.sqlite", "run.sqlite", "--json"],
+    ["store", "salvage", "run.sqlite", "saved.sqlite", "--json"],
+    ["store", "info", WORD],
+    ["cite", WORD],
+    ["score", "normal", WORD, "--datasets", "mini"],
+    ["run", "normal", "--datasets", WORD],
+    ["run", "normal", "--datasets", "mini", "--limit", "2", "--model", WORD],
+    ["run", "normal", "--datasets", "mini", "--limit", "2", "--model-name", WORD, "--json"],
+    ["run", "normal", "--datasets", "mini", "--limit", "2", "--json", f"{WORD}/none"],
+    ["run", "normal", f"--{WORD}"],
+    [WORD],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda one: " ".join(one).encode("ascii", "replace").decode())
+def test_nothing_controls_the_terminal(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = int(str(end.code))
+    out, err = capsys.readouterr()
+    assert out + err
+    assert [one for one in HIDDEN if one in out + err] == []
+    assert status in (0, 1, 2)
+    if "--json" in arguments and status == 0:
+        for line in out.splitlines() if arguments[0] == "export" else [out]:
+            json.loads(line)
+
+
+def test_json_on_stdout_is_what_a_file_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["export", "queries", "r0.json", "--json"])
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    main(["export", "queries", "r0.json", "-o", "q.jsonl"])
+    lines = Path("q.jsonl").read_text("utf-8", "surrogatepass").split("\n")
+    assert shown == [json.loads(line) for line in lines if line]
+    assert "\u202e" in shown[0]["dataset"]
+
+
+def test_names_are_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["store", "info", "run.sqlite"])
+    assert f"  {SHOWN}" in capsys.readouterr().out
+
+
+def test_exception_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import StaICC.cli.cite as module
+
+    def fail(*given: object) -> int:
+        raise OutputError(f"the reply was {EVIL}\nnext line")
+
+    monkeypatch.setattr(module, "run", fail)
+    assert main(["cite"]) == 2
+    assert capsys.readouterr().err == f"staicc: the reply was {SHOWN}\\nnext line\n"
+
+
+def test_a_traceback_is_escaped_too(folder: Path) -> None:
+    code = (
+        "import sys, StaICC.cli, StaICC.cli.cite as module\n"
+        "def fail(args): raise RuntimeError('reply \\x1b[2J\\u202e')\n"
+        "module.run = fail; sys.argv = ['staicc', 'cite']\n"
+        "StaICC.cli.main()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"reply \\x1b[2J\\u202e" in done.stderr.splitlines()[-1]
+    assert b"\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_any_encoding_of_stdout(folder: Path, encoding: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
+    for arguments in (["compare", "r0.json", "r1.json", "--json"], ["export", "scores", "r0.json"]):
+        command = [sys.executable, "-m", "StaICC", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        if "--json" in arguments:
+            json.loads(done.stdout.decode(encoding))
+
+
+def test_files_of_csv_hold_no_formula(folder: Path) -> None:
+    main(["export", "queries", "r0.json", "-o", "q.csv"])
+    text = Path("q.csv").read_text("utf-8", "surrogatepass")
+    assert "'=x\x1b" in text
+    assert ",=x" not in text
+    assert '"=x' not in text
+    assert "'@plain" in text

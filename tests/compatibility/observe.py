@@ -1,0 +1,197 @@
+"""Runs workflows and prints what they show, as JSON. Started by the tests, once with the release and once with ours.
+
+Reads JSON from standard input: ``{"release": folder or null, "torch": bool, "workflows": [[name, setup, code], ...]}``.
+Each workflow runs in a fork of its own, because objects of 0.1.1 share dictionaries. ``show(key, value)`` records one;
+an error is recorded by its classes, and ends the workflow.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import hashlib
+import io
+import json
+import math
+import os
+import sys
+import types
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON: lists and tuples are told apart, and so are texts, numbers and functions."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value if not isinstance(value, float) or math.isfinite(value) else repr(value)
+    if isinstance(value, str):
+        return str(value)
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return {"array": str(value.dtype), "shape": list(value.shape), "values": plain(value.tolist())}
+    if isinstance(value, tuple):
+        return {"tuple": [plain(item) for item in value]}
+    if isinstance(value, Mapping):
+        return {"dict": {str(key): plain(item) for key, item in value.items()}}
+    if isinstance(value, type):
+        return {"class": next(kind.__name__ for kind in value.__mro__ if kind.__module__ == "builtins")}
+    if callable(value):
+        return "a function"
+    if (hasattr(value, "__len__") and hasattr(value, "__getitem__")) or hasattr(value, "__iter__"):
+        return [plain(item) for item in value]
+    return f"an object {type(value).__name__}"
+
+
+def sha(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:16]
+
+
+def printed(function: Any) -> str:
+    """What a function prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        function()
+    return stream.getvalue()
+
+
+def probabilities(prompt: Any, label_space: list[str]) -> list[float]:
+    """Probabilities that depend on the prompt, and add up to exactly 1."""
+    last = len(label_space) - 1
+    row = [0.5 ** min(place + 1, last) for place in range(last + 1)]
+    turn = sum(map(ord, str(prompt)[-40:])) % (last + 1)
+    return row[turn:] + row[:turn]
+
+
+def logits(prompt: Any, label_space: list[str]) -> list[float]:
+    return [float(sum(map(ord, f"{prompt}{label}"[-60:])) % 7) for label in label_space]
+
+
+def last_label(prompt: Any, label_space: list[str]) -> int:
+    return len(label_space) - 1
+
+
+def many(function: Any) -> Any:
+    return lambda prompt, label_space: [function(one, label_space) for one in prompt]
+
+
+def use_small_data(release: bool) -> None:
+    """Benchmarks without the argument ``datasets`` use two small data sets, which saves minutes."""
+    if release:
+        import StaICC.normal  # type: ignore[import-not-found,unused-ignore]
+        from StaICC.util import hgf_dataset_loader as loaders
+
+        loaders_used: Any = StaICC.normal.ORIGINAL_DATA_LOADER_NORMAL  # type: ignore[attr-defined,unused-ignore]
+        loaders_used[:] = [loaders.trec, loaders.financial_phrasebank]
+    else:
+        import StaICC.benchmarks.benchmark as module
+
+        module.names = lambda: ("TREC", "financial_phrasebank")  # type: ignore[attr-defined,assignment,unused-ignore]
+
+
+def make_model() -> tuple[Any, Any]:
+    """A tiny random model and its tokenizer, the same every time; both have what users call on them."""
+    import tokenizers
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=384, n_embd=32, n_layer=2, n_head=4, n_positions=4096, bos_token_id=0, eos_token_id=0,
+        initializer_range=0.3,
+    )  # fmt: skip
+    model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=384, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<|end|>"],
+        show_progress=False,
+    )  # fmt: skip
+    made.train_from_iterator(["question: who wrote the play? target: person location number entity"] * 2, trainer)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", bos_token="<|end|>")
+    model.cuda = lambda: model  # the README and the notebooks call it; the model stays where it is
+    transformers.AutoModelForCausalLM.from_pretrained = lambda name: model
+    transformers.AutoTokenizer.from_pretrained = lambda name: tokenizer
+    return model, tokenizer
+
+
+class FirstRows:
+    """An experimentor with the first rows of its sets only: the nearest-neighbour example encodes every row."""
+
+    def __init__(self, experimentor: Any, demonstrations: int, tests: int) -> None:
+        self.demonstrations = [experimentor.demonstration_set()[place] for place in range(demonstrations)]
+        self.tests = [experimentor.test_set()[place] for place in range(tests)]
+        self.given: Any = None
+
+    def demonstration_set(self) -> Any:
+        return self.demonstrations
+
+    def test_set(self) -> Any:
+        return self.tests
+
+    def set_demonstration_sampler(self, sampler: Any) -> None:
+        self.given = sampler
+
+
+def argmin(values: Any) -> int:
+    """``StaICC.util.functional.argmin`` of the release, which the README's example uses without importing it."""
+    return min(range(len(values)), key=values.__getitem__)
+
+
+def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Run one workflow."""
+    shown: dict[str, Any] = {}
+    names["show"] = lambda key, value: shown.__setitem__(key, plain(value))
+    quiet = io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(quiet):
+        warnings.simplefilter("ignore")
+        try:
+            exec(code, names)
+        except Exception as error:
+            shown["raises"] = {"error": [kind.__name__ for kind in type(error).__mro__], "message": str(error)}
+    return shown
+
+
+def main() -> None:
+    given = json.load(sys.stdin)
+    release = given["release"] is not None
+    if release:
+        sys.path.insert(0, given["release"])
+    names = {
+        "json": json, "math": math, "functools": functools, "Counter": collections.Counter, "sha": sha,
+        "printed": printed, "probabilities": probabilities, "logits": logits, "last_label": last_label, "many": many,
+        "FirstRows": FirstRows, "functional": types.SimpleNamespace(argmin=argmin),
+    }  # fmt: skip
+    if given["torch"]:
+        import numpy
+        import torch
+
+        names |= {"torch": torch, "np": numpy}
+        names["model"], names["tokenizer"] = make_model()
+    with contextlib.redirect_stdout(io.StringIO()):
+        use_small_data(release)
+    found = {}
+    prepared: dict[str, dict[str, Any]] = {"": names}
+    for name, setup, code in given["workflows"]:
+        if setup not in prepared:
+            prepared[setup] = dict(names)
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(setup, prepared[setup])
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            with os.fdopen(writing, "w") as stream:
+                json.dump(run(code, dict(prepared[setup])), stream)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as stream:
+            text = stream.read()
+        os.waitpid(child, 0)
+        found[name] = json.loads(text) if text else {"raises": {"error": ["the process ended"], "message": ""}}
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

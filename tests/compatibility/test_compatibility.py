@@ -1,0 +1,187 @@
+"""Code of 0.1.1, unchanged, against the released wheel and against this library.
+
+The wheel is an oracle: it runs in a process of its own where ``STAICC_RELEASE_WHEEL`` names it. Values, shapes, types
+and classes of errors must be the same, or docs/migration.md has a row that says why not. The table of that page is what
+this test finds; ``STAICC_WRITE_TABLES=1`` writes it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs" / "migration.md"
+BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->"
+
+spec = importlib.util.spec_from_file_location("compatibility_workflows", HERE / "workflows.py")
+assert spec is not None
+assert spec.loader is not None
+workflows = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = workflows
+spec.loader.exec_module(workflows)
+
+ALL = [one for group in workflows.GROUPS.values() for one in group]
+TOLERANCE = 1e-6  # logits of our kernels may differ in the last digits of float32
+
+
+def entries() -> set[str]:
+    """The rows of the page's tables of differences."""
+    return set(re.findall(r"^\| `([a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def same(released: Any, ours: Any) -> bool:
+    """Whether two observations are equal; our error may be of a class derived from the released one."""
+    if isinstance(released, dict) and isinstance(ours, dict):
+        if "error" in released and "error" in ours:
+            return bool(released["error"][0] in ours["error"])
+        return released.keys() == ours.keys() and all(same(released[key], ours[key]) for key in released)
+    if isinstance(released, list) and isinstance(ours, list):
+        return len(released) == len(ours) and all(map(same, released, ours))
+    if type(released) in (int, float) and type(ours) in (int, float):
+        return bool(abs(released - ours) <= TOLERANCE * max(1, abs(released)))
+    return type(released) is type(ours) and bool(released == ours)
+
+
+def observe(items: list[tuple[str, str, str]], release: Path | None, torch: bool) -> dict[str, Any]:
+    given = {"release": None if release is None else str(release), "torch": torch, "workflows": items}
+    done = subprocess.run(
+        [sys.executable, str(HERE / "observe.py")],
+        input=json.dumps(given), capture_output=True, text=True, encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": "" if release else str(ROOT), "PYTHONUTF8": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    wheel = os.environ.get("STAICC_RELEASE_WHEEL")
+    if not wheel:
+        pytest.skip("set STAICC_RELEASE_WHEEL to the wheel of StaICC 0.1.1 to compare with it")
+    folder = tmp_path_factory.mktemp("release")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def blocks_of(release: Path) -> list[Any]:
+    (metadata,) = release.glob("*.dist-info/METADATA")
+    found: list[Any] = workflows.readme_blocks(metadata.read_text(encoding="utf-8"))
+    return found
+
+
+def compare(release: Path, torch: bool) -> dict[str, tuple[Any, Any, Any]]:
+    """For each workflow what the release shows, what ours shows, and what the new call shows."""
+    some = [one for one in [*blocks_of(release), *ALL] if one.torch is torch]
+    items = [(one.name, one.setup, one.code) for one in some]
+    new = [(f"new: {one.name}", one.setup, one.new) for one in some if one.new]
+    released, ours = observe(items, release, torch), observe([*items, *new], None, torch)
+    return {one.name: (released[one.name], ours[one.name], ours.get(f"new: {one.name}")) for one in some}
+
+
+def check(found: dict[str, tuple[Any, Any, Any]], release: Path) -> None:
+    wrong = []
+    known = {one.name: one for one in [*blocks_of(release), *ALL]}
+    for name, (released, ours, new) in found.items():
+        one = known[name]
+        if same(released, ours) is bool(one.entry):
+            wrong.append(f"{name}: {'equal, but has an entry' if one.entry else f'{released} != {ours}'}"[:1500])
+        if one.new and not same(released, new):
+            wrong.append(f"{name}, the new call: {released} != {new}"[:1500])
+        if one.entry in ("fixed", "readme") and "raises" in ours:
+            wrong.append(f"{name}: still fails: {ours}")
+        if one.entry == "removed" and "docs/migration.md" not in ours["raises"]["message"]:
+            wrong.append(f"{name}: {ours}")
+    assert not wrong, "\n".join(wrong)
+
+
+def summary(shown: Any) -> str:
+    return f"`{shown['raises']['error'][0]}`" if "raises" in shown else "runs"
+
+
+def write(found: dict[str, tuple[Any, Any, Any]], release: Path) -> None:
+    """Write the rows of these workflows into the page, where ``STAICC_WRITE_TABLES=1``; else compare them."""
+    text = PAGE.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    table, tail = rest.split(END)
+    old = {line.split(" | ")[0]: line for line in table.splitlines() if line.startswith("| ")}
+    groups = {"README": blocks_of(release), **workflows.GROUPS}
+    lines = ["| workflow | 0.1.1 | now | |", "|---|---|---|---|"]
+    for group, some in groups.items():
+        for one in some:
+            first = f"| {group}: {one.name}"
+            if one.name in found:
+                released, ours, new = found[one.name]
+                verdict = "equal" if same(released, ours) else f"`{one.entry}`" + (", new call: equal" if new else "")
+                lines.append(f"{first} | {summary(released)} | {summary(ours)} | {verdict} |")
+            elif first in old:
+                lines.append(old[first])
+    made = head + BEGIN + "\n".join(lines) + "\n" + END + tail
+    if os.environ.get("STAICC_WRITE_TABLES") == "1":
+        PAGE.write_text(made, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == made, "the table is old: run this test with STAICC_WRITE_TABLES=1"
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+@pytest.mark.pack
+@pytest.mark.parametrize("torch", [False, True], ids=["core", "torch"])
+def test_code_of_the_release_runs_unchanged_or_the_page_says_why(torch: bool, release: Path, need: Any) -> None:
+    need(["torch", "transformers", "numpy"], "the released kernels")
+    found = compare(release, torch)
+    check(found, release)
+    write(found, release)
+
+
+def test_every_difference_has_a_row_and_every_row_a_workflow() -> None:
+    assert {one.entry for one in ALL} - {""} == entries()
+
+
+def test_the_names_of_workflows_differ_and_are_in_the_table() -> None:
+    names = [one.name for one in ALL]
+    assert len(names) == len(set(names))
+    table = PAGE.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0]
+    for group, some in workflows.GROUPS.items():
+        for one in some:
+            (line,) = [line for line in table.splitlines() if line.startswith(f"| {group}: {one.name} |")]
+            assert line.endswith(" | equal |") if not one.entry else f"`{one.entry}`" in line
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import StaICC.util.functional",
+        "from StaICC.util import functional",
+        "from StaICC.util.hgf_dataset_loader import trec",
+        "from StaICC.normal import Normal",
+        "from StaICC.diagnosis import GLER",
+        "from StaICC.prefabricate_inference.model_kernel import inference_standard_template",
+        "import StaICC.util as gone; gone.configs",
+    ],
+)
+def test_a_name_that_is_gone_raises_an_error_that_names_the_page(statement: str) -> None:
+    with pytest.raises(ImportError, match=r"is gone\. See 'Removed names' in docs/migration\.md"):
+        exec(statement)
+    assert "\n## Removed names\n" in PAGE.read_text(encoding="utf-8")
+
+
+def test_other_names_of_a_stub_are_missing_as_usual() -> None:
+    import StaICC.errors
+
+    missing = StaICC.errors.removed_names("StaICC.util", "functional")
+    with pytest.raises(AttributeError, match=r"module 'StaICC\.util' has no attribute 'other'"):
+        missing("other")
+    with pytest.raises(StaICC.StaICCError, match=r"^StaICC\.util\.functional of StaICC 0\.1\.1 is gone"):
+        missing("functional")

@@ -1,0 +1,102 @@
+"""JSON that is not trusted: equal to :mod:`json` where that is right, one line where it is not."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.datasets.json_reading import MAX_DEPTH, parse_json, read_json
+from StaICC.errors import SchemaError
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(VALUES, st.booleans(), st.booleans())
+def test_what_json_writes_comes_back(value: object, ascii_only: bool, mark: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    data = (b"\xef\xbb\xbf" if mark else b"") + text.encode("utf-8", "surrogatepass")
+    assert parse_json(data, "x") == parse_json(text, "x") == value
+
+
+@given(st.binary(max_size=60) | st.text(alphabet='[]{}",:0123456789eE+-.nultrfasNI\\ \ud800\x00', max_size=60))
+def test_any_bytes_are_a_value_or_a_schema_error(data: bytes | str) -> None:
+    try:
+        found = parse_json(data, "somewhere")
+    except SchemaError as error:
+        message = str(error)
+        assert message.startswith("somewhere: ")
+        assert "\n" not in message
+    else:
+        assert found == json.loads(data if isinstance(data, str) else data.decode("utf-8-sig", "surrogatepass"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[" * 100_000, "nested more than 100 deep"),
+        ("[" * 100_000 + "]" * 100_000, "nested more than 100 deep"),
+        ('{"a":' * 50_000 + "1" + "}" * 50_000, "nested more than 100 deep"),
+        ("1" * 5000, "an integer of 5000 digits is too large"),
+        ("1" * 301, "an integer of 301 digits is too large"),
+        ("[1e999]", "the number 1e999 is too large"),
+        ("-1E+0999", "too large"),
+        ("1" * 400 + ".0", "too large"),
+        ("[NaN]", "NaN is not a JSON number"),
+        ("[-Infinity]", "-Infinity is not a JSON number"),
+        ('{"a": 1, "b": 2, "a": 3}', "the key 'a' appears twice"),
+        ("", "found nothing"),
+        (" \n", "found nothing"),
+        ("\ufeff", "found nothing"),
+        ("[1] 2", "Extra data"),
+        ("[1]\x00", "Extra data"),
+    ],
+)
+def test_what_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(SchemaError, match=r"^x\.json: ") as caught:
+        parse_json(text, "x.json")
+    assert reason in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+def test_the_depth_is_exact() -> None:
+    parse_json("[" * MAX_DEPTH + "]" * MAX_DEPTH, "x")
+    wide = "[" + ",".join(["[[]]"] * 500) + "]"
+    assert len(parse_json(wide, "x")) == 500
+    with pytest.raises(SchemaError, match="nested"):
+        parse_json("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "x")
+
+
+def test_constants_are_accepted_where_the_caller_says_so() -> None:
+    found = parse_json("[NaN, Infinity, 1e999]", "x", constants=True)
+    assert math.isnan(found[0])
+    assert found[1:] == [math.inf, math.inf]
+    with pytest.raises(SchemaError, match="5000 digits"):
+        parse_json("1" * 5000, "x", constants=True)
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(b'\xff\xfe{\x00"\x00')
+    with pytest.raises(SchemaError, match=r"x\.json: this is not text in UTF-8"):
+        read_json(path)
+    path.write_bytes(b'\xef\xbb\xbf{"a": "\xed\xa0\x80"}')
+    assert read_json(path) == {"a": "\ud800"}
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "none")
+    with pytest.raises(IsADirectoryError):
+        read_json(tmp_path)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no endless device")
+def test_a_device_is_not_read_to_its_end() -> None:
+    with pytest.raises(SchemaError, match="/dev/zero: this is a device"):
+        read_json("/dev/zero")

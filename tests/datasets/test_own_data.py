@@ -1,0 +1,536 @@
+"""Users' own data: what is read, what is generated, and that saved results can be checked where the file is."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import string
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from StaICC import GLER, Dataset, Normal, Suite, load
+from StaICC.benchmarks.run_warnings import data_warnings
+from StaICC.benchmarks.verify import verify_file
+from StaICC.cli import main
+from StaICC.datasets import SplitSizes
+from StaICC.datasets.own_data import file_split, generated_alternatives, generated_template
+from StaICC.datasets.source import TableFile
+from StaICC.errors import ArgumentError, SchemaError, StaICCError, UnknownNameError
+
+ROWS = [(f"text {i}, with a comma", 'a "quote"\nand a break', ["no", "yes", "so"][i % 3]) for i in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def comma_separated(rows: Any, separator: str = ",", end: str = "\n") -> str:
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, delimiter=separator, lineterminator=end)
+    writer.writerows([("premise", "hypothesis", "label"), *rows])
+    return stream.getvalue()
+
+
+def lines(rows: Any) -> str:
+    return "".join(json.dumps({"premise": a, "hypothesis": b, "label": c, "x": 1}) + "\n" for a, b, c in rows)
+
+
+def digest_of(name: str, data: bytes, **more: Any) -> str:
+    Path(name).write_bytes(data)
+    return Dataset.from_file(name, ["premise", "hypothesis"], "label", **more).table.digest
+
+
+def test_the_same_rows_in_every_format() -> None:
+    text = comma_separated(ROWS)
+    expected = Dataset.from_rows(
+        [((a, b), ["no", "so", "yes"].index(c)) for a, b, c in ROWS], name="x", label_space=["no", "so", "yes"]
+    ).table.digest
+    same = {
+        "plain.csv": text.encode(),
+        "mark.csv": b"\xef\xbb\xbf" + text.encode(),
+        "windows.csv": comma_separated(ROWS, end="\r\n").encode(),
+        "semicolon.csv": comma_separated(ROWS, ";").encode(),
+        "tabs.csv": comma_separated(ROWS, "\t").encode(),
+        "tabs.tsv": comma_separated(ROWS, "\t").encode(),
+        "UPPER.CSV": text.encode(),
+        "wide.csv": text.encode("utf-16"),
+        "blank.csv": (text + "\n\n").encode(),
+        "lines.jsonl": lines(ROWS).encode(),
+        "windows.jsonl": lines(ROWS).replace("\n", "\r\n").encode(),
+        "lines.json": lines(ROWS).encode(),
+        "list.json": json.dumps([json.loads(line) for line in lines(ROWS).splitlines()], indent=1).encode(),
+    }
+    assert {name: digest_of(name, data) for name, data in same.items()} == dict.fromkeys(same, expected)
+    assert digest_of("latin.csv", text.encode("latin-1"), encoding="latin-1") == expected
+
+
+def test_data_frames_parquet_and_hugging_face() -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(ROWS, columns=["premise", "hypothesis", "label"])
+    expected = digest_of("a.csv", comma_separated(ROWS).encode())
+    made = Dataset.from_pandas(frame, ["premise", "hypothesis"], "label", name="mine")
+    assert made.table.digest == expected
+    frame.to_parquet("a.parquet")
+    assert Dataset.from_file("a.parquet", ["premise", "hypothesis"], "label").table.digest == expected
+    for label in (float("nan"), None):
+        changed = frame.assign(label=[label, *frame.label[1:]])
+        with pytest.raises(ArgumentError, match="row 0 has no label"):
+            Dataset.from_pandas(changed, ["premise"], "label", name="x")
+    numbers = frame.assign(label=frame.label.map({"no": 0, "so": 1, "yes": 2}).astype("Int64"))
+    named = Dataset.from_pandas(
+        numbers, ["premise", "hypothesis"], "label", name="x", labels={0: "no", 1: "so", 2: "yes"}
+    )
+    assert named.table.digest == expected
+    floats = numbers.assign(label=numbers.label.astype(float))
+    assert Dataset.from_pandas(floats, ["premise"], "label", name="x").card.label_space == ("0", "1", "2")
+
+
+def test_hugging_face() -> None:
+    library = pytest.importorskip("datasets")
+    features = library.Features({"text": library.Value("string"), "y": library.ClassLabel(names=["wish", "bug"])})
+    data = library.Dataset.from_dict({"text": [f"t{i}" for i in range(20)], "y": [0, 1] * 10}, features=features)
+    made = Dataset.from_huggingface(data, ["text"], "y", name="mine")
+    assert made.card.label_space == ("wish", "bug")
+    assert made.table[1].label == 1
+    with pytest.raises(ArgumentError, match=r"Choose one of its splits: train, test"):
+        Dataset.from_huggingface(library.DatasetDict(train=data, test=data), ["text"], "y", name="x")
+    hidden = library.Dataset.from_dict({"text": ["a", "b"], "y": [-1, -1]}, features=features)
+    with pytest.raises(ArgumentError, match=r"row 0 has no label \(2 of 2"):
+        Dataset.from_huggingface(hidden, ["text"], "y", name="x")
+    with pytest.raises(UnknownNameError, match="did you mean 'text'"):
+        Dataset.from_huggingface(data, ["txt"], "y", name="x")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip),
+            st.sampled_from(["a", "b", "c d"]),
+        ),
+        min_size=4,
+        max_size=20,
+    ),
+    st.sampled_from([",", ";", "\t"]),
+)
+def test_any_text_survives_csv_and_json(rows: list[tuple[str, str]], separator: str) -> None:
+    labels = sorted({label for _, label in rows})
+    if len(labels) < 2 or len(labels) == len(rows):
+        return
+    table = io.StringIO(newline="")
+    csv.writer(table, delimiter=separator).writerows([("text", "label"), *rows])
+    Path("t.csv").write_bytes(table.getvalue().encode())
+    Path("t.jsonl").write_bytes("".join(json.dumps({"text": a, "label": b}) + "\n" for a, b in rows).encode())
+    for name in ("t.csv", "t.jsonl"):
+        made = Dataset.from_file(name, ["text"], "label")
+        assert [(row.texts[0], labels[row.label]) for row in made.table] == rows
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=200) | st.text(string.printable, max_size=200).map(str.encode),
+    st.sampled_from(["csv", "tsv", "json"]),
+)
+def test_any_bytes_are_read_or_refused_in_one_way(data: bytes, suffix: str) -> None:
+    Path(f"x.{suffix}").write_bytes(b"text,label\n" + data if suffix == "csv" else data)
+    with contextlib.suppress(StaICCError):
+        Dataset.from_file(f"x.{suffix}", ["text"], "label")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=3, unique=True),
+    st.text(min_size=1, max_size=60),
+    st.lists(st.text(min_size=1, max_size=9), min_size=2, max_size=30, unique=True),
+)
+def test_alternatives_always_have_three_different_levels(texts: list[str], label: str, space: list[str]) -> None:
+    template = generated_template(texts, label)
+    made = generated_alternatives(template, space)
+    for levels in (made.instruction, made.input_text_prefixes, made.label_prefix, made.label_affix):
+        assert len(set(levels)) == 3
+    assert (made.instruction[0], made.input_text_prefixes[0]) == (template.instruction, template.input_text_prefixes)
+    assert (made.label_prefix[0], made.label_affix[0]) == (template.label_prefix, template.label_affix)
+    assert made == generated_alternatives(generated_template(texts, label), space)
+
+
+def test_the_split_of_files() -> None:
+    for rows in range(1, 9000):
+        sizes = file_split(rows)
+        assert sizes.total <= rows
+        assert 1 <= sizes.test <= 512
+        assert sizes.demonstration >= min(rows - 1, 1)
+        assert rows < 5 or rows > 1280 or abs(sizes.test - 0.4 * rows) < 1
+    assert file_split(100_000) == SplitSizes(1024, 4096, 512)
+
+
+def test_the_split_is_in_the_signature() -> None:
+    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
+    fields = [
+        Normal(datasets=[Dataset.from_file("a.csv", ["premise"], "label", split=split)]).signature().fields["split"]
+        for split in (None, SplitSizes(1, 30, 20))
+    ]
+    assert fields == ["12+24+24", "1+30+20"]
+    assert "split" not in Normal(datasets=["mini"]).signature().fields
+
+
+def test_a_name_of_the_benchmark_is_not_taken() -> None:
+    Path("TREC.csv").write_text(comma_separated(ROWS), encoding="utf-8")
+    assert Dataset.from_file("TREC.csv", ["premise"], "label").card.name == "TREC.csv"
+
+
+# -- cards
+
+CARD: dict[str, Any] = {
+    "name": "mine",
+    "texts": ["premise", "hypothesis"],
+    "label": "label",
+    "labels": {"no": "wrong", "so": "perhaps", "yes": "right"},
+    "licence": "internal",
+    "template": {"instruction": "Judge. ", "label_prefix": "verdict: "},
+    "split": {"calibration": 10, "demonstration": 30, "test": 20},
+}
+TOML = """
+name = "mine"
+texts = ["premise", "hypothesis"]
+label = "label"
+licence = "internal"
+
+[labels]
+no = "wrong"
+so = "perhaps"
+yes = "right"
+
+[template]
+instruction = "Judge. "
+label_prefix = "verdict: "
+
+[split]
+calibration = 10
+demonstration = 30
+test = 20
+"""
+
+
+@pytest.mark.parametrize("kind", ["json", "toml", "elsewhere"])
+def test_a_card_next_to_the_file(kind: str) -> None:
+    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
+    more = {}
+    if kind == "toml":
+        if sys.version_info < (3, 11):
+            pytest.skip("Python 3.10 has no reader of TOML")
+        Path("a.card.toml").write_text(TOML, encoding="utf-8")
+    else:
+        place = Path("a.card.json" if kind == "json" else "other.json")
+        place.write_text(json.dumps(CARD), encoding="utf-8")
+        more = {} if kind == "json" else {"card": place}
+    made = Dataset.from_file("a.csv", **more)
+    assert (made.card.name, made.card.licence, made.card.split) == ("mine", "internal", SplitSizes(10, 30, 20))
+    assert made.card.label_space == ("wrong", "perhaps", "right")
+    assert made.card.template.input_text_prefixes == ("premise: ", "hypothesis: ")
+    assert (made.card.template.instruction, made.card.template.label_prefix) == ("Judge. ", "verdict: ")
+    assert made.card.alternatives is not None
+    assert made.card.alternatives.instruction[0] == "Judge. "
+    assert Dataset.from_file("a.csv", label="label", texts="premise", **more).table.columns == 1, "arguments come first"
+
+
+def test_toml_on_python_3_10(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 14))
+    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
+    Path("a.card.toml").write_text(TOML, encoding="utf-8")
+    with pytest.raises(ArgumentError, match=r"Python 3\.10 cannot read TOML. Write the card as JSON \(a\.card\.json"):
+        Dataset.from_file("a.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"template": {"instructions": "x"}}, "there is no key 'instructions'; did you mean 'instruction'"),
+        ({"template": "x"}, "expected a table with keys"),
+        ({"split": {"test": 1000}}, "the split takes"),
+        ({"split": {"test": "many"}}, "'test' must be a whole number"),
+        ({"labels": {"no": "wrong"}}, "there is no label 'yes'"),
+        ({"labels": 5}, "expected a list of label names, or a mapping"),
+        ({"texts": 5}, "expected the names of the text columns"),
+        ({"alternatives": {"instruction": ["", "a"]}}, "has 2 levels; there must be 3"),
+        ({"template": {"input_text_prefixes": ["one: "]}}, "1 'input_text_prefixes' but 2 'input_text_affixes'"),
+        ({"offensive": "no"}, "'offensive' must be True or False"),
+    ],
+)
+def test_bad_cards(change: dict[str, Any], said: str) -> None:
+    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
+    Path("a.card.json").write_text(json.dumps(CARD | change), encoding="utf-8")
+    with pytest.raises(StaICCError, match=said.replace("(", r"\(")):
+        Dataset.from_file("a.csv")
+
+
+def test_a_damaged_card() -> None:
+    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
+    Path("a.card.json").write_text("[", encoding="utf-8")
+    with pytest.raises(SchemaError, match="this is not JSON"):
+        Dataset.from_file("a.csv")
+    Path("a.card.json").unlink()
+    if sys.version_info >= (3, 11):
+        Path("a.card.toml").write_bytes(b"\xff = [")
+        with pytest.raises(SchemaError, match=r"a\.card\.toml is not TOML"):
+            Dataset.from_file("a.csv")
+
+
+# -- from file to verification
+
+
+def intents(labels: int, rows: int) -> str:
+    return "".join(json.dumps({"u": f"do {i % labels} ({i})", "i": f"intent {i % labels}"}) + "\n" for i in range(rows))
+
+
+FILES = {
+    "nli.csv": (comma_separated(ROWS * 3), ["premise", "hypothesis"], "label"),
+    "intents.jsonl": (intents(174, 1740), ["u"], "i"),
+    "forty.tsv": ("t\tl\n" + "".join(f"ticket {i}\t{'ab'[i % 2]}\n" for i in range(40)), ["t"], "l"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_through_the_suite_a_report_and_verification(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    content, texts, label = FILES[name]
+    Path(name).write_text(content, encoding="utf-8", newline="")
+    limit = ["--limit", "3"]
+    command = [
+        "run",
+        "suite",
+        "--data",
+        name,
+        "--text",
+        *texts,
+        "--label",
+        label,
+        *limit,
+        "--json",
+        "r.json",
+        "--quiet",
+    ]
+    assert main(command) == 0
+    assert "calibration rows" in capsys.readouterr().err
+    assert main(["verify", "r.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "INCONSISTENT" not in shown
+    assert "the prompts cannot be checked" not in shown
+    pytest.importorskip("matplotlib")
+    assert main(["report", "r.json"]) == 0
+
+
+def saved() -> Path:
+    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8", newline="")
+    made = Dataset.from_file("a.csv", ["premise", "hypothesis"], "label", labels={"no": "x", "so": "y", "yes": "z"})
+    Normal(datasets=[made], limit=4)(lambda prompt, label_space: [0.2, 0.5, 0.3]).save("r.json")
+    return Path("r.json")
+
+
+def test_verification_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved()
+    assert any(one.message == "the 8 prompts are the same" for one in verify_file("r.json"))
+    assert set(load("r.json").files["a"]) == {"file", "sha256", "texts", "label", "values", "encoding", "card"}
+    assert str(tmp_path) not in Path("r.json").read_text("utf-8"), "folders are private"
+    Path("elsewhere").mkdir()
+    Path("a.csv").rename("elsewhere/a.csv")
+    findings = verify_file("r.json")
+    assert any("the file a.csv is not here" in line for one in findings for line in one.not_checkable)
+    assert all(one.consistent for one in findings)
+    for place in ("elsewhere", "elsewhere/a.csv"):
+        assert any(one.same for one in verify_file("r.json", data_files=[place]))
+    monkeypatch.chdir("elsewhere")
+    assert any(one.same for one in verify_file("../r.json"))
+
+
+def test_verification_finds_a_named_file_by_its_digest(capsys: pytest.CaptureFixture[str]) -> None:
+    saved()
+    Path("a.csv").rename("renamed.txt")
+    Path("other").mkdir()
+    Path("other/a.csv").write_text("text,label\n", encoding="utf-8")
+    assert any(one.same for one in verify_file("r.json", data_files=["other", "renamed.txt"]))
+    assert main(["verify", "r.json", "--data", "renamed.txt"]) == 0
+    assert "the 8 prompts are the same" in capsys.readouterr().out
+    digest = load("r.json").files["a"]["sha256"]
+    for wrong in ("other/a.csv", "r.json"):
+        assert main(["verify", "r.json", "--data", "renamed.txt", wrong]) == 2
+        shown = capsys.readouterr()
+        assert f"expected {digest} (a.csv)" in shown.err
+        assert not shown.out
+        with pytest.raises(ArgumentError, match=f"expected {digest}"):
+            verify_file("r.json", data_files=[wrong])
+    assert main(["verify", "r.json", "--data", "rename.txt"]) != 0
+    assert "Did you mean 'renamed.txt'?" in capsys.readouterr().err
+
+
+def test_files_of_several_results(capsys: pytest.CaptureFixture[str]) -> None:
+    saved()
+    Path("b.csv").write_text(comma_separated(ROWS * 2), encoding="utf-8", newline="")
+    made = Dataset.from_file("b.csv", ["premise", "hypothesis"], "label")
+    Normal(datasets=[made], limit=4)(lambda prompt, label_space: 0).save("s.json")
+    Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0).save("t.json")
+    for name in "ab":
+        Path(f"{name}.csv").rename(f"{name}2.csv")
+    assert main(["verify", "r.json", "s.json", "t.json", "--data", "b2.csv", "a2.csv"]) == 0
+    assert capsys.readouterr().out.count("the 8 prompts are the same") == 3
+    assert main(["verify", "t.json", "--data", "a2.csv"]) == 2
+    assert "no data set of the result is from a file" in capsys.readouterr().err
+    assert main(["verify", "r.json", "nothing.json", "--data", "a2.csv"]) == 2
+    shown = capsys.readouterr()
+    assert "the 8 prompts are the same" in shown.out
+    assert "nothing.json" in shown.err
+
+
+def test_a_changed_file_is_not_checkable() -> None:
+    saved()
+    Path("a.csv").write_text(comma_separated(ROWS[::-1]), encoding="utf-8", newline="")
+    lines = [line for one in verify_file("r.json") for line in one.not_checkable]
+    assert any("a.csv has changed: its SHA-256 is" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"file": "../a.csv"},
+        {"file": 5},
+        {"card": {}},
+        {"card": None},
+        {"values": []},
+        {"values": {"no": "other"}},
+        {"texts": 5},
+        {"texts": ["hypothesis", "premise"]},
+        {"label": "premise"},
+        {"encoding": 5},
+        {"sha256": "0" * 64},
+    ],
+)
+def test_a_forged_record_is_never_consistent_and_checked(change: dict[str, Any]) -> None:
+    path = saved()
+    data = json.loads(path.read_text("utf-8"))
+    del data["digests"]
+    data["files"]["a"].update(change)
+    path.write_text(json.dumps(data), encoding="utf-8")
+    try:
+        findings = verify_file(path)
+    except SchemaError:
+        return
+    assert not any(one.same for one in findings)
+
+
+def test_text_labels_in_rows() -> None:
+    rows = [("a", "wish"), ("b", "bug"), ("c", 1)] * 4
+    made = Dataset.from_rows(rows, name="x", label_space=["wish", "bug"])
+    assert [row.label for row in made.table][:3] == [0, 1, 1]
+    assert Suite(datasets=[made], k=1, limit=1)(lambda prompt, label_space: 0).complete
+
+
+def test_a_file_is_read_again_only_if_it_is_the_same() -> None:
+    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8", newline="")
+    made = Dataset.from_file("a.csv", ["premise"], "label")
+    assert isinstance(made.source, TableFile)
+    again = made.source.rows(made.card.label_space)
+    assert [label for _, label in again] == [row.label for row in made.table]
+    Path("a.csv").write_text("premise,label\n", encoding="utf-8")
+    with pytest.raises(SchemaError, match="has no rows"):
+        made.source.rows(made.card.label_space)
+
+
+# -- labels and names that are no mistake of the reader
+
+
+def two_labels(rows: int = 60) -> Path:
+    Path("d.csv").write_text(
+        "text,label\n" + "".join(f"text {number},{('bug', 'wish')[number % 2]}\n" for number in range(rows)), "utf-8"
+    )
+    return Path("d.csv")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"bug": "A", "wish": "A"}, "d.csv: labels: got .*, expected at least two label names"),
+        ([], "expected each label name once, and at least two"),
+        ({}, "expected at least two label names"),
+        (["wish", "wish", "bug"], "expected each label name once"),
+        (["bug", "wish", "wish", "wish"], "expected each label name once"),
+        ({"bug": "", "wish": "x"}, "'label_space' has an empty label name"),
+        ({"bug": " ", "wish": "x"}, "'label_space' has an empty label name"),
+    ],
+)
+def test_label_names_that_are_refused(labels: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Dataset.from_file(two_labels(), ["text"], "label", labels=labels)
+
+
+@pytest.mark.parametrize("labels", [["bug"], [], ["", "bug"], ["bug", " \u3000"]])
+def test_label_spaces_that_are_refused(labels: list[str]) -> None:
+    with pytest.raises(ArgumentError, match=r"expected at least two labels|has an empty label name"):
+        Dataset.from_rows([("a", 0), ("b", 0)], name="x", label_space=labels)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("caf\u00e9", "cafe\u0301"), ("wish", "wi\u200bsh"), ("wish", "\ufeffWish"), (" x", "x"), ("wish", "\uff57ish")],
+)
+def test_labels_that_look_the_same(one: str, other: str) -> None:
+    found = Dataset.from_file(two_labels(), ["text"], "label", labels={"bug": one, "wish": other})
+    assert any("differ only in spelling" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize("change", ["{} ", "\t{}", "{}\u00a0", "{}"])
+@pytest.mark.parametrize("letter", ["e", "e\u0301"])
+def test_duplicates_but_for_spaces_and_composition(change: str, letter: str) -> None:
+    texts = [f"text {number} \u00e9" for number in range(60)]
+    rows = [(text, number % 2) for number, text in enumerate(texts)]
+    rows += [(change.format(text.replace("\u00e9", letter)), number % 2) for number, text in enumerate(texts)]
+    made = Dataset.from_rows(rows, name="x", label_space=["a", "b"])
+    warned = any("different test texts are also in the" in one for one in data_warnings(Normal(datasets=[made], k=1)))
+    assert warned == (letter != "e")
+
+
+def test_one_file_under_two_names_is_a_warning() -> None:
+    data = [Dataset.from_file(two_labels(), ["text"], "label", name=name) for name in ("one", "two")]
+    found = Normal(datasets=data, k=1, limit=2)(lambda prompt, label_space: 0).warnings
+    assert sum("two: its rows are those of one" in one for one in found) == 1
+    assert not any(
+        "its rows are those" in one for one in data_warnings([*Normal(datasets=data[:1]), *GLER(datasets=data[:1])])
+    )
+
+
+def test_names_that_differ_only_in_case() -> None:
+    for name in ("MINI", "mini", "sst-2"):
+        with pytest.raises(ArgumentError, match="is a name of the built-in"):
+            Dataset.from_file(two_labels(), ["text"], "label", name=name)
+    rows = [("a", 0), ("b", 1)] * 5
+    one, other = (Dataset.from_rows(rows, name=name, label_space=["x", "y"]) for name in ("MINI", "Mini"))
+    for datasets in ([one, "mini"], ["mini", one], [one, other]):
+        with pytest.raises(ArgumentError, match="differ only in case"):
+            Normal(datasets=datasets)
+
+
+@pytest.mark.parametrize("place", [".", "", "/"])
+def test_a_folder_is_no_file(place: str) -> None:
+    with pytest.raises(ArgumentError, match="is a folder, expected a file"):
+        Dataset.from_file(place)
+
+
+@pytest.mark.parametrize("row", [{"text": "a\ud800", "label": "x"}, {"text": "a", "label": "x\udfff"}])
+def test_a_lone_surrogate_names_its_line(row: dict[str, str]) -> None:
+    Path("s.jsonl").write_text(json.dumps({"text": "a", "label": "x"}) + "\n" + json.dumps(row), "utf-8")
+    with pytest.raises(ArgumentError, match=r"s\.jsonl, line 2, column '(text|label)': .* lone surrogate"):
+        Dataset.from_file("s.jsonl", "text", "label")
+
+
+def test_column_names_are_clipped() -> None:
+    file = two_labels(3000)
+    file.write_bytes(file.read_bytes() + b" " * (file.stat().st_size % 2))
+    with pytest.raises(LookupError) as caught:
+        Dataset.from_file(file, ["text"], "label", encoding="utf-16-le")
+    assert len(str(caught.value)) < 200

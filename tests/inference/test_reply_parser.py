@@ -1,0 +1,130 @@
+"""Labels in generated replies: replies in the styles of current models, and properties over all label spaces."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from StaICC.inference.reply_parser import parse_reply
+from tests.inference.model_replies import REPLIES, SPACES
+
+ALL = [(space, label, reply) for space, replies in REPLIES.items() for label, reply in replies]
+MISSED = {"A: positive", "negative / bearish", "The target is a person"}  # no label rather than a guess
+BY_SPACE = st.sampled_from(sorted(SPACES)).flatmap(
+    lambda space: st.tuples(st.just(SPACES[space]), st.integers(0, len(SPACES[space]) - 1))
+)
+
+
+def test_no_label_is_invented_and_few_are_missed() -> None:
+    outcomes: Counter[str] = Counter()
+    for space, label, reply in ALL:
+        parsed = parse_reply(reply, SPACES[space])
+        expected = None if label is None else SPACES[space].index(label)
+        if expected is not None and parsed.label is None:
+            assert reply in MISSED, (reply, parsed)
+            outcomes["missed"] += 1
+        else:
+            assert parsed.label == expected, (space, reply, parsed)
+            outcomes["no label" if label is None else "label"] += 1
+    assert outcomes == {"label": 208, "no label": 112, "missed": 3}
+
+
+@pytest.mark.parametrize(
+    ("form", "rule"),
+    [
+        ("{}", "exact"),
+        ("  {}\n", "exact"),
+        ("**{}**.", "exact"),
+        ('"{}"', "exact"),
+        ("<think>{other}</think>{}", "exact"),
+        ('{{"label": "{}"}}', "json"),
+        ("The answer is {}.", "cue"),
+        ("Label: {}", "cue"),
+        ("\\boxed{{{}}}", "final"),
+        ("{other} was my first idea. Final answer: {}", "final"),
+        ("{}\nsentence: another\nlabel: {other}", "first line"),
+        ("Some reasons.\n\n{}", "last line"),
+        ("The words point to **{}** here.", "bold"),
+    ],
+)
+def test_each_rule_on_each_label(form: str, rule: str) -> None:
+    for space in SPACES.values():
+        for index, label in enumerate(space):
+            reply = form.format(label, other=space[index - 1])
+            parsed = parse_reply(reply, space)
+            assert parsed.label == index, reply
+            assert parsed.rule == rule, reply
+
+
+@given(BY_SPACE, st.sampled_from([" or ", " and ", "/", ", ", " vs. ", " | "]), st.sampled_from(["", "The answer is "]))
+def test_two_labels_are_no_prediction(chosen: tuple[list[str], int], joint: str, cue: str) -> None:
+    space, index = chosen
+    reply = cue + space[index] + joint + space[index - 1]
+    assert parse_reply(reply, space).label is None
+
+
+@given(BY_SPACE, st.text(max_size=60))
+@example((["no", "yes"], 0), "\ufeff{")
+def test_texts_without_the_letters_of_a_label_have_no_label(chosen: tuple[list[str], int], text: str) -> None:
+    space, _ = chosen
+    folded = text.casefold()
+    if not any(word in folded for label in space for word in label.casefold().replace("_", " ").split()):
+        assert parse_reply(text, space).label is None
+
+
+@given(BY_SPACE, st.text(max_size=40).filter(lambda text: "<" not in text and "[" not in text))
+def test_reasoning_has_no_influence(chosen: tuple[list[str], int], reasoning: str) -> None:
+    space, index = chosen
+    assert parse_reply(f"<think>{reasoning}</think>\n\n{space[index]}", space).label == index
+    assert parse_reply(f"<think>{reasoning} {space[index]}", space).label is None
+
+
+@given(st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=6, unique=True), st.data())
+def test_any_label_is_itself(space: list[str], data: st.DataObject) -> None:
+    index = data.draw(st.integers(0, len(space) - 1))
+    parsed = parse_reply(space[index], space)
+    assert parsed.label == index or sum(label.strip() == space[index].strip() for label in space) > 1
+
+
+def test_labels_that_differ_in_case_or_marks_need_the_exact_form() -> None:
+    assert [parse_reply(reply, ["us", "US"]).label for reply in ("us", "US", "Us", "The answer is US.")] == [
+        0,
+        1,
+        None,
+        1,
+    ]
+    assert [parse_reply(reply, ["C", "C++"]).label for reply in ("C", "C++", "Answer: C++", "Answer: C.")] == [
+        0,
+        1,
+        1,
+        0,
+    ]
+    assert parse_reply("entity type", ["entity", "entity type"]).label == 1
+    assert parse_reply("The answer is entity type.", ["entity", "entity type"]).label == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "a " * 50_000,
+        "*" * 100_000,
+        "the answer is " * 20_000,
+        "{" * 100_000,
+        "<think>" * 20_000,
+        "the " * 50_000,
+        "positive or " * 20_000,
+        "**a" * 30_000,
+        "if " * 50_000,
+        "answer " + " " * 100_000,
+        "[" * 100_000,
+        "\n" * 100_000,
+    ],
+)
+def test_long_replies_take_linear_time(reply: str) -> None:
+    start = time.process_time()
+    parse_reply(reply, [f"label_{number} x" for number in range(150)])
+    assert time.process_time() - start < 5

@@ -1,0 +1,362 @@
+"""A served model that moves to another edition: in the middle of a run, between runs, in workers; and the identity."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import itertools
+import multiprocessing
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("openai")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import endpoint_server as wrong
+
+from StaICC import Normal
+from StaICC.errors import ArgumentError, EditionError, OutputError
+from StaICC.inference.edition import Served, pin_for_run
+from StaICC.inference.recheck import tolerance_of
+from StaICC.inference.store import PredictionStore
+from StaICC.kernels.endpoint.kernel import NO_NUMBERS, WHO, EndpointError, EndpointKernel
+from StaICC.kernels.endpoint.transport import Edition
+from StaICC.kernels.protocol import METHODS, Capability, Kernel
+
+LABELS = ["the", "very", "good"]
+PROMPTS = [f"film {number} is " for number in range(12)]
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    running = wrong.Server()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def make(server):
+    kernels = []
+
+    def kernel(scoring="top-logprobs", **options):
+        if scoring == "top-logprobs":
+            options.setdefault("unlisted", "bound")
+        kernels.append(EndpointKernel(server.url, wrong.MODEL, scoring=scoring, backoff=0.01, **options))
+        return kernels[-1]
+
+    yield kernel
+    for one in kernels:
+        one.close()
+
+
+def served_by(**names):
+    return wrong.changed(lambda answer: answer.update(names))
+
+
+OLD, NEW = {"system_fingerprint": "fp_old"}, {"system_fingerprint": "fp_new"}
+CHANGES = {
+    "system fingerprint": (OLD, NEW, "from model 'words'; system_fingerprint 'fp_old' to .*'fp_new'"),
+    "date": (
+        {"model": "words-2025-01-31"},
+        {"model": "words-20250601"},
+        "model 'words-2025-01-31' to .*'words-20250601'",
+    ),
+    "alias to date": ({"model": "words"}, {"model": "words-2025-01-31"}, "model 'words' to model 'words-2025-01-31'"),
+    "both": ({"model": "words-0101", **OLD}, {"model": "words-0202", **NEW}, "'fp_old' to model 'words-0202'"),
+    "fingerprint without model": (
+        {"model": None, **OLD},
+        {"model": None, **NEW},
+        "from system_fingerprint 'fp_old' to",
+    ),
+}
+
+
+@pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs", "text"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_in_a_batch_stops_it(make, server, change, scoring):
+    old, new, said = CHANGES[change]
+    calm = make(scoring, concurrency=1)
+    server.always = served_by(**old)
+    truth = calm.batch(PROMPTS, LABELS)
+    needed = len(server.requests)
+    per_query = 3 if scoring == "prompt-logprobs" else 1
+    server.wrong = [served_by(**old)] * (needed - 4 * per_query)
+    server.always = served_by(**new)
+    server.requests.clear()
+    kernel = make(scoring, concurrency=1)
+    outcomes = kernel.batch(PROMPTS, LABELS)
+    assert [str(one) for one in outcomes[:8]] == [str(one) for one in truth[:8]]
+    assert all(isinstance(outcome, EditionError) for outcome in outcomes[8:])
+    with pytest.raises(EditionError, match=said):
+        raise outcomes[8]
+    assert len(server.requests) <= needed - 3 * per_query
+    with pytest.raises(EditionError):
+        kernel(PROMPTS[0], LABELS)
+    assert len(kernel.editions) == 1
+
+
+def test_it_is_the_same_edition_as_long_as_nothing_contradicts_it(make, server):
+    same = [
+        {"model": None},
+        {"model": "words"},
+        {"model": "words", "system_fingerprint": None},
+        {"model": "words", **OLD},
+        {"model": "", **OLD},
+        {"model": "words", "system_fingerprint": ""},
+    ]
+    for order in itertools.permutations(same, 3):
+        server.wrong = [served_by(**one) for one in order]
+        kernel = make("text", concurrency=1)
+        assert not [one for one in kernel.batch(PROMPTS[:3], LABELS) if isinstance(one, EditionError)]
+        assert len(kernel.editions) <= 1
+    assert Edition("a", None).merged(Edition(None, "b")) == Edition("a", "b")
+    assert Edition("a", "c").merged(Edition(None, "b")) is None
+
+
+@pytest.mark.parametrize("on_error", ["raise", "collect"])
+def test_a_change_ends_a_run_also_where_failures_are_collected(make, server, tmp_path, on_error):
+    server.wrong = [served_by(**OLD)] * 20
+    server.always = served_by(**NEW)
+    kernel = make("prompt-logprobs", concurrency=1)
+    with PredictionStore(tmp_path / "s.sqlite") as store:
+        with pytest.raises(OutputError, match=r"the served edition of 'words' changed from .*'fp_old' to .*'fp_new'"):
+            Normal(datasets=["mini"], limit=24)(kernel, store=store, on_error=on_error, chunk_size=2)
+        assert 20 < len(server.requests) < 30  # it did not go on
+        assert (
+            1 <= sum(model.answers for model in store.info().models) <= 6
+        )  # three labels a query: only of the old one
+        stored = store.info()
+        with pytest.raises(OutputError, match="the served edition"):
+            Normal(datasets=["mini"], limit=24)(kernel, store=store, on_error=on_error)
+        assert store.info() == stored
+
+
+def test_a_change_can_be_allowed(make, server):
+    server.always = served_by(**OLD)
+    truth = make().batch(PROMPTS, LABELS)
+    server.wrong = [served_by(**OLD), served_by(**NEW), served_by(**OLD), served_by(**NEW)]
+    kernel = make(concurrency=1, allow_edition_change=True)
+    assert kernel.batch(PROMPTS, LABELS) == truth
+    assert kernel.editions == (
+        "model 'words'; system_fingerprint 'fp_old'",
+        "model 'words'; system_fingerprint 'fp_new'",
+    )
+
+
+def test_another_model_is_refused_even_where_editions_may_change(make, server):
+    server.always = served_by(model="other")
+    with pytest.raises(EndpointError, match="'words' was asked, but 'other' answered"):
+        make(allow_edition_change=True)(PROMPTS[0], LABELS)
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_pinning_asks_for_one_token(make, server, api):
+    kernel = make("text", api=api)
+    assert isinstance(kernel, Served)
+    assert isinstance(kernel, EndpointKernel)
+    assert kernel.editions == ()
+    server.always = served_by(**OLD)
+    assert kernel.pin_edition() == "model 'words'; system_fingerprint 'fp_old'"
+    assert kernel.editions == ("model 'words'; system_fingerprint 'fp_old'",)
+    assert [request["max_tokens"] for request in server.requests] == [1]
+    server.always = served_by(**NEW)
+    with pytest.raises(EditionError):
+        kernel.generate(PROMPTS[:1])
+    assert kernel.pin_edition() == "model 'words'; system_fingerprint 'fp_new'"  # a new run
+    kernel.generate(PROMPTS[:1])
+    kernel.close()
+    server.always = served_by(**OLD)
+    with pytest.raises(EditionError):  # closing the connections is not the end of a run
+        kernel.generate(PROMPTS[:1])
+    server.always = wrong.status(401)
+    with pytest.raises(EndpointError, match="wants a valid key"):
+        kernel.pin_edition()
+    server.always = served_by(model=None)
+    assert kernel.pin_edition() is None
+
+
+def generate(kernel):
+    try:
+        return kernel.generate(["a"])
+    except OutputError as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        kernel.close()
+
+
+def test_workers_hold_to_the_edition_of_the_run(make, server):
+    kernel = make("text")
+    server.always = served_by(**OLD)
+    kernel.pin_edition()
+    server.always = served_by(**NEW)
+    copy = pickle.loads(pickle.dumps(kernel))
+    assert copy == kernel
+    assert generate(copy).startswith("EditionError")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(generate, kernel).result().startswith("EditionError")
+
+
+def test_a_resumed_store_of_another_edition_is_refused(make, server, tmp_path):
+    with PredictionStore(tmp_path / "s.sqlite") as store:
+        server.always = served_by(**OLD)
+        assert pin_for_run(make("text"), store, "m") == "model 'words'; system_fingerprint 'fp_old'"
+        assert pin_for_run(make("text"), store, "m")
+    with PredictionStore(tmp_path / "s.sqlite") as store:
+        server.always = served_by(**NEW)
+        for _ in range(2):
+            with pytest.raises(
+                EditionError, match=r"the store has predictions of .*'fp_old', the server now serves .*'fp_new'"
+            ):
+                pin_for_run(make("text"), store, "m")
+        pin_for_run(make("text"), store, "another identity")
+        assert make("text").pin_edition() == "model 'words'; system_fingerprint 'fp_new'"
+        pin_for_run(make("text", allow_edition_change=True), store, "m")
+        for names in (OLD, NEW):  # now it holds both, so neither goes on without being allowed
+            server.always = served_by(**names)
+            with pytest.raises(EditionError):
+                pin_for_run(make("text"), store, "m")
+        server.always = served_by(model=None)
+        with pytest.raises(EditionError, match="the server now serves an edition without a name"):
+            pin_for_run(make("text"), store, "m")
+
+
+def test_a_store_of_runs_that_allowed_changes_stays_one(make, server, tmp_path):
+    with PredictionStore(tmp_path / "s.sqlite") as store:
+        server.always = served_by(**OLD)
+        pin_for_run(make("text", allow_edition_change=True), store, "m")
+        with pytest.raises(EditionError, match="predictions of editions that were allowed to change during a run"):
+            pin_for_run(make("text"), store, "m")  # whether it did change is unknown if the run was killed
+        kernel = make("text", allow_edition_change=True)
+        for number in range(70):
+            server.always = served_by(system_fingerprint=str(number))
+            assert pin_for_run(kernel, store, "m")
+        assert sum(model.answers for model in store.info().models) == 64
+
+
+# -- counts ---------------------------------------------------------------------------------------------------------
+
+
+def test_requests_that_were_retried_and_that_failed_are_counted(make, server):
+    server.wrong = [wrong.status(500), wrong.status(503), None, wrong.status(400), wrong.status(500)]
+    kernel = make(concurrency=1, retries=2)
+    kernel.batch(PROMPTS, LABELS)
+    assert (kernel.retried, kernel.usage.retries, kernel.usage.failed) == (3, 3, 1)
+    assert kernel.usage.requests == len(server.requests) == 12 + 3
+    kernel.close()
+    assert kernel.usage.failed == 1  # closing the connections forgets nothing
+    server.always = served_by(model="other")
+    kernel.batch(PROMPTS, LABELS)
+    assert kernel.usage.failed == 2
+    assert pickle.loads(pickle.dumps(kernel)).usage.requests == 0
+
+
+# -- identity -------------------------------------------------------------------------------------------------------
+
+BASES = [
+    {"scoring": "prompt-logprobs"},
+    {"scoring": "top-logprobs"},
+    {"scoring": "top-logprobs", "api": "chat", "instruction": "a"},
+    {"scoring": "text"},
+    {"scoring": "text", "api": "chat", "instruction": "a"},
+]
+OTHERS = {
+    "base_url": "http://other/v1",
+    "model": "n",
+    "served_model": "m-2",
+    "scoring": "text",
+    "api": "chat",
+    "instruction": "b",
+    "top_n": 7,
+    "unlisted": "bound",
+    "max_tokens": 3,
+    "concurrency": 3,
+    "timeout": 3.0,
+    "retries": 3,
+    "backoff": 3.0,
+    "longest_wait": 3.0,
+    "allow_edition_change": True,
+}
+"""Another value of each option; an option that is not listed here fails the test below."""
+
+
+def test_every_option_is_in_the_identity_or_changes_no_number():
+    options = {one.name for one in dataclasses.fields(EndpointKernel)}
+    assert options == OTHERS.keys()
+    defaults = EndpointKernel("http://host/v1", "m")
+    assert all(value != getattr(defaults, name) for name, value in OTHERS.items())
+    assert options > WHO | NO_NUMBERS
+    assert not WHO & NO_NUMBERS
+    moved = set()
+    for base in BASES:
+        start = {"base_url": "http://host/v1", "model": "m", **base}
+        identity = EndpointKernel(**start).identity()
+        assert not identity.unidentified
+        for name, value in OTHERS.items():
+            if start.get(name) == value:
+                continue
+            try:
+                other = EndpointKernel(**{**start, name: value}).identity()
+            except ArgumentError:
+                continue  # these two do not go together
+            if name in NO_NUMBERS:
+                assert other == identity
+            elif other != identity:
+                moved.add(name)
+                assert (other.who != identity.who) == (name in WHO), name
+                assert other.digest != identity.digest
+                assert set(identity.differences(other)) & {name, "server"}
+    assert moved == options - NO_NUMBERS
+
+
+def test_what_is_sent_is_what_the_identity_says(make, server):
+    """An option that is not in the identity changes no request, and one that is changes it."""
+    seen = {}
+    for base in BASES:
+        for name, value in OTHERS.items():
+            if name in ("base_url", "model", "served_model"):
+                continue
+            try:
+                options = {"unlisted": "bound", **base, name: value}
+                kernel = EndpointKernel(server.url, wrong.MODEL, **options)
+            except ArgumentError:
+                continue
+            server.requests.clear()
+            kernel.batch(PROMPTS[:1], LABELS)
+            kernel.close()
+            sent = str(sorted(map(str, server.requests)))
+            assert seen.setdefault(kernel.identity().digest, sent) == sent, name
+
+
+def test_identity_asks_nothing_and_shows_no_secret(make, server):
+    kernel = make("text", api="chat", instruction="Say\nyes.")
+    identity = kernel.identity()
+    assert server.requests == []
+    assert identity.who == {"kernel": "endpoint 2", "server": server.url, "model": "words"}
+    assert identity.settings == {
+        "temperature": "0",
+        "scoring": "text",
+        "api": "chat",
+        "instruction": '"Say\\nyes."',
+        "max_tokens": "16",
+    }
+    kernel.generate(PROMPTS)
+    assert kernel.identity() == identity == pickle.loads(pickle.dumps(kernel)).identity()
+    for one in ("http://HOST:80/v1/", "http://host/v1"):
+        assert EndpointKernel(one, "m").identity() == EndpointKernel("http://host/v1", "m").identity()
+
+
+def test_the_kernel_follows_the_protocol(make):
+    for scoring in ("prompt-logprobs", "top-logprobs", "text"):
+        kernel = make(scoring)
+        assert isinstance(kernel, Kernel)
+        assert (Capability.LABEL_SCORES in kernel.capabilities) == (scoring != "text")
+        assert {Capability.TEXT, Capability.BATCH} <= kernel.capabilities
+        assert Capability.NOISY_CHANNEL not in kernel.capabilities
+        for capability in kernel.capabilities:
+            assert callable(getattr(kernel, METHODS[capability]))
+        assert tolerance_of(kernel) is None

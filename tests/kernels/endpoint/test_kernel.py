@@ -1,0 +1,925 @@
+"""The endpoint kernel against a server that answers wrongly on purpose: a right result or a clear error, for each."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import email.utils
+import logging
+import math
+import multiprocessing
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("openai")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import endpoint_server as wrong
+
+from StaICC.errors import ArgumentError, EditionError, MissingDependencyError, UnknownNameError
+from StaICC.kernels.endpoint.kernel import (
+    EndpointError,
+    EndpointKernel,
+    EndpointUsage,
+    NoMatch,
+)
+from StaICC.kernels.endpoint.transport import Limits, Transport, _Fault, retry_after
+
+ROOT = Path(wrong.__file__).parents[3]
+KEY = "sk-test-0123456789abcdef"
+LABELS = ["negative", "positive"]
+PROMPTS = [f"sentence: a film number {number} , good or not sentiment: " for number in range(12)]
+QUICK = {"backoff": 0.01, "timeout": 5.0}
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    running = wrong.Server()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def make(server):
+    kernels = []
+
+    def kernel(scoring="top-logprobs", **settings):
+        if scoring == "top-logprobs":
+            settings.setdefault("unlisted", "bound")
+        kernels.append(EndpointKernel(server.url, wrong.MODEL, scoring=scoring, **{**QUICK, **settings}))
+        return kernels[-1]
+
+    yield kernel
+    for one in kernels:
+        one.close()
+
+
+def mass(prompt, label):
+    """The oracle of the top log-probabilities: what of the list begins this label only."""
+    listed = wrong.best(prompt, 20)
+    others = [other for other in LABELS if other != label]
+    begins = [
+        word
+        for word in listed
+        if label.startswith(word.lstrip(" ")) and not any(other.startswith(word.lstrip(" ")) for other in others)
+    ]
+    return math.fsum(math.exp(listed[word]) for word in begins)
+
+
+def normalised(masses):
+    return [value / math.fsum(masses) for value in masses]
+
+
+# -- right answers --------------------------------------------------------------------------------------------------
+
+
+def test_prompt_log_probabilities_are_the_joint_ones(make, server):
+    kernel = make("prompt-logprobs")
+    for prompt, row in zip(PROMPTS, kernel.batch(PROMPTS, LABELS), strict=True):
+        oracle = normalised([math.exp(score) for score in wrong.joint(prompt, LABELS)])
+        assert row == pytest.approx(oracle, rel=1e-12)
+    assert kernel(PROMPTS[3], LABELS) == kernel.batch(PROMPTS, LABELS)[3]
+    assert {request["path"] for request in server.requests} == {"/v1/completions"}
+    assert all(request["temperature"] == 0 and request["max_tokens"] == 1 for request in server.requests)
+
+
+def test_labels_of_several_words_and_shared_beginnings(make):
+    labels = ["very good", "very bad", "good", "a.b"]
+    for prompt in ("say x: ", "say x:", "say very", "say a very "):
+        row = make("prompt-logprobs")(prompt, labels)
+        assert row == pytest.approx(normalised([math.exp(score) for score in wrong.joint(prompt, labels)]), rel=1e-12)
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_top_log_probabilities_are_the_listed_ones(make, server, api):
+    kernel = make("top-logprobs", api=api)
+    for prompt, row in zip(PROMPTS, kernel.batch(PROMPTS, LABELS), strict=True):
+        assert row == pytest.approx(normalised([mass(prompt, label) for label in LABELS]), rel=1e-12)
+    asked = server.requests[0]
+    if api == "chat":
+        assert (asked["logprobs"], asked["top_logprobs"], asked["path"]) == (True, 20, "/v1/chat/completions")
+    else:
+        assert (asked["logprobs"], asked["path"]) == (20, "/v1/completions")
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_text_is_the_label_it_begins_with_or_no_match(make, api):
+    labels = ["the", "very", "good"]
+    outcomes = make("text", api=api).batch(PROMPTS, labels)
+    for prompt, outcome in zip(PROMPTS, outcomes, strict=True):
+        said = next(iter(wrong.best(prompt, 1))).strip()
+        if said in labels:
+            assert outcome == labels.index(said)
+        else:
+            assert isinstance(outcome, NoMatch)
+            assert repr(said) in str(outcome) or said == ""
+    assert any(isinstance(outcome, int) for outcome in outcomes)
+    assert any(isinstance(outcome, NoMatch) for outcome in outcomes)
+
+
+def test_an_unlisted_label_is_no_match_by_default(make):
+    with pytest.raises(NoMatch, match="'zebra' not among the 14 most probable next tokens"):
+        make("top-logprobs", unlisted="refuse")(PROMPTS[0], ["positive", "zebra"])
+    row = make("top-logprobs", unlisted="bound")(PROMPTS[0], ["positive", "zebra"])
+    bound = min(0.1, math.exp(min(wrong.best(PROMPTS[0], 20).values())))
+    assert row == pytest.approx(normalised([mass(PROMPTS[0], "positive"), bound]))
+
+
+def test_an_instruction_is_a_system_message(make, server):
+    make("text", api="chat", instruction="Answer with one word.").batch(PROMPTS[:1], LABELS)
+    assert server.requests[0]["messages"] == [
+        {"role": "system", "content": "Answer with one word."},
+        {"role": "user", "content": PROMPTS[0]},
+    ]
+
+
+def test_the_batch_keeps_order_and_the_limit(make, server):
+    server.delay = 0.03
+    kernel = make(concurrency=3)
+    rows = kernel.batch(PROMPTS, LABELS)
+    assert server.most == 3
+    assert rows == [make(concurrency=1)(prompt, LABELS) for prompt in PROMPTS]
+
+
+def test_the_limit_holds_over_threads(make, server):
+    server.delay = 0.03
+    kernel = make("prompt-logprobs", concurrency=2)
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        rows = list(pool.map(lambda prompt: kernel(prompt, LABELS), PROMPTS[:6]))
+    assert server.most == 2
+    assert rows == kernel.batch(PROMPTS[:6], LABELS)
+
+
+def test_it_works_inside_a_running_event_loop(make):
+    import asyncio
+
+    async def notebook():
+        return make()(PROMPTS[0], LABELS)
+
+    assert asyncio.run(notebook()) == make()(PROMPTS[0], LABELS)
+
+
+def test_generate(make):
+    assert make("text").generate(PROMPTS, max_new_tokens=3, stop=["\n"]) == [
+        next(iter(wrong.best(p, 1))) for p in PROMPTS
+    ]
+    for arguments in ({"max_new_tokens": 0}, {"stop": "x"}, {"stop": [""]}):
+        with pytest.raises(ArgumentError):
+            make("text").generate(PROMPTS, **arguments)
+
+
+def test_nothing_is_asked_for_no_prompts(make, server):
+    assert make().batch([], LABELS) == []
+    assert server.requests == []
+
+
+def test_usage_counts_what_the_server_counts(make, server):
+    kernel = make()
+    assert kernel.usage == EndpointUsage(0, 0, 0, 0, 0)
+    server.wrong = [wrong.status(500), wrong.changed(lambda answer: answer.pop("usage") and None)]
+    kernel.batch(PROMPTS, LABELS)
+    counted = sum(len(wrong.split(request["prompt"])) for request in server.requests[2:])
+    usage = kernel.usage
+    assert (usage.requests, usage.retries, usage.uncounted) == (13, 1, 1)
+    assert (usage.completion_tokens, usage.requests) == (11, len(server.requests))
+    assert abs(usage.prompt_tokens - counted) <= len(wrong.split(PROMPTS[0]))
+
+
+# -- faults that pass -----------------------------------------------------------------------------------------------
+
+PASSING = {
+    "429": wrong.status(429),
+    "429 with Retry-After": wrong.status(429, [("retry-after", "0.2")]),
+    "500": wrong.status(500),
+    "502 in HTML": wrong.status(502, body=b"<html><body>Bad gateway</body></html>", kind="text/html"),
+    "503": wrong.status(503, [("retry-after", "0")]),
+    "529": wrong.status(529),
+    "408": wrong.status(408),
+    "dropped": wrong.drop,
+    "dropped in the body": wrong.drop_in_body,
+    "HTML": wrong.status(200, body=b"<!DOCTYPE html><p>Just a moment", kind="text/html"),
+    "malformed JSON": wrong.status(200, body=b'{"choices": [{"text": '),
+    "no JSON object": wrong.status(200, body=b"[1, 2]"),
+    "empty": wrong.status(200, body=b""),
+    "not UTF-8": wrong.status(200, body=b'{"choices": "\xff\xfe"}'),
+    "nested deep": wrong.status(200, body=b"[" * 100_000),
+    "an error with status 200": wrong.status(200, body={"error": {"message": "overloaded", "code": 500}}),
+}
+
+
+@pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs"])
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_fault_that_passes_changes_nothing(make, server, fault, scoring):
+    truth = make(scoring).batch(PROMPTS[:3], LABELS)
+    server.wrong = [PASSING[fault], None, PASSING[fault], PASSING[fault]]
+    kernel = make(scoring)
+    assert kernel.batch(PROMPTS[:3], LABELS) == truth
+    assert kernel.usage.retries == 3
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_fault_that_stays_is_an_error_after_the_retries(make, server, fault):
+    server.always = PASSING[fault]
+    kernel = make(retries=2)
+    with pytest.raises(EndpointError) as caught:
+        kernel(PROMPTS[0], LABELS)
+    message = str(caught.value)
+    assert message.startswith(server.url + ": ")
+    assert message.endswith("(asked 3 times)")
+    assert len(server.requests) == 3
+    assert len(message) < 500
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None  # nothing of the client's, and so no header, clings to it
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("429", "status 429: 'told to fail'"),
+        ("502 in HTML", "status 502: '<html><body>Bad gateway"),
+        ("dropped", "the connection failed"),
+        ("dropped in the body", "the connection failed"),
+        ("HTML", "the answer is not JSON, but text/html, .*is the address right"),
+        ("malformed JSON", "the answer is not JSON, but application/json, 22 bytes: '{"),
+        ("no JSON object", "no object"),
+        ("an error with status 200", "the server answered with the error .*overloaded"),
+    ],
+)
+def test_the_error_says_what_happened(make, server, fault, said):
+    server.always = PASSING[fault]
+    with pytest.raises(EndpointError, match=said):
+        make(retries=0)(PROMPTS[0], LABELS)
+
+
+def test_waits_double_and_do_not_depend_on_chance(make, server):
+    server.always = wrong.status(500)
+    kernel = make(retries=4, backoff=0.05)
+    gaps = []
+    for _ in range(2):
+        server.times.clear()
+        with pytest.raises(EndpointError):
+            kernel(PROMPTS[0], LABELS)
+        gaps.append([later - earlier for earlier, later in zip(server.times, server.times[1:], strict=False)])
+    for number, (first, second) in enumerate(zip(*gaps, strict=True)):
+        assert 0.025 * 2**number <= first <= 0.05 * 2**number + 0.1
+        assert abs(first - second) < 0.1
+
+
+def test_a_server_may_be_waited_for_through_thousands_of_retries():
+    one = Transport("http://localhost:1/v1", "words", None, Limits(1, 1.0, 10**6, 0.5, 1.0))
+    waits = [one._wait(_Fault("down", True), attempt, {}) for attempt in (10, 1100, 10**5)]
+    one.close()
+    assert all(15.0 <= wait <= 30.0 for wait in waits)
+
+
+def test_retry_after_is_obeyed_by_all_requests(make, server):
+    server.wrong = [wrong.status(429, [("retry-after", "0.5")])]
+    kernel = make(concurrency=1)
+    kernel.batch(PROMPTS[:2], LABELS)
+    assert server.times[1] - server.times[0] >= 0.5
+    server.times.clear()
+    server.wrong = [wrong.status(503, [("retry-after-ms", "400")])]
+    server.delay = 0.1
+    make(concurrency=4).batch(PROMPTS, LABELS)
+    since = [moment - server.times[0] for moment in server.times]
+    assert not [moment for moment in since if 0.2 < moment < 0.5]  # those on their way at 0.1 s were not held
+    assert sum(moment >= 0.5 for moment in since) >= 4
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_a_server_that_asks_for_too_long_is_not_waited_for(make, server, form):
+    asked = "3600" if form == "seconds" else email.utils.formatdate(time.time() + 3600, usegmt=True)
+    server.always = wrong.status(429, [("retry-after", asked)])
+    start = time.monotonic()
+    with pytest.raises(
+        EndpointError, match=r"asks to wait 3(600|599) s, more than longest_wait \(120 s\); run again later"
+    ):
+        make()(PROMPTS[0], LABELS)
+    assert time.monotonic() - start < 2
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": " 1.5 "}, 1.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after-ms": "x", "retry-after": "9"}, 9.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 0.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT", "date": "Thu, 01 Jan 1970 00:01:59 GMT"}, 1.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT", "date": "never"}, 20.0),
+        ({"retry-after": "Thu, 99 Jan 1970 00:02:00 GMT"}, None),
+    ],
+)
+def test_retry_after(headers, seconds):
+    assert retry_after(headers, 100.0) == seconds
+
+
+# -- slowness -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [wrong.slow(3), wrong.drip(), wrong.drip(500), wrong.drip_headers],
+    ids=["slow", "endless body", "endless error body", "endless headers"],
+)
+def test_a_late_answer_is_given_up_at_the_deadline_and_asked_again(make, server, fault):
+    truth = make()(PROMPTS[0], LABELS)
+    server.wrong = [fault]
+    kernel = make(timeout=0.6)
+    start = time.monotonic()
+    assert kernel(PROMPTS[0], LABELS) == truth
+    assert 0.6 <= time.monotonic() - start < 2.5
+    server.wrong = [fault]
+    with pytest.raises(EndpointError, match=r"within 0\.6 s"):
+        make(timeout=0.6, retries=0)(PROMPTS[0], LABELS)
+
+
+def test_a_huge_answer_is_cut_off(make, server):
+    server.always = wrong.drip(200, 30, b" " * 2**20, 0)
+    with pytest.raises(EndpointError, match="longer than 64 MiB"):
+        make(timeout=30)(PROMPTS[0], LABELS)
+    server.always = wrong.drip(500, 30, b"x" * 2**20, 0)
+    start = time.monotonic()
+    with pytest.raises(EndpointError, match="status 500"):
+        make(timeout=30, retries=0)(PROMPTS[0], LABELS)
+    assert time.monotonic() - start < 5
+
+
+def test_nobody_listens(make):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    kernel = EndpointKernel(address, "m", retries=1, backoff=0.01)
+    with pytest.raises(
+        EndpointError, match=r"the connection failed .*is the server running at this address\? \(asked 2"
+    ):
+        kernel(PROMPTS[0], LABELS)
+    kernel.close()
+
+
+# -- faults that stay -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "said", "fatal"),
+    [
+        (wrong.status(401), "wants a valid key from OPENAI_API_KEY; check it", True),
+        (wrong.status(403), "wants a valid key", True),
+        (wrong.status(404), "no such address, or no model 'words'", True),
+        (wrong.status(307, [("location", "http://127.0.0.1:1/v1?a=b")]), "redirects to 'http://127.0.0.1:1/v1' ", True),
+        (wrong.status(301, [("location", "/login")]), "redirects to '/login'", True),
+        (wrong.status(429, body={"error": {"message": "pay", "code": "insufficient_quota"}}), "quota is used up", True),
+        (wrong.changed(lambda a: a.update(model="other")), "'words' was asked, but 'other' answered", True),
+        (wrong.changed(lambda a: a.update(model="words-large")), "'words-large' answered.*served_model=", True),
+        (wrong.changed(lambda a: a.update(model=7)), "but '7' answered", True),
+        (wrong.status(400, body={"error": {"message": "too long"}}), "status 400: 'too long'", False),
+        (wrong.status(422, body={"detail": "top_logprobs > 5"}), "status 422: 'top_logprobs > 5'", False),
+        (wrong.status(501), "status 501", False),
+        (wrong.status(418, body=b"", kind="text/plain"), r"\(status 418\)", False),
+    ],
+)
+def test_a_fault_that_will_not_pass_is_not_asked_again(make, server, fault, said, fatal):
+    server.always = fault
+    kernel = make(concurrency=1)
+    outcomes = kernel.batch(PROMPTS, LABELS)
+    assert all(isinstance(outcome, EndpointError) for outcome in outcomes)
+    with pytest.raises(EndpointError, match=said):
+        raise outcomes[0]
+    assert len(server.requests) == (1 if fatal else 12)
+    assert kernel.usage.retries == 0
+
+
+def test_a_redirect_is_not_followed_to_where_the_key_would_go(make, server):
+    other = wrong.Server()
+    server.always = wrong.status(308, [("location", other.url + "/completions")])
+    with pytest.raises(EndpointError, match="give the address that it really has"):
+        make()(PROMPTS[0], LABELS)
+    assert other.requests == []
+    other.close()
+
+
+def test_one_query_that_fails_leaves_the_others(make, server):
+    truth = make(concurrency=1).batch(PROMPTS, LABELS)
+    server.wrong = [None, None, wrong.status(400), None, wrong.changed(lambda a: a.update(choices=[]))]
+    outcomes = make(concurrency=1).batch(PROMPTS, LABELS)
+    assert [number for number, outcome in enumerate(outcomes) if isinstance(outcome, EndpointError)] == [2, 4]
+    assert [outcome for number, outcome in enumerate(outcomes) if number not in (2, 4)] == [
+        row for number, row in enumerate(truth) if number not in (2, 4)
+    ]
+
+
+def test_a_dated_edition_is_the_model_and_must_stay(make, server):
+    server.wrong = [
+        wrong.changed(lambda a: a.update(model="words-2025-01-31")),
+        wrong.changed(lambda a: a.update(model="words-20250131")),
+    ]
+    kernel = make(concurrency=1)
+    first, second = kernel.batch(PROMPTS[:2], LABELS)
+    assert isinstance(first, list)
+    with pytest.raises(EditionError, match="changed from model 'words-2025-01-31' to model 'words-20250131'"):
+        raise second
+
+
+def test_another_name_can_be_accepted(make, server):
+    server.always = wrong.changed(lambda a: a.update(model="/models/words.gguf"))
+    assert make(served_model="/models/words.gguf")(PROMPTS[0], LABELS)
+    server.always = wrong.changed(lambda a: a.pop("model") and None)
+    assert make()(PROMPTS[0], LABELS)  # a server that names no model is believed
+
+
+LOGPROBS = {
+    "missing": (lambda lp, choice: choice.update(logprobs=None), "no log-prob|no list"),
+    "truncated": (
+        lambda lp, choice: lp.update({k: v[: len(v) // 2] for k, v in lp.items()}),
+        "no list|do not spell|shifted",
+    ),
+    "numbers truncated": (lambda lp, choice: lp["token_logprobs"].pop(), "cut short"),
+    "constant": (
+        lambda lp, choice: lp.update(
+            token_logprobs=[-1.0] * len(lp["tokens"]), top_logprobs=[dict.fromkeys(s, -3.0) for s in lp["top_logprobs"]]
+        ),
+        "the same log-probability",
+    ),
+    "null": (
+        lambda lp, choice: lp.update(
+            token_logprobs=[None] * len(lp["tokens"]), top_logprobs=[dict.fromkeys(s) for s in lp["top_logprobs"]]
+        ),
+        "no log-probability of",
+    ),
+    "positive": (
+        lambda lp, choice: lp.update(
+            token_logprobs=[3.0 + i for i in range(len(lp["tokens"]))],
+            top_logprobs=[{w: 1.0 + i for i, w in enumerate(s)} for s in lp["top_logprobs"]],
+        ),
+        "as log-probability",
+    ),
+}
+
+
+@pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs"])
+@pytest.mark.parametrize("kind", LOGPROBS)
+def test_wrong_log_probabilities_are_never_scored(make, server, kind, scoring):
+    change, said = LOGPROBS[kind]
+
+    def spoil(answer):
+        change(answer["choices"][0]["logprobs"], answer["choices"][0])
+
+    if kind == "numbers truncated" and scoring == "top-logprobs":
+        pytest.skip("they are not used")
+    server.always = wrong.changed(spoil)
+    for outcome in make(scoring).batch(PROMPTS[:3], LABELS):
+        assert isinstance(outcome, EndpointError)
+        with pytest.raises(EndpointError, match=said):
+            raise outcome
+
+
+@pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs", "text"])
+@pytest.mark.parametrize("choices", [[], None, "ab", 2], ids=["empty", "null", "a text", "two"])
+def test_a_wrong_number_of_choices(make, server, scoring, choices):
+    server.always = wrong.changed(lambda a: a.update(choices=a["choices"] * 2 if choices == 2 else choices))
+    with pytest.raises(EndpointError, match=r"choices, where one was expected|no list of choices"):
+        make(scoring)(PROMPTS[0], LABELS)
+
+
+def test_scores_that_always_tie_are_no_scores(make, server):
+    """A server that scores all labels alike, though its numbers vary, is found out in a batch."""
+
+    def tie(answer):
+        top = answer["choices"][0]["logprobs"]["top_logprobs"][0]
+        for word in ("pos", " pos", " negative", " positive"):
+            top.pop(word)
+        top.update(negative=-2.5, positive=-2.5)
+
+    server.always = wrong.changed(tie)
+    outcomes = make().batch(PROMPTS, LABELS)
+    assert all(isinstance(outcome, EndpointError) for outcome in outcomes)
+    assert "exactly the same score for all labels in each of 12 queries" in str(outcomes[0])
+    assert make()(PROMPTS[0], LABELS) == [0.5, 0.5]  # once, it may be a tie
+
+
+# -- an echo that lies ----------------------------------------------------------------------------------------------
+
+
+def shift(answer):
+    """What llama-cpp-python does without a start token: each token gets the number that belongs to the next place."""
+    choice = answer["choices"][0]
+    words = choice["logprobs"]["tokens"]
+    if len(words) > 1:
+        values = [wrong.log_probability("".join(words[: i + 1]), word) for i, word in enumerate(words)]
+        choice["logprobs"]["token_logprobs"] = [None, *values[1:]]
+
+
+def test_a_shifted_echo_is_found_out_before_the_first_query(make, server):
+    server.always = wrong.changed(shift)
+    kernel = make("prompt-logprobs", concurrency=1)
+    outcomes = kernel.batch(PROMPTS, LABELS)
+    for outcome in outcomes:
+        assert isinstance(outcome, EndpointError)
+        assert "the server's echo cannot be trusted" in str(outcome)
+    asked = len(server.requests)
+    assert asked <= 10
+    with pytest.raises(EndpointError, match="cannot be trusted"):
+        kernel(PROMPTS[5], LABELS)
+    assert len(server.requests) == asked
+
+
+def test_an_echo_without_what_was_generated_is_refused(make, server):
+    def shorten(answer):
+        logprobs = answer["choices"][0]["logprobs"]
+        if len(logprobs["tokens"]) > 1:
+            for values in logprobs.values():
+                values.pop()
+
+    server.always = wrong.changed(shorten)
+    with pytest.raises(EndpointError, match="cut short or shifted"):
+        make("prompt-logprobs")(PROMPTS[0], LABELS)
+
+
+def test_the_echo_is_checked_once(make, server):
+    kernel = make("prompt-logprobs")
+    kernel.batch(PROMPTS, LABELS)
+    checks = len(server.requests) - 2 * 12
+    assert 4 <= checks <= 10
+    kernel.batch(PROMPTS, LABELS)
+    assert len(server.requests) == checks + 2 * 12 * 2
+
+
+def test_a_check_that_tells_nothing_is_given_up(make, server, caplog):
+    def mute(answer):
+        if len(answer["choices"][0]["logprobs"]["tokens"]) == 1:
+            answer["choices"][0]["logprobs"]["tokens"] = []
+
+    server.always = wrong.changed(mute)
+    kernel = make("prompt-logprobs", concurrency=1)
+    rows = kernel.batch(PROMPTS, LABELS)
+    assert all(isinstance(row, list) for row in rows)
+    assert sum(not request.get("echo") for request in server.requests) == 5
+    assert "could not be compared with generated ones; they are believed" in caplog.text
+
+
+# -- the key --------------------------------------------------------------------------------------------------------
+
+
+def test_the_key_goes_into_the_request_and_nowhere_else(make, server, caplog):
+    with caplog.at_level(logging.DEBUG):
+        kernel = make()
+        kernel.batch(PROMPTS[:2], LABELS)
+        said = [
+            repr(kernel),
+            str(kernel.identity()),
+            repr(kernel.usage),
+            repr(vars(kernel)),
+            repr(dataclasses.asdict(kernel)),
+        ]
+        said.append(pickle.dumps(kernel).decode("latin-1"))
+        spill = f"no such key: {KEY}".encode()
+        for fault in (
+            wrong.status(401, body={"error": {"message": f"Incorrect API key provided: {KEY}"}}),
+            wrong.status(500, body=spill, kind="text/plain"),
+            wrong.status(200, body=spill, kind="text/plain"),
+            wrong.status(200, body={"error": KEY}),
+            wrong.changed(lambda answer: answer.update(model=KEY)),
+            wrong.changed(lambda answer: answer["choices"][0].update(text=KEY, logprobs=None)),
+            wrong.drop,
+        ):
+            for scoring in ("top-logprobs", "prompt-logprobs", "text"):
+                server.always = fault
+                (outcome,) = make(scoring, retries=1).batch(PROMPTS[:1], LABELS)
+                assert isinstance(outcome, (EndpointError, NoMatch))
+                said += [str(outcome), repr(outcome), pickle.dumps(outcome).decode("latin-1")]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert not any(KEY in text for text in said)
+    assert KEY not in caplog.text
+    assert any("[key]" in text for text in said)
+    server.always = wrong.status(
+        302, [("location", f"http://x/{KEY}")]
+    )  # (the client's debug log shows a server's headers)
+    with pytest.raises(EndpointError, match=r"redirects to 'http://x/\[key\]'"):
+        make()(PROMPTS[0], LABELS)
+    assert len(caplog.records) > 50
+
+
+def test_no_traceback_holds_the_key(server):
+    code = (
+        "import sys\n"
+        "from StaICC.kernels.endpoint.kernel import EndpointKernel\n"
+        f"EndpointKernel({server.url!r}, 'words', scoring='text', retries=1, backoff=0.01)('a', ['b'])\n"
+    )
+    server.always = wrong.status(500, body=KEY.encode())
+    child = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert child.returncode == 1
+    assert "EndpointError" in child.stderr
+    assert "direct cause" not in child.stderr
+    assert KEY not in child.stderr
+
+
+def test_a_server_of_ones_own_needs_no_key(make, server, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert make()(PROMPTS[0], LABELS)
+    server.always = wrong.status(401)
+    with pytest.raises(EndpointError, match="wants a valid key from OPENAI_API_KEY; there is none"):
+        make()(PROMPTS[0], LABELS)
+
+
+@pytest.mark.parametrize("bad", ["sk-\u00e9t\u00e9", "sk a", "sk\n\x00x"])
+def test_a_key_that_cannot_be_sent_is_refused_unseen(make, monkeypatch, bad):
+    monkeypatch.setattr(os, "environ", {**os.environ, "OPENAI_API_KEY": bad})
+    with pytest.raises(ArgumentError, match="no header can carry") as caught:
+        make()(PROMPTS[0], LABELS)
+    assert bad not in str(caught.value)
+
+
+def test_spaces_around_the_key_do_not_matter(make, server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
+    make()(PROMPTS[0], LABELS)
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+# -- settings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:secret@host/v1",
+        "http://secret@host/v1",
+        "http://host/v1?api_key=secret",
+        "http://host/v1#secret",
+    ],
+)
+def test_secrets_in_the_address_are_refused_and_not_repeated(url):
+    with pytest.raises(ArgumentError, match="must hold no user name, password, query or fragment") as caught:
+        EndpointKernel(url, "m")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["", "host/v1", "ftp://host/v1", "http://", "http://host:secret/v1", None, 3])
+def test_what_is_no_address_is_refused(url):
+    with pytest.raises(ArgumentError, match="base_url") as caught:
+        EndpointKernel(url, "m")
+    assert "secret" not in str(caught.value)
+
+
+def test_one_server_has_one_address():
+    for url in ("HTTP://Host:80/v1/", "http://host/v1", " http://host/v1// "):
+        assert EndpointKernel(url, "m").base_url == "http://host/v1"
+    assert EndpointKernel("https://[::1]:8443", "m").base_url == "https://[::1]:8443"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"scoring": "logprobs"}, "no value of scoring 'logprobs'"),
+        ({"api": "responses"}, "no value of api"),
+        ({"unlisted": "zero"}, "no value of unlisted"),
+        ({"scoring": "prompt-logprobs", "api": "chat"}, "the chat interface does not echo prompts"),
+        ({"instruction": "x"}, "an instruction is a system message, which needs api='chat'"),
+        ({"concurrency": 0}, "concurrency must be an integer of at least 1"),
+        ({"concurrency": True}, "concurrency must be"),
+        ({"retries": -1}, "retries must be"),
+        ({"top_n": 1}, "top_n must be an integer of at least 2"),
+        ({"max_tokens": 0}, "max_tokens must be"),
+        ({"timeout": 0}, "timeout must be a number of seconds above 0"),
+        ({"timeout": math.inf}, "timeout must be"),
+        ({"backoff": "1"}, "backoff must be"),
+        ({"longest_wait": math.nan}, "longest_wait must be"),
+        ({"allow_edition_change": 1}, "allow_edition_change must be True or False"),
+    ],
+)
+def test_settings_without_meaning_are_refused(settings, error):
+    with pytest.raises((ArgumentError, UnknownNameError), match=error):
+        EndpointKernel("http://host/v1", "m", **settings)
+
+
+@pytest.mark.parametrize("model", ["", None, 3])
+def test_a_model_needs_a_name(model):
+    with pytest.raises(ArgumentError, match="the name of a model"):
+        EndpointKernel("http://host/v1", model)
+
+
+def test_settings_are_frozen():
+    kernel = EndpointKernel("http://host/v1", "m")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        kernel.model = "other"
+    assert kernel == EndpointKernel("http://host/v1/", "m") != EndpointKernel("http://host/v1", "m", scoring="text")
+    assert hash(kernel) == hash(EndpointKernel("http://host/v1/", "m"))
+
+
+def test_from_spec():
+    kernel = EndpointKernel.from_spec("openai:http://host:8000/v1#org/model:7b")
+    assert kernel == EndpointKernel("http://host:8000/v1", "org/model:7b")
+    spec = "openai:http://host/v1#m;scoring=top-logprobs;api=chat;top_n=5;timeout=2.5;instruction=a=b"
+    assert EndpointKernel.from_spec(spec, concurrency=2) == EndpointKernel(
+        "http://host/v1",
+        "m",
+        scoring="top-logprobs",
+        api="chat",
+        top_n=5,
+        timeout=2.5,
+        instruction="a=b",
+        concurrency=2,
+    )
+    with pytest.raises(ArgumentError, match="option top_n of a served model: given twice"):
+        EndpointKernel.from_spec(spec, top_n=9)
+    assert EndpointKernel.from_spec(spec, retries=9).retries == 9
+
+
+@pytest.mark.parametrize(
+    "spec", ["openai:", "openai:http://host/v1", "openai:http://u:secret@host/v1", "openai:#m", "openai:http://h/v1#"]
+)
+def test_an_incomplete_spec_is_refused(spec):
+    with pytest.raises(ArgumentError, match="is given as openai:BASE_URL#MODEL") as caught:
+        EndpointKernel.from_spec(spec)
+    assert "secret" not in str(caught.value)
+
+
+def test_settings_in_a_spec_are_checked():
+    with pytest.raises(UnknownNameError, match="no option of a served model 'scorring'; did you mean 'scoring'"):
+        EndpointKernel.from_spec("openai:http://h/v1#m;scorring=text")
+    with pytest.raises(ArgumentError, match=r"option allow_edition_change of .*: got 'maybe', expected true"):
+        EndpointKernel.from_spec("openai:http://h/v1#m;allow_edition_change=maybe")
+    assert EndpointKernel.from_spec("openai:http://h/v1#m;allow_edition_change=true").allow_edition_change
+    with pytest.raises(ArgumentError, match="option top_n of a served model: got 'many', expected an integer"):
+        EndpointKernel.from_spec("openai:http://h/v1#m;top_n=many")
+
+
+def test_the_command_lines_name_leads_here():
+    from StaICC.kernels.registry import load_kernel
+
+    assert load_kernel("openai:http://h/v1#m", scoring="text") == EndpointKernel("http://h/v1", "m", scoring="text")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "labels", "error"),
+    [
+        (["a", "b"], LABELS, "prompt 0 is a list, not a text; noisy-channel prompts"),
+        (None, LABELS, "is a NoneType"),
+        ("a", [], "label_space must be a list of texts"),
+        ("a", "yes", "label_space must be a list of texts"),
+        ("a", ["yes", 3], "label_space must be a list of texts"),
+        ("a", ["yes", " "], "no label may be empty"),
+    ],
+)
+def test_what_is_no_query_is_refused_before_anything_is_asked(make, server, prompt, labels, error):
+    with pytest.raises(ArgumentError, match=error):
+        make()(prompt, labels)
+    assert server.requests == []
+
+
+def test_prompts_are_a_list(make):
+    with pytest.raises(ArgumentError, match="not one text"):
+        make().batch("abc", LABELS)
+
+
+def test_without_the_package_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    kernel = EndpointKernel("http://host/v1", "m")  # making one needs nothing
+    with pytest.raises(MissingDependencyError, match=r"pip install .*\[endpoint\]"):
+        kernel("a", LABELS)
+
+
+def test_importing_the_kernel_imports_no_client():
+    code = "import sys, StaICC.kernels.endpoint.kernel; sys.exit('openai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == 0
+
+
+# -- processes, interrupts ------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_is_pickled_without_its_connections(make):
+    kernel = make()
+    row = kernel(PROMPTS[0], LABELS)
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again == kernel
+    assert again.usage.requests == 0
+    assert again(PROMPTS[0], LABELS) == row
+    again.close()
+
+
+def ask(arguments):
+    kernel, prompt = arguments
+    return kernel(prompt, LABELS)
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_workers_open_their_own_connections(make, method):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this platform has no {method}")
+    kernel = make()
+    rows = kernel.batch(PROMPTS, LABELS)  # the parent has connections and a thread when the workers start
+    context = multiprocessing.get_context(method)
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+        assert list(pool.map(ask, [(kernel, prompt) for prompt in PROMPTS])) == rows
+    assert kernel.batch(PROMPTS, LABELS) == rows
+
+
+@pytest.mark.posix
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_does_not_use_the_parents_connections(make):
+    kernel = make()
+    row = kernel(PROMPTS[0], LABELS)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if kernel(PROMPTS[0], LABELS) == row else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert kernel(PROMPTS[1], LABELS)
+
+
+def test_closing_is_not_the_end(make):
+    kernel = make()
+    row = kernel(PROMPTS[0], LABELS)
+    kernel.close()
+    kernel.close()
+    assert kernel(PROMPTS[0], LABELS) == row
+
+
+def test_closing_ends_what_another_thread_still_asks(make, server):
+    server.delay = 30.0
+    kernel = make(timeout=60.0, concurrency=2)
+    found = []
+
+    def ask():
+        try:
+            kernel.batch(PROMPTS, LABELS)
+        except Exception as error:
+            found.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    end = time.monotonic() + 20
+    while not server.now and time.monotonic() < end:
+        time.sleep(0.02)
+    kernel.close()
+    asking.join(5)
+    server.delay = 0.0
+    (error,) = found
+    assert isinstance(error, EndpointError)
+    assert "closed" in str(error)
+    assert make()(PROMPTS[0], LABELS)
+
+
+def test_dropped_kernels_leave_no_threads(make, server):
+    import gc
+
+    before = threading.active_count()
+    for _ in range(5):
+        EndpointKernel(server.url, wrong.MODEL, scoring="text").batch(PROMPTS[:1], LABELS)
+    gc.collect()
+    end = time.monotonic() + 5
+    while sum(thread.name == "staicc-endpoint" for thread in threading.enumerate()) > 0 and time.monotonic() < end:
+        time.sleep(0.02)
+    assert sum(thread.name == "staicc-endpoint" for thread in threading.enumerate()) == 0
+    assert threading.active_count() <= before + 2
+
+
+def test_an_interrupt_ends_it_at_once(server):
+    code = (
+        "import sys\n"
+        "from StaICC.kernels.endpoint.kernel import EndpointKernel\n"
+        f"kernel = EndpointKernel({server.url!r}, 'words', scoring='text')\n"
+        "print('ready', flush=True)\n"
+        "try:\n"
+        "    kernel.batch(['a'] * 100, ['b'])\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(42)\n"
+    )
+    server.delay = 3.0
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert child.stdout.readline() == "ready\n"
+    end = time.monotonic() + 20
+    while not server.now and time.monotonic() < end:
+        time.sleep(0.02)
+    start = time.monotonic()
+    child.send_signal(2)
+    assert child.wait(20) == 42
+    assert time.monotonic() - start < 2
+    child.stdout.close()
+    assert len(server.requests) <= 8

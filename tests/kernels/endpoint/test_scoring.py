@@ -1,0 +1,481 @@
+"""Reading label scores out of a server's answers: right ones give the oracle's numbers, wrong ones give errors."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.errors import OutputError
+from StaICC.kernels.endpoint.scoring import (
+    EndpointError,
+    NoMatch,
+    clip,
+    echoed_tokens,
+    joint_log_probabilities,
+    match_label,
+    next_token_scores,
+    next_tokens,
+    reply,
+)
+from StaICC.kernels.label_scores import softmax
+
+# -- prompt log-probabilities ---------------------------------------------------------------------------------------
+
+
+def echo_body(tokens, values, generated=(), front=()):
+    """What a server sends that splits a text so; ``front`` are special tokens that are no part of the text."""
+    listed = [*front, *tokens, *generated]
+    return {
+        "choices": [
+            {
+                "text": "".join([*tokens, *generated]),
+                "logprobs": {
+                    "tokens": listed,
+                    "token_logprobs": [*([None] * len(front)), *values, *[-0.5] * len(generated)],
+                },
+            }
+        ],
+        "usage": {"completion_tokens": len(generated)},
+    }
+
+
+def read(prompt, labels, splits, **more):
+    """Scores of labels whose echo is split so, with log-probabilities -1, -2, -4, ... counted from the text's start."""
+    echoes = []
+    for label, tokens in zip(labels, splits, strict=True):
+        assert "".join(tokens) == prompt + label
+        values = [None, *(-(2.0 ** (i - 1)) for i in range(1, len(tokens)))]
+        echoes.append(echoed_tokens(echo_body(tokens, values, **more), prompt + label))
+    return joint_log_probabilities(echoes, prompt, labels)
+
+
+@pytest.mark.parametrize("generated", [(), (" so",), ("",)])
+@pytest.mark.parametrize("front", [(), ("<s>",), ("<|begin|>", "x")])
+def test_a_label_is_the_sum_over_its_tokens(generated, front):
+    splits = [["a ", "b ", "no"], ["a ", "b ", "ma", "y", "be"]]
+    assert read("a b ", ["no", "maybe"], splits, generated=generated, front=front) == [-2.0, -2.0 - 4 - 8]
+
+
+def test_a_space_that_goes_with_the_label_counts_for_all_labels():
+    # " no" holds the prompt's last space, "#" does not: both are scored from the border before the space.
+    splits = [["a", " b:", " no"], ["a", " b:", " ", "#"]]
+    assert read("a b: ", ["no", "#"], splits) == [-2.0, -2.0 - 4]
+
+
+def test_labels_that_change_the_prompts_last_word_are_scored_from_before_it():
+    splits = [["a", " b", "c", "d"], ["a", " bc", "e"], ["a", " b", "cf"]]
+    assert read("a bc", ["d", "e", "f"], splits) == [-1 - 2 - 4.0, -1 - 2.0, -1 - 2.0]
+
+
+def test_pieces_before_that_do_not_spell_the_text_do_no_harm():
+    body = echo_body(["a", "\ufffd", "\ufffd", "b", " no"], [None, -0.5, -0.25, -1.0, -3.0])
+    other = echo_body(["a", "é", "b", " yes"], [None, -0.5, -1.0, -2.0])
+    body["choices"][0]["text"] = "aéb no"
+    echoes = [echoed_tokens(body, "aéb no"), echoed_tokens(other, "aéb yes")]
+    assert joint_log_probabilities(echoes, "aéb", [" no", " yes"]) == [-3.0, -2.0]
+
+
+@pytest.mark.parametrize("shown", [["<|im_start|>"], [""], []])
+@pytest.mark.parametrize("special", ["<|im_start|>", "<s>", "</s>", "[BOS]"])
+def test_special_tokens_in_the_text_may_be_shown_or_not(shown, special):
+    shown = [special if piece else "" for piece in shown]
+    scores = []
+    for label, value in (("no", -3.0), ("yes", -2.0)):
+        tokens = [*shown, "a", *shown, " b ", label]
+        body = echo_body(tokens, [-0.25] * (len(tokens) - 1) + [value])
+        body["choices"][0]["text"] = text = f"{special}a{special} b {label}"
+        scores.append(echoed_tokens(body, text))
+    assert joint_log_probabilities(scores, f"{special}a{special} b ", ["no", "yes"]) == [-3.0, -2.0]
+
+
+def test_pieces_before_that_are_left_out_are_found_out():
+    body = echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -3.0])
+    for name in ("tokens", "token_logprobs"):
+        body["choices"][0]["logprobs"][name].pop(1)
+    with pytest.raises(EndpointError, match="do not spell the text"):
+        echoed_tokens(body, "a b: no")
+
+
+def test_tokens_without_text_count_where_they_stand():
+    splits = [["a ", "n", "", "o"], ["a ", "", "yes"]]
+    assert read("a ", ["no", "yes"], splits) == [-1 - 2 - 4.0, -2.0]
+
+
+def test_a_first_token_without_log_probability_cannot_be_part_of_a_label():
+    with pytest.raises(EndpointError, match="no log-probability of the token 'no' of the label 'no'"):
+        read("", ["no", "yes"], [["no"], ["yes"]])
+
+
+def test_a_label_begun_inside_a_character_is_refused():
+    body = echo_body(["a:", "\ufffd", "\ufffd"], [None, -1.0, -1.5])
+    body["choices"][0]["text"] = "a:é"
+    with pytest.raises(EndpointError, match="do not spell the text that was sent"):
+        echoed_tokens(body, "a:é")
+
+
+def test_equal_scores_of_three_labels_are_no_scores():
+    splits = [["a ", "x"], ["a ", "y"], ["a ", "z"]]
+    with pytest.raises(EndpointError, match=r"all 3 labels exactly the same log-probability, -1.0"):
+        read("a ", ["x", "y", "z"], splits)
+    assert read("a ", ["x", "y"], splits[:2]) == [-1.0, -1.0]  # two may tie, in 16 bits
+
+
+GOOD = echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -3.0], generated=(" so",))
+
+
+def broken(change):
+    body = copy.deepcopy(GOOD)
+    choice = body["choices"][0]
+    return change(body, choice, choice["logprobs"]) or body
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda body, choice, lp: body.pop("choices"), "no list of choices"),
+        (lambda body, choice, lp: body.update(choices=[]), "with 0 choices, where one was expected"),
+        (lambda body, choice, lp: body.update(choices=[choice, choice]), "with 2 choices"),
+        (lambda body, choice, lp: body.update(choices=["a"]), "with 1 choices|choices"),
+        (lambda body, choice, lp: choice.update(text="a b:"), "did not echo the text that was sent"),
+        (lambda body, choice, lp: choice.update(text=None), "did not echo the text"),
+        (lambda body, choice, lp: choice.update(text=" so"), "it cut or changed the prompt, or does not know echo"),
+        (lambda body, choice, lp: choice.update(logprobs=None), "no log-probabilities of the prompt's tokens"),
+        (lambda body, choice, lp: choice.update(logprobs=[]), "no log-probabilities of the prompt's tokens"),
+        (lambda body, choice, lp: lp.update(tokens=[]), "no log-probabilities"),
+        (lambda body, choice, lp: lp.pop("token_logprobs"), "no log-probabilities"),
+        (lambda body, choice, lp: lp["token_logprobs"].pop(), "4 log-probabilities for 5 tokens; they are cut short"),
+        (lambda body, choice, lp: lp["tokens"].__setitem__(2, 7), "cut short"),
+        (lambda body, choice, lp: [lp[k].pop() for k in lp] and None, "cut short or shifted"),
+        (lambda body, choice, lp: [lp[k].pop(0) for k in lp] and [lp[k].pop() for k in lp] and None, "cut short"),
+        (lambda body, choice, lp: [lp.update({k: lp[k][:3]}) for k in lp] and None, "do not spell the text"),
+        (
+            lambda body, choice, lp: lp.update(token_logprobs=[-1.5] * 5),
+            "the same log-probability, -1.5, for every token",
+        ),
+        (lambda body, choice, lp: lp.update(token_logprobs=[None, *[0.0] * 4]), "the same log-probability, 0.0"),
+        (lambda body, choice, lp: lp.update(tokens=["token_id:7"] * 5), "do not spell the text that was sent"),
+    ],
+)
+def test_a_wrong_echo_is_an_error(change, message):
+    def apply(body, choice, lp):
+        result = change(body, choice, lp)
+        return result if isinstance(result, dict) and "choices" in result else None
+
+    with pytest.raises(EndpointError, match=message):
+        echoed_tokens(broken(apply), "a b: no")
+
+
+@pytest.mark.parametrize("value", [None, "x", True, 0.5, math.nan, -math.inf, math.inf, [-1.0]])
+def test_what_is_no_log_probability_is_an_error(value):
+    body = echo_body(["a", " no"], [None, value])
+    with pytest.raises(EndpointError, match="of the token ' no' of the label"):
+        joint_log_probabilities([echoed_tokens(body, "a no")], "a", [" no"])
+
+
+def test_rounding_above_zero_is_allowed_a_little():
+    body = echo_body(["a", " no"], [None, 2e-4])
+    assert joint_log_probabilities([echoed_tokens(body, "a no")], "a", [" no"]) == [0.0]
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 4))
+def test_whatever_is_broken_the_score_is_right_or_refused(draw: random.Random, times):
+    """Damage an echo in random places: what comes out is the true score, or an error of ours."""
+    truth = [-5.0, -6.25]
+    bodies = [
+        echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -5.0], generated=(" so",)),
+        echo_body(["a", " b", ":", " y", "es"], [None, -1.0, -2.0, -6.0, -0.25], generated=(" so",)),
+    ]
+    for _ in range(times):
+        _damage(draw.choice(bodies), draw)
+    try:
+        echoes = [echoed_tokens(body, text) for body, text in zip(bodies, ["a b: no", "a b: yes"], strict=True)]
+        scores = joint_log_probabilities(echoes, "a b:", [" no", " yes"])
+    except EndpointError:
+        return
+    assert scores == truth
+
+
+def _damage(body, draw):
+    """Remove, repeat, or retype something; numbers are only made invalid (a wrong one looks like a right one)."""
+    choice = body["choices"][0] if isinstance(body.get("choices"), list) and body["choices"] else {}
+    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
+    kind = draw.randrange(7)
+    if kind == 0 and isinstance(logprobs, dict) and logprobs:
+        logprobs.pop(draw.choice(list(logprobs)))
+    elif kind == 1 and isinstance(logprobs, dict) and logprobs:
+        values = logprobs[draw.choice(list(logprobs))]
+        if isinstance(values, list) and values:
+            values.pop(draw.randrange(len(values)))
+    elif kind == 2 and isinstance(logprobs, dict) and isinstance(logprobs.get("token_logprobs"), list):
+        values = logprobs["token_logprobs"]
+        if values:
+            values[draw.randrange(len(values))] = draw.choice([None, "x", math.nan, -math.inf, 3.0, {}, []])
+    elif kind == 3 and isinstance(choice, dict):
+        choice[draw.choice(["text", "logprobs"])] = draw.choice([None, 3, "", "a b: no", [], {}])
+    elif kind == 4:
+        body["choices"] = draw.choice([None, [], [choice, choice], "x", [None], {}])
+    elif kind == 5 and isinstance(logprobs, dict) and isinstance(logprobs.get("tokens"), list) and logprobs["tokens"]:
+        tokens = logprobs["tokens"]
+        tokens[draw.randrange(len(tokens))] = draw.choice(["", "\ufffd", "token_id:3", None, "<s>"])
+    elif kind == 6 and isinstance(logprobs, dict):
+        for values in logprobs.values():
+            if isinstance(values, list):
+                del values[len(values) // 2 :]
+
+
+# -- top log-probabilities ------------------------------------------------------------------------------------------
+
+
+def plain(**tokens):
+    return {"choices": [{"logprobs": {"tokens": ["x"], "token_logprobs": [-1.0], "top_logprobs": [tokens]}}]}
+
+
+def chat(*pairs):
+    listed = [{"token": token, "logprob": value} for token, value in pairs]
+    return {"choices": [{"logprobs": {"content": [{"token": "x", "logprob": -1.0, "top_logprobs": listed}]}}]}
+
+
+def test_both_interfaces_give_the_same_list():
+    wanted = {"b": -0.5, "a": -2.0}
+    assert next_tokens(plain(a=-2.0, b=-0.5), 20) == next_tokens(chat(("a", -2.0), ("b", -0.5)), 20) == wanted
+    assert list(next_tokens(plain(a=-2.0, b=-0.5), 20)) == ["b", "a"]
+
+
+def test_a_word_called_token_is_a_word():
+    assert next_tokens(plain(token=-2.0, b=-0.5, top_logprobs=-3.0), 20) == {
+        "b": -0.5,
+        "token": -2.0,
+        "top_logprobs": -3.0,
+    }
+
+
+def test_what_is_listed_beyond_the_number_asked_for_is_left_out():
+    assert list(next_tokens(plain(a=-2.0, b=-0.7, drawn=-9.0), 2)) == ["b", "a"]
+
+
+def test_two_tokens_with_one_text_add_up():
+    found = next_tokens(chat(("a", math.log(0.25)), ("a", math.log(0.25)), ("b", math.log(0.125))), 5)
+    assert math.isclose(math.exp(found["a"]), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "no list of choices"),
+        ({"choices": []}, "0 choices"),
+        ({"choices": [{}]}, "no list of the most probable next tokens"),
+        ({"choices": [{"logprobs": None}]}, "no list of the most probable"),
+        ({"choices": [{"logprobs": {"content": []}}]}, "no list of the most probable"),
+        ({"choices": [{"logprobs": {"top_logprobs": [None]}}]}, "no list of the most probable"),
+        (plain(), "no list of the most probable"),
+        (plain(a=-1.0), "lists 1 next tokens, where 20 were asked for"),
+        (plain(a=0.0, b=-math.inf, c=-math.inf), "given after its temperature was applied"),
+        (plain(a=-1.0, b=None), "no log-probability of the next token 'b'"),
+        (plain(a=-1.0, b="x"), "'x' as log-probability of the next token 'b'"),
+        (plain(a=-1.0, b=12.5), "12.5 as log-probability"),
+        (plain(a=-1.0, b=math.nan), "nan as log-probability"),
+        (plain(a=-2.0, b=-2.0, c=-2.0), "the same log-probability, -2.0, for every next token"),
+        (plain(a=-0.1, b=-0.2), "add up to 1.72"),
+        (chat((None, -1.0), ("b", -2.0)), "'None' as a next token, which is no text"),
+    ],
+)
+def test_a_wrong_list_is_an_error(body, message):
+    with pytest.raises(EndpointError, match=message):
+        next_tokens(body, 20)
+
+
+def logs(**masses):
+    return {name.replace("_", " "): math.log(mass) for name, mass in masses.items()}
+
+
+def test_a_label_is_the_mass_of_the_tokens_that_begin_it():
+    tokens = logs(_positive=0.3, pos=0.2, negative=0.1, the=0.2, Positive=0.05)
+    scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
+    assert [round(math.exp(score), 12) for score in scores] == [0.1, 0.5]
+    assert [round(p, 12) for p in softmax(scores)] == [round(1 / 6, 12), round(5 / 6, 12)]
+
+
+def test_a_token_that_goes_beyond_the_label_is_not_the_label():
+    with pytest.raises(NoMatch, match=r"'pos' not among the 2 most probable next tokens \('positive' 0.6, 'neg' 0.3\)"):
+        next_token_scores(logs(positive=0.6, neg=0.3), ["pos", "neg"], "refuse")
+
+
+def test_an_unlisted_label_is_no_match_or_gets_the_most_it_can_have():
+    tokens = logs(positive=0.5, the=0.3, a=0.15)
+    with pytest.raises(
+        NoMatch, match=r"'negative' not among the 3 .* raise top_n, or take the bound with unlisted='bound'"
+    ):
+        next_token_scores(tokens, ["negative", "positive"], "refuse")
+    low, high = next_token_scores(tokens, ["negative", "positive"], "bound")
+    assert math.isclose(math.exp(high), 0.5)
+    assert math.isclose(math.exp(low), 0.05)  # what the list leaves over is less than the last listed
+    low, _ = next_token_scores(logs(positive=0.5, the=0.1), ["negative", "positive"], "bound")
+    assert math.isclose(math.exp(low), 0.1)  # the least that is listed is less than what is left over
+
+
+def test_the_bound_is_finite_when_nothing_is_left_over():
+    low, high = next_token_scores(
+        {"positive": math.log(0.75), "the": math.log(0.25)}, ["negative", "positive"], "bound"
+    )
+    assert low < -700 < high
+    assert softmax([low, high]) == [pytest.approx(0, abs=1e-300), 1.0]
+
+
+def test_probabilities_that_underflow_are_still_scored():
+    tokens = {"other": -1e-9, "positive": -900.0, "negative": -9999.0, " positive": -900.0}
+    scores = next_token_scores(tokens, ["negative", "positive"], "refuse")
+    assert scores == [-9999.0, pytest.approx(-900.0 + math.log(2))]
+    assert softmax(scores) == [0.0, 1.0]
+    assert next_token_scores({"positive": -1e-9, "other": -9999.0}, ["negative", "positive"], "bound")[0] == -9999.0
+
+
+def test_a_token_listed_twice_may_underflow():
+    listed = [{"token": token, "logprob": value} for token, value in [("no", 0.0), ("yes", -9999.0), ("yes", -9999.0)]]
+    body = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
+    assert next_tokens(body, 5) == {"no": 0.0, "yes": pytest.approx(-9999.0 + math.log(2))}
+
+
+@pytest.mark.parametrize("unlisted", ["refuse", "bound"])
+def test_no_listed_label_is_no_match_whatever_the_rule(unlisted):
+    with pytest.raises(NoMatch, match=r"'negative', 'positive' not among the 2"):
+        next_token_scores(logs(the=0.5, a=0.2), ["negative", "positive"], unlisted)
+
+
+@pytest.mark.parametrize("unlisted", ["refuse", "bound"])
+def test_a_beginning_that_labels_share_tells_nothing(unlisted):
+    with pytest.raises(NoMatch, match="does not tell the label 'very bad' from others that begin alike"):
+        next_token_scores(logs(very=0.8, good=0.1, bad=0.02), ["very bad", "very good", "good", "bad"], unlisted)
+    with pytest.raises(NoMatch, match="does not tell"):
+        next_token_scores({" ": -0.1, "yes": -3.0, "no": -4.0}, ["yes", "no"], unlisted)
+    scores = next_token_scores(logs(n=0.01, ne=0.5, no=0.25), ["neutral", "no"], unlisted)
+    assert [round(math.exp(score), 12) for score in scores] == [0.5, 0.25]
+
+
+def test_tokens_without_text_begin_nothing():
+    scores = next_token_scores(
+        {"": math.log(0.5), "yes": math.log(0.25), "no": math.log(0.125)}, ["yes", "no"], "refuse"
+    )
+    assert [round(math.exp(score), 12) for score in scores] == [0.25, 0.125]
+
+
+def test_equal_labels_are_never_told_apart():
+    with pytest.raises(NoMatch):
+        next_token_scores(logs(yes=0.5, no=0.2), ["yes", "yes", "no"], "bound")
+
+
+@given(
+    st.dictionaries(st.sampled_from(["x", "y", "z", " x", "xy", "the", " "]), st.floats(0.01, 1), min_size=2),
+    st.lists(st.sampled_from(["x1", "y1", "z1", "xy2"]), min_size=1, max_size=4, unique=True),
+    st.sampled_from(["refuse", "bound"]),
+)
+def test_scores_are_probabilities_or_refused(weights, labels, unlisted):
+    total = sum(weights.values()) * 1.25
+    listed = {token: math.log(weight / total) for token, weight in weights.items()}
+    if len(listed) >= 3 and len(set(listed.values())) == 1:
+        with pytest.raises(EndpointError, match="it computes none"):
+            next_tokens(plain(**listed), 20)
+        return
+    tokens = next_tokens(plain(**listed), 20)
+    try:
+        scores = next_token_scores(tokens, labels, unlisted)
+    except NoMatch:
+        return
+    assert len(scores) == len(labels)
+    assert all(math.isfinite(score) and score <= 0 for score in scores)
+    row = softmax(scores)
+    assert math.isclose(sum(row), 1)
+    assert all(0 <= value <= 1 for value in row)
+
+
+# -- text -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "index"),
+    [
+        ("positive", ["negative", "positive"], 1),
+        (" positive\n", ["negative", "positive"], 1),
+        ("Positive.", ["negative", "positive"], 1),
+        ('"positive", because', ["negative", "positive"], 1),
+        ("**positive**", ["negative", "positive"], 1),
+        ("very positive", ["positive", "very positive"], 1),
+        ("positive very", ["positive", "very positive"], 0),
+        ("US", ["us", "US"], 1),
+        ("us", ["us", "US"], 0),
+        ("World War", ["World", "World War"], 1),
+        ("world war", ["World", "World War"], 1),
+        ("1", ["0", "1"], 1),
+        ("Straße", ["strasse", "weg"], 0),
+        ("card payment (not cash)", ["card payment (not cash)", "card payment"], 0),
+    ],
+)
+def test_a_reply_that_begins_with_a_label_is_that_label(text, labels, index):
+    assert match_label(text, labels, cut=False) == index
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("", ["negative", "positive"]),
+        (" \n", ["negative", "positive"]),
+        ("The sentiment is positive", ["negative", "positive"]),
+        ("positively good", ["negative", "positive"]),
+        ("not positive", ["negative", "positive"]),
+        ("pos", ["negative", "positive"]),
+        ("10", ["0", "1"]),
+        ("positive_1", ["negative", "positive"]),
+        ("uS", ["us", "US"]),
+        ("yes", ["yes", "yes"]),
+    ],
+)
+def test_any_other_reply_is_no_match(text, labels):
+    with pytest.raises(NoMatch, match="begins with no label, or not clearly with one; expected one of"):
+        match_label(text, labels, cut=False)
+
+
+def test_a_word_that_was_cut_may_be_another():
+    assert match_label("positive, I", ["positive", "positively"], cut=True) == 0
+    with pytest.raises(NoMatch, match="and was cut"):
+        match_label("positive", ["positive", "positively"], cut=True)
+
+
+def test_replies():
+    assert reply({"choices": [{"text": " a", "finish_reason": "stop"}]}) == (" a", False)
+    assert reply({"choices": [{"message": {"content": "a"}, "finish_reason": "length"}]}) == ("a", True)
+    with pytest.raises(EndpointError, match="holds no text"):
+        reply({"choices": [{"message": {"content": None}, "finish_reason": "stop"}]})
+    with pytest.raises(NoMatch, match="withheld"):
+        reply({"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]})
+    with pytest.raises(EndpointError, match="0 choices"):
+        reply({"choices": []})
+
+
+# -- small parts ----------------------------------------------------------------------------------------------------
+
+
+def test_errors_are_output_errors_and_travel():
+    error = EndpointError("gone")
+    error.fatal = True
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.fatal, isinstance(again, OutputError)) == ("gone", True, True)
+    assert isinstance(pickle.loads(pickle.dumps(NoMatch("none"))), NoMatch)
+
+
+@given(st.lists(st.floats(-800, 0), min_size=1, max_size=9))
+def test_probabilities_add_up_and_keep_the_order(scores):
+    row = softmax(scores)
+    assert math.isclose(math.fsum(row), 1)
+    assert all(row[i] <= row[j] for i in range(len(row)) for j in range(len(row)) if scores[i] <= scores[j])
+
+
+def test_clip_shows_one_short_line():
+    assert clip("a\n\n  b") == "'a b'"
+    assert len(clip("x" * 1000)) == 162
+    assert json.dumps(clip(None)) == "\"'None'\""

@@ -1,0 +1,283 @@
+"""The key changes no score, and is in no file, message or log, however a server or the client repeats it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import logging
+import os
+import pickle
+import random
+import string
+import sys
+import traceback
+import urllib.parse
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("openai")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import endpoint_server as wrong
+from test_redaction import leaks
+
+from StaICC import Normal
+from StaICC.errors import ArgumentError, EditionError, OutputError
+from StaICC.kernels.endpoint.kernel import EndpointError, EndpointKernel
+
+LABELS = ["negative", "positive", "a"]
+PROMPTS = ["sentence: a film , good or not sentiment: ", "1 x EMPTY: "]
+SCORINGS = ("prompt-logprobs", "top-logprobs", "text")
+KEY = 'sk-Te5t/w+K=0_9.zQ~8"&'
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    running = wrong.Server()
+    yield running
+    running.close()
+
+
+def kernel_for(server, scoring, **options):
+    more = {"unlisted": "bound"} if scoring == "top-logprobs" else {}
+    return EndpointKernel(server.url, wrong.MODEL, scoring=scoring, backoff=0.01, **more, **options)
+
+
+def keys() -> list[str]:
+    chance = random.Random(12)
+    printable = "".join(chr(code) for code in range(33, 127))
+    found = ["x", "1", "EMPTY", "none", "null", "true", "foo", "0", "-1", "0.9", "1e5", "NaN", ".", ",", ":", "{", "}"]
+    found += ['"', "\\", "[", "]", "\\n", '\\"', "%41", "&amp;", "=41", "data:", "[key]", "key", "Bearer", "token"]
+    found += [label[:end] for label in LABELS[:2] for end in range(1, len(label) + 1)]
+    found += [label[start:] for label in LABELS[:2] for start in range(1, len(label))]
+    found += ["choices", "logprobs", "token_logprobs", "text_completion", "completion_tokens", "finish_reason", "model"]
+    found += ["words", "text", "stop", "length", "index", "good", "sentiment", "very", "pos", "itive"]
+    while len(found) < 200:
+        alphabet = chance.choice([printable, string.digits, string.ascii_lowercase, '{}[]",:\\'])
+        found.append("".join(chance.choices(alphabet, k=chance.choice([1, 2, 3, 5, 11, 12, 13, 40, 164]))))
+    return found
+
+
+def predictions(server, scoring):
+    kernel = kernel_for(server, scoring)
+    try:
+        outcomes = [one if not isinstance(one, OutputError) else str(one) for one in kernel.batch(PROMPTS, LABELS)]
+        return outcomes, kernel.generate(PROMPTS[:1])
+    finally:
+        kernel.close()
+
+
+def test_200_keys_change_no_score(server, monkeypatch):
+    truth = {scoring: predictions(server, scoring) for scoring in SCORINGS}
+    assert len({str(value) for value in truth.values()}) == 3
+    assert len(set(keys())) >= 180
+    for number, key in enumerate(keys()):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        for scoring in SCORINGS if number < 30 or number % 10 == 0 else SCORINGS[number % 3 :][:1]:
+            server.headers.clear()
+            assert predictions(server, scoring) == truth[scoring], (key, scoring)
+            assert {headers["authorization"] for headers in server.headers} == {f"Bearer {key}"}
+
+
+@pytest.mark.parametrize("key", ["x", "1", "EMPTY", "foo", "pos", '"', "Te"])
+def test_a_short_key_is_nowhere_where_it_would_not_be_without_a_key(server, monkeypatch, caplog, key):
+    """All that is said with the key is what is said with another key: it depends on no key."""
+    said = []
+    for one in (key, "@"):
+        monkeypatch.setenv("OPENAI_API_KEY", one)
+        caplog.clear()
+        kernel = kernel_for(server, "text", retries=1)
+        echo = f"Incorrect API key provided: {one}. You sent Authorization: Bearer {one}"
+        server.wrong = [
+            wrong.status(500, [("x-debug", f"Bearer {one}")], {"error": {"message": echo}}),
+            wrong.status(401, body={"error": {"message": echo}}),
+        ]
+        with caplog.at_level(logging.INFO, "StaICC"), pytest.raises(EndpointError) as caught:
+            kernel(PROMPTS[0], LABELS)
+        with caplog.at_level(logging.INFO, "StaICC"), pytest.raises(OutputError) as unmatched:
+            kernel(PROMPTS[0], ["zebra"])
+        kernel.close()
+        said.append([str(caught.value), str(unmatched.value), repr(kernel), str(kernel.identity())])
+        said.append(
+            [record.getMessage().split("(", 1)[1] for record in caplog.records if record.name.startswith("StaICC")]
+        )
+        assert "provided: [key]. You sent Authorization: Bearer [key]" in str(caught.value)
+    assert said[:2] == said[2:]
+    assert said[1]
+
+
+def chunked(handler, answer):
+    """A body that splits the key over two chunks."""
+    handler.send_response(500)
+    handler.send_header("content-type", "text/plain")
+    handler.send_header("transfer-encoding", "chunked")
+    handler.end_headers()
+    for part in (b"your key " + KEY[:9].encode(), KEY[9:].encode() + b" is wrong"):
+        handler.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+        handler.wfile.flush()
+    handler.wfile.write(b"0\r\n\r\n")
+
+
+def raw(*lines: str):
+    """No HTTP: the client's exception repeats it."""
+
+    def answer(handler, _):
+        handler.wfile.write("\r\n".join(lines).encode() + b"\r\n\r\n")
+        handler.wfile.flush()
+        handler.close_connection = True
+
+    return answer
+
+
+def spoken(text):
+    """The model's reply is this text, in each of the ways in which a scoring reads it."""
+
+    def change(answer):
+        choice = answer["choices"][0]
+        choice["text"] = text
+        if choice["logprobs"]:
+            top = {text: -0.5, "zzz": -1.5, "yyy": -3.0}
+            choice["logprobs"] = {"tokens": [text], "token_logprobs": [-0.5], "top_logprobs": [top]}
+
+    return wrong.changed(change)
+
+
+ESCAPED = "".join(f"\\u{ord(c):04x}" for c in KEY)
+BEARER = base64.b64encode(f"Bearer {KEY}".encode()).decode()
+HTML = f"<html><body>{''.join(f'&#{ord(c)};' for c in KEY)} {html.escape(KEY)}</body></html>"
+QUOTED = urllib.parse.quote(KEY, safe="")
+HEADERS = f"{{'host': 'h', 'authorization': {'Bearer ' + KEY!r}}}"
+LONG = "x" * 140
+
+ECHOES = {
+    "401 with JSON escapes": wrong.status(401, body=f'{{"error": {{"message": "no key {ESCAPED}"}}}}'.encode()),
+    "401 with JSON in JSON": wrong.status(401, body={"error": {"message": json.dumps({"key": json.dumps(KEY)})}}),
+    "401 at the end of what is shown": wrong.status(401, body={"error": {"message": LONG + KEY}}),
+    "403 with a header dump": wrong.status(403, body={"detail": HEADERS}),
+    "404 with the URL": wrong.status(404, body=f"no /v1?api_key={QUOTED}".encode(), kind="text/plain"),
+    "302 to a URL": wrong.status(302, [("location", f"http://h/{QUOTED}/x?key={QUOTED}")]),
+    "502 with HTML": wrong.status(502, body=HTML.encode(), kind="text/html"),
+    "200 with HTML": wrong.status(200, body=HTML.encode(), kind="text/html"),
+    "400 with base64": wrong.status(400, body={"error": {"message": f"Authorization: {BEARER}"}}),
+    "400 with base64 of the user": wrong.status(
+        400, body={"error": {"message": base64.b64encode(f"user:{KEY}".encode()).decode()}}
+    ),
+    "400 with hexadecimal": wrong.status(400, body={"error": {"message": KEY.encode().hex()}}),
+    "400 in UTF-16": wrong.status(400, body=f"bad key {KEY}".encode("utf-16"), kind="text/plain"),
+    "400 with bytes": wrong.status(400, body={"error": {"message": repr(f"Bearer {KEY}".encode())}}),
+    "500 in chunks": chunked,
+    "500 as the code": wrong.status(500, body={"error": {"code": KEY, "message": KEY}}),
+    "200 with an error": wrong.status(200, body={"error": {"headers": {"authorization": f"Bearer {KEY}"}}}),
+    "200 with cut JSON": wrong.status(200, body=f'{{"choices": "{ESCAPED}'.encode()),
+    "200 with a list": wrong.status(200, body=[KEY, ESCAPED]),
+    "an exception of the client, status line": raw(f"HTTP/1.1 {KEY}"),
+    "an exception of the client, header": raw("HTTP/1.1 200 OK", f"bad header {KEY}\x00"),
+    "the model's name": wrong.changed(lambda answer: answer.update(model=KEY)),
+    "the reply": spoken(f"Your key is {KEY}"),
+    "the end of a long reply": spoken(LONG + KEY),
+    "the reason of a filter": wrong.changed(
+        lambda answer: answer["choices"][0].update(finish_reason=KEY, text=None, logprobs=None)
+    ),
+    "headers of the response": wrong.status(500, [("x-debug", f"Bearer {KEY}"), ("retry-after", KEY)]),
+}
+
+
+def outcome_of(function):
+    """The error of a call, as a user's program sees it; ``None`` if it has none (not every way stops generation)."""
+    try:
+        function(PROMPTS[0], LABELS) if isinstance(function, EndpointKernel) else function(PROMPTS[:1])
+    except OutputError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("way", ECHOES)
+def test_a_long_key_is_in_no_file_message_or_log(server, monkeypatch, caplog, tmp_path, way):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    said = []
+    server.always = ECHOES[way]
+    with caplog.at_level(logging.DEBUG):
+        for scoring in SCORINGS:
+            kernel = kernel_for(server, scoring, retries=1, timeout=5)
+            said += [repr(kernel), str(kernel.identity()), str(vars(kernel)), pickle.dumps(kernel).decode("latin-1")]
+            progress = []
+            server.wrong = [None]  # a run may ask first which edition is served
+            result = Normal(datasets=["mini"], limit=2)(
+                kernel, store=str(tmp_path / f"{scoring}.sqlite"), on_error="collect", progress=progress.append
+            )
+            assert [failure.reason for failure in result.details["mini"].failures]
+            result.save(tmp_path / f"{scoring}.json")
+            said += [str(result), *map(str, progress)]
+            for error in filter(None, [outcome_of(kernel), outcome_of(kernel.generate)]):
+                assert (error.__cause__, error.__context__) == (None, None)
+                said += [repr(error), "".join(traceback.format_exception(error)), pickle.dumps(error).decode("latin-1")]
+            said += [*kernel.editions, str(kernel.usage)]
+            kernel.close()
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) >= 6
+    said += [path.read_bytes().decode("latin-1") for path in files]
+    said += [logging.Formatter().format(record) for record in caplog.records]
+    assert len(caplog.records) > 10
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    if "headers" not in way:
+        assert any("[key]" in text for text in said)
+    for text in said:
+        for line in text.splitlines():
+            assert not leaks(KEY, line), line
+
+
+@pytest.mark.parametrize("form", [KEY, ESCAPED, BEARER, QUOTED])
+def test_a_generated_text_that_holds_the_key_is_an_error_and_not_stored(server, monkeypatch, form):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    kernel = kernel_for(server, "text")
+    server.always = spoken(f"Your key: {form}")
+    with pytest.raises(EndpointError, match=r"the reply holds the key from OPENAI_API_KEY.*'Your key: \[key\]'"):
+        kernel.generate(PROMPTS[:1])
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    short = kernel_for(server, "text")
+    assert short.generate(PROMPTS[:1]) == [f"Your key: {form}"]  # an ordinary word
+    kernel.close()
+    short.close()
+
+
+def test_an_edition_that_holds_the_key_is_recorded_without_it(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    kernel = kernel_for(server, "text")
+    server.always = wrong.changed(lambda answer: answer.update(system_fingerprint=f"fp {ESCAPED}"))
+    assert kernel.pin_edition() == "model 'words'; system_fingerprint 'fp [key]'"
+    assert kernel.generate(PROMPTS)
+    assert not leaks(KEY, pickle.dumps(kernel).decode("latin-1") + str(vars(kernel)))
+    server.always = wrong.changed(lambda answer: answer.update(system_fingerprint="fp"))
+    with pytest.raises(EditionError, match=r"from model 'words'; system_fingerprint 'fp \[key\]' to"):
+        kernel.generate(PROMPTS[:1])
+    kernel.close()
+
+
+@pytest.mark.parametrize("name", ["base_url", "model", "served_model", "instruction"])
+def test_options_that_hold_the_key_are_refused(monkeypatch, name):
+    key = "sk-0123456789abcdef"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    options = {"base_url": "http://host/v1", "model": "m", "api": "chat", "scoring": "text"}
+    with pytest.raises(ArgumentError, match=f"{name} holds the key from OPENAI_API_KEY") as caught:
+        EndpointKernel(**{**options, name: f"http://host/{key}"})
+    assert not leaks(key, str(caught.value))
+
+
+def test_a_worker_reads_the_key_itself(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    kernel = kernel_for(server, "text")
+    kernel.generate(PROMPTS)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        data = pickle.dumps(kernel, protocol)
+        assert not leaks(KEY, data.decode("latin-1"))
+    monkeypatch.setitem(os.environ, "OPENAI_API_KEY", "other")
+    copy = pickle.loads(data)
+    server.headers.clear()
+    copy.generate(PROMPTS[:1])
+    assert server.headers[0]["authorization"] == "Bearer other"
+    kernel.close()
+    copy.close()

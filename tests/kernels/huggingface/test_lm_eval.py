@@ -1,0 +1,231 @@
+"""The same prompts through lm-evaluation-harness and through our kernel: the same answers, but for named differences.
+
+Needs ``lm_eval``, which is not among the packages of the tests: ``pip install lm_eval``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks.exchange import export_tasks, identified_queries, read_samples, score_predictions
+from StaICC.results import Result
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("lm_eval")
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+LONG = {"n_positions": 1024, "max_position_embeddings": 1024}
+ROOT = Path(StaICC.__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "datasets"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+
+
+def kernel(model: Any, tokenizer: Any, **options: Any) -> Any:
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    return CausalLMKernel(model, tokenizer, label_scoring="full", **options)
+
+
+def harness(model: Any, tokenizer: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Run lm_eval in this process on the tasks of a folder."""
+    import lm_eval
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    monkeypatch.chdir(folder)
+    found = lm_eval.simple_evaluate(
+        HFLM(pretrained=model, tokenizer=tokenizer, batch_size=16),
+        tasks=["staicc_normal"],
+        task_manager=TaskManager(include_path=".", include_defaults=False),
+        log_samples=True,
+        bootstrap_iters=0,
+    )
+    logged = folder / "logged"
+    logged.mkdir()
+    for task, samples in found["samples"].items():
+        lines = [json.dumps(sample, default=str) for sample in samples]
+        (logged / f"samples_{task}_now.jsonl").write_text("\n".join(lines), "utf-8")
+    return found["results"]
+
+
+def test_the_whole_way_by_commands(
+    make_model: Callable[..., Any], make_tokenizer: Callable[..., Any], tmp_path: Path
+) -> None:
+    """``export lm-eval``, ``lm_eval``, ``score``: three commands, and our kernel beside them."""
+    model, tokenizer = make_model("GPT2", **LONG), make_tokenizer()
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    tasks = tmp_path / "tasks"
+
+    def command(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", *words], cwd=tasks, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    tasks.mkdir()
+    command("StaICC", "export", "lm-eval", ".", "--datasets", "mini")
+    command(
+        *("lm_eval", "--include_path", ".", "--tasks", "staicc_normal", "--model", "hf", "--device", "cpu"),
+        *("--model_args", f"pretrained={tmp_path / 'model'},dtype=float32", "--batch_size", "16"),
+        *("--log_samples", "--output_path", "logged"),
+    )
+    command("StaICC", "score", "normal", "logged", "--datasets", "mini", "--json", "scored.json")
+    scored = StaICC.load(tasks / "scored.json")
+    ours = StaICC.Normal(datasets=["mini"])(kernel(model, tokenizer))
+    (file,) = tasks.glob("logged/*/results_*.json")
+    theirs = json.loads(file.read_text("utf-8"))["results"]["staicc_normal_mini"]["acc,none"]
+    assert isinstance(scored, Result)
+    assert scored.averaged["accuracy"] == ours.averaged["accuracy"] == pytest.approx(theirs, abs=1e-12)
+    assert list(scored.signature.differences(ours.signature)) == ["scoring"]  # of given predictions, and of a kernel
+    assert scored.details["mini"].conditions[0].predictions == ours.details["mini"].conditions[0].predictions
+    for key, value in ours.averaged.items():
+        assert scored.averaged[key] == pytest.approx(value, abs=1e-5), key
+
+
+@pytest.mark.parametrize("family", ["GPT2", "Llama", "GPTNeoX"])
+@pytest.mark.parametrize("start", [False, True])
+def test_label_by_label(
+    make_model: Callable[..., Any],
+    make_tokenizer: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    family: str,
+    start: bool,
+) -> None:
+    """With and without a token at the beginning: every label of every query gets the same probability."""
+    sizes = LONG if family == "GPT2" else {"max_position_embeddings": 1024}
+    model, tokenizer = make_model(family, **sizes), make_tokenizer(add_start=start)
+    benchmark = StaICC.Normal(datasets=["mini"], limit=30)
+    export_tasks(benchmark, tmp_path / "tasks")
+    results = harness(model, tokenizer, tmp_path / "tasks", monkeypatch)
+    ours = benchmark(kernel(model, tokenizer), return_outputs=True)
+    theirs = score_predictions(benchmark, read_samples(tmp_path / "tasks" / "logged"), return_outputs=True)
+    assert isinstance(theirs, Result)
+    assert ours.averaged["accuracy"] == theirs.averaged["accuracy"]
+    assert results["staicc_normal_mini"]["acc,none"] == pytest.approx(ours.averaged["accuracy"], abs=1e-12)
+    assert ours.outputs is not None
+    assert theirs.outputs is not None
+    for mine, other in zip(ours.outputs["mini"], theirs.outputs["mini"], strict=True):
+        assert mine["predicted_probabilities"] == pytest.approx(other["predicted_probabilities"], abs=1e-5)
+
+
+def glued() -> Any:
+    """A tokenizer that splits no text before it merges, so that prompt and label can share a token."""
+    import tokenizers
+    import transformers
+
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=258,  # bytes, the end, and one merge
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<|end|>"],
+        show_progress=False,
+    )
+    made.train_from_iterator([":f"] * 5, trainer)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", bos_token="<|end|>")
+
+
+def test_the_named_difference_at_the_border(
+    make_model: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a token spans the end of the prompt and a label, lm_eval loses it: of ``food`` it scores ``ood``.
+
+    Ours goes back to the border before that token, for all labels, and its audit names the label.
+    """
+    from StaICC.kernels.huggingface.label_tokens import audit_labels
+
+    model, tokenizer = make_model("GPT2", **LONG), glued()
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
+    with pytest.warns(UserWarning, match="no longer the benchmark's"):
+        benchmark[0].prompt_former.change_label_prefix("topic:")
+    prompt = next(identified_queries(benchmark)).query.prompt
+    assert isinstance(prompt, str)
+    issues = [
+        one for one in audit_labels(tokenizer, ["food", "travel", "weather"], "full", prompt) if one.kind == "boundary"
+    ]
+    assert [one.labels for one in issues] == [("food",)]
+    export_tasks(benchmark, tmp_path / "tasks")
+    harness(model, tokenizer, tmp_path / "tasks", monkeypatch)
+    theirs = read_samples(tmp_path / "tasks" / "logged")
+    ours = kernel(model, tokenizer)
+    for one in identified_queries(benchmark):
+        assert isinstance(one.query.prompt, str)
+        told = theirs[one.id]["logits"]
+        assert ours.score([one.query.prompt], ["ood", "travel", "weather"]).log_scores[0] == pytest.approx(
+            told, abs=1e-4
+        )
+        whole = ours.score([one.query.prompt], ["food", "travel", "weather"]).log_scores[0]
+        assert whole[0] != pytest.approx(told[0], abs=0.1)
+        assert whole[1] - told[1] == pytest.approx(whole[2] - told[2], abs=1e-4)  # what ":" adds in ours
+
+
+def test_the_named_difference_of_length(
+    make_model: Callable[..., Any], make_tokenizer: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prompt that is too long: lm_eval cuts it at the front and goes on; ours refuses it."""
+    from StaICC.errors import OutputError
+
+    model, tokenizer = make_model("GPT2", n_positions=64, max_position_embeddings=64), make_tokenizer()
+    benchmark = StaICC.Normal(datasets=["mini"], limit=2)
+    export_tasks(benchmark, tmp_path / "tasks")
+    harness(model, tokenizer, tmp_path / "tasks", monkeypatch)
+    assert len(read_samples(tmp_path / "tasks" / "logged")) == 4
+    with pytest.raises(OutputError, match="but the model reads 64 at most"):
+        benchmark(kernel(model, tokenizer))
+
+
+@pytest.mark.parametrize("options", [{"num_fewshot": 1}, {"apply_chat_template": True}])
+def test_other_prompts_are_noticed(
+    make_model: Callable[..., Any],
+    make_tokenizer: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+) -> None:
+    """What lm_eval adds to the prompts on request makes other prompts; scoring refuses them."""
+    import lm_eval
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    from StaICC.errors import SchemaError
+
+    model, tokenizer = make_model("GPT2", **LONG), make_tokenizer()
+    tokenizer.chat_template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    export_tasks(StaICC.Normal(datasets=["mini"], limit=2), tmp_path / "tasks")
+    monkeypatch.chdir(tmp_path / "tasks")
+    found = lm_eval.simple_evaluate(
+        HFLM(pretrained=model, tokenizer=tokenizer, batch_size=4),
+        tasks=["staicc_normal"],
+        task_manager=TaskManager(include_path=".", include_defaults=False),
+        log_samples=True,
+        bootstrap_iters=0,
+        **options,
+    )
+    (samples,) = found["samples"].values()
+    path = tmp_path / "samples_x.jsonl"
+    path.write_text("\n".join(json.dumps(one, default=str) for one in samples), "utf-8")
+    if "num_fewshot" in options:  # the task is exported with 0, which lm_eval never overrides
+        assert len(read_samples(path)) == 4
+    else:
+        with pytest.raises(SchemaError, match="lm_eval used another prompt"):
+            read_samples(path)

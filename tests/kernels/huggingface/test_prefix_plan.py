@@ -1,0 +1,148 @@
+"""The plan covers every sequence exactly once, shares what it may, and is what a brute-force trie says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from StaICC.kernels.huggingface.prefix_plan import Row, distinct_positions, plan, shared_length
+
+SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
+
+
+def naive_distinct(sequences):
+    return len({sequence[:i] for sequence in sequences for i in range(1, len(sequence) + 1)})
+
+
+def check(sequences, stages, wanted):
+    seen = []
+    for stage in stages:
+        for row in stage.rows:
+            assert row.base == len(stage.prefix)
+            assert len(row.tokens) == len(row.parents)
+            for number, end in row.ends:
+                seen.append(number)
+                path = row.path(end, row.base)
+                assert stage.prefix + tuple(row.tokens[i] for i in path) == sequences[number]
+                assert row.base <= wanted[number]
+                assert row.path(end, wanted[number]) == path[wanted[number] - row.base :]
+    assert sorted(seen) == list(range(len(sequences)))
+
+
+@given(SEQUENCES)
+def test_distinct_positions_counts_the_nodes_of_the_trie(sequences):
+    assert distinct_positions(sequences) == naive_distinct(sequences)
+
+
+@given(st.lists(st.integers(0, 1), max_size=9), st.lists(st.integers(0, 1), max_size=9))
+def test_shared_length(left, right):
+    expected = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        expected += 1
+    assert shared_length(left, right) == expected
+
+
+@settings(max_examples=300)
+@given(SEQUENCES, st.data())
+def test_every_sequence_is_answered_once_and_whole(sequences, data):
+    wanted = [data.draw(st.integers(0, len(sequence) - 1)) for sequence in sequences]
+    row_tokens = data.draw(st.sampled_from([1, 4, 9, 100]))
+    stages = plan(
+        sequences,
+        wanted,
+        row_tokens=row_tokens,
+        attention_weight=data.draw(st.sampled_from([0.0, 0.01, 1.0])),
+        share=data.draw(st.booleans()),
+        cache_from=data.draw(st.sampled_from([None, 1, 2, 5])),
+        resident=data.draw(st.sampled_from([(), sequences[0], (0, 1, 0, 1, 1, 0)])),
+        call_cost=data.draw(st.sampled_from([0.0, 50.0])),
+    )
+    check(sequences, stages, wanted)
+    for stage in stages:
+        for row in stage.rows:
+            distinct_ends = len({end for _, end in row.ends})
+            assert distinct_ends == 1 or len(row.tokens) <= row_tokens
+
+
+@given(SEQUENCES)
+def test_free_attention_and_room_enough_compute_every_prefix_once(sequences):
+    wanted = [len(sequence) - 1 for sequence in sequences]
+    stages = plan(sequences, wanted, row_tokens=10_000, attention_weight=0.0)
+    computed = sum(len(row.tokens) for stage in stages for row in stage.rows)
+    assert computed == distinct_positions(sequences)
+
+
+@given(SEQUENCES)
+def test_without_sharing_rows_are_plain_and_different(sequences):
+    (stage,) = plan(sequences, [0] * len(sequences), row_tokens=4, attention_weight=0.0, share=False)
+    assert stage.prefix == ()
+    assert all(row.is_chain for row in stage.rows)
+    assert sorted(row.tokens for row in stage.rows) == sorted(set(sequences))
+
+
+@given(SEQUENCES)
+def test_subtrees_are_what_the_parents_say(sequences):
+    for stage in plan(sequences, [0] * len(sequences), row_tokens=100, attention_weight=0.0):
+        for row in stage.rows:
+            ends = row.subtree_ends()
+            for i in range(len(row.tokens)):
+                ancestors, j = set(), i
+                while j >= 0:
+                    ancestors.add(j)
+                    j = row.parents[j]
+                assert ancestors == {j for j in range(len(row.tokens)) if j <= i < ends[j]}
+                assert row.depths()[i] == row.base + len(ancestors) - 1
+
+
+def test_a_long_prefix_gets_a_stage_and_rows_are_filled():
+    context = tuple(range(1000))
+    sequences = [(*context, 5000 + i, i) for i in range(50)]
+    stages = plan(sequences, [1001] * 50, row_tokens=400, attention_weight=1e-3, cache_from=256)
+    (stage,) = stages
+    assert stage.prefix == context
+    assert len(stage.rows) == 1
+    assert sum(len(row.tokens) for row in stage.rows) == 100
+
+
+def test_a_prefix_does_not_reach_what_is_wanted():
+    context = tuple(range(1000))
+    sequences = [(*context, i) for i in range(50)]
+    stages = plan(sequences, [600] * 50, row_tokens=500, attention_weight=1e-3, cache_from=256)
+    assert all(len(stage.prefix) <= 600 for stage in stages)
+    check(sequences, stages, [600] * 50)
+
+
+def test_nested_prefixes_follow_each_other():
+    short, long = tuple(range(300)), tuple(range(700))
+    sequences = [(*long, 9000 + i, *range(40)) for i in range(20)] + [(*short, 8000 + i, *range(40)) for i in range(20)]
+    stages = plan(sequences, [len(s) - 1 for s in sequences], row_tokens=400, attention_weight=1e-4, cache_from=256)
+    assert [len(stage.prefix) for stage in stages] == [300, 700]
+
+
+def test_a_prefix_at_hand_is_used_even_for_one_sequence():
+    context = tuple(range(1000))
+    (stage,) = plan(
+        [(*context, 7)], [1000], row_tokens=4000, attention_weight=1e-3, cache_from=256, resident=(*context, 1, 2)
+    )
+    assert stage.prefix == context
+    assert stage.rows[0].tokens == (7,)
+
+
+def test_dear_attention_keeps_rows_apart():
+    head = tuple(range(20))
+    sequences = [(*head, *range(100 + i, 200 + i)) for i in range(4)]
+    wanted = [len(s) - 1 for s in sequences]
+    assert len(plan(sequences, wanted, row_tokens=10_000, attention_weight=1.0)[0].rows) == 4
+    assert len(plan(sequences, wanted, row_tokens=10_000, attention_weight=1e-6)[0].rows) == 1
+
+
+def test_nothing_to_do():
+    assert plan([], [], row_tokens=10, attention_weight=0.0) == ()
+
+
+@pytest.mark.parametrize("parents", [(-1, 0, 1), (-1, 0, 0)])
+def test_chains(parents):
+    assert Row((1, 2, 3), parents, ((0, 2),), 0).is_chain is (parents == (-1, 0, 1))

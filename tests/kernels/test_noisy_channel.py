@@ -1,0 +1,54 @@
+"""Where the query's text begins in the prompts of a noisy channel."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.errors import PromptError
+from StaICC.kernels.noisy_channel import after_label, check_channel
+
+WORDS = st.text("ab :\n", max_size=12)
+LABELS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=2, max_size=4, unique=True)
+
+
+@given(WORDS, LABELS, WORDS)
+def test_the_tail_is_the_same_and_follows_the_label(head, labels, tail):
+    prompts = [head + label + tail for label in labels]
+    starts = after_label(prompts, labels)
+    tails = {prompt[start:] for prompt, start in zip(prompts, starts, strict=True)}
+    assert len(tails) == 1
+    for prompt, start, label in zip(prompts, starts, labels, strict=True):
+        assert prompt[:start].endswith(label)
+
+
+def test_labels_that_begin_and_end_alike():
+    labels = ["not bad", "not good", "nod"]
+    prompts = [f"x not bad y\nlabel: {label} text: nod not" for label in labels]
+    starts = after_label(prompts, labels)
+    assert [prompt[start:] for prompt, start in zip(prompts, starts, strict=True)] == [" text: nod not"] * 3
+
+
+def test_labels_written_otherwise():
+    prompts = ["label: A text: fine", "label: B text: fine"]
+    starts = after_label(prompts, ["good", "bad"])
+    assert [prompt[start:] for prompt, start in zip(prompts, starts, strict=True)] == [" text: fine"] * 2
+
+
+def test_one_label():
+    assert after_label(["a good b good c"], ["good"]) == [len("a good b good")]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        ("one prompt", "query 3 of a noisy channel must be a list of strings"),
+        (["a", 1], "query 3 of a noisy channel must be a list of strings"),
+        (["a"], "query 3 has 1 prompts for 2 labels.*noisy_channel=True"),
+    ],
+)
+def test_what_is_not_one_prompt_for_each_label(prompts, message):
+    with pytest.raises(PromptError, match=message) as caught:
+        check_channel(prompts, ["x", "y"], 3)
+    assert caught.value.index == 3

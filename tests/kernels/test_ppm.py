@@ -1,0 +1,421 @@
+"""Prediction by partial matching: against hand-worked figures, a plain trie in exact fractions, and enumeration."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import pickle
+from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from StaICC.errors import ArgumentError
+from StaICC.kernels.ppm import PPMKernel, ppm_inference
+
+ESCAPES = ("A", "C", "D")
+texts = st.text(alphabet="abc \n", max_size=30)
+any_texts = st.text(max_size=20)
+orders = st.integers(0, 6)
+escapes = st.sampled_from(ESCAPES)
+
+
+class Trie:
+    """The textbook model: a table of every context of every order, updated after each character, in fractions."""
+
+    def __init__(self, order: int, escape: str, alphabet: set[str]) -> None:
+        self.order, self.escape, self.alphabet = order, escape, alphabet
+        self.table: dict[str, Counter[str]] = defaultdict(Counter)
+        self.text = ""
+
+    def read(self, text: str) -> Trie:
+        for character in text:
+            for length in range(min(self.order, len(self.text)) + 1):
+                self.table[self.text[len(self.text) - length :]][character] += 1
+            self.text += character
+        return self
+
+    def distribution(self) -> dict[str, Fraction]:
+        """All shares at once, from the longest context down to order -1."""
+        found: dict[str, Fraction] = {}
+        left = Fraction(1)
+        for length in range(min(self.order, len(self.text)), -1, -1):
+            followers = self.table.get(self.text[len(self.text) - length :], Counter())
+            if not followers or found.keys() == self.alphabet:
+                continue
+            fresh = {c: n for c, n in followers.items() if c not in found}
+            weights = {c: Fraction(2 * n - 1 if self.escape == "D" else n) for c, n in fresh.items()}
+            escape = Fraction(1 if self.escape == "A" else len(followers))
+            if found.keys() | fresh.keys() == self.alphabet:
+                escape = Fraction(0)
+            total = sum(weights.values()) + escape
+            found |= {c: left * weight / total for c, weight in weights.items()}
+            left = left * escape / total
+        unseen = self.alphabet - found.keys()
+        return found | {c: left / len(unseen) for c in unseen}
+
+    def probability(self, text: str) -> Fraction:
+        """P(text | what was read), learning along the way."""
+        result = Fraction(1)
+        for character in text:
+            result *= self.distribution()[character]
+            self.read(character)
+        return result
+
+
+def probability(kernel: PPMKernel, text: str, history: str, alphabet: str = "") -> float:
+    return math.exp(kernel.log_probability(text, history, alphabet))
+
+
+# -- figures worked by hand: "abracadabra", order 2, the usual example of the literature ------------------------------
+#
+# Method C. What followed the contexts that matter after "abracadabra":
+#   order 2, "ra":  c 1                          n = 1,  q = 1
+#   order 1, "a":   b 2, c 1, d 1                n = 4,  q = 3
+#   order 0, "":    a 5, b 2, c 1, d 1, r 2      n = 11, q = 5
+#   order -1:       the alphabet, here 256 characters
+# c:  "ra" predicts it: 1 / (1 + 1) = 1/2.
+# d:  escape from "ra" 1/2; under "a" c is excluded, leaving n = 3, q = 3: 1 / (3 + 3) = 1/6.   1/2 * 1/6
+# b:  escape from "ra" 1/2; 2 / (3 + 3) = 2/6.                                                  1/2 * 2/6
+# r:  escape 1/2; escape from "a" 3 / (3 + 3); under "" b, c and d are excluded: a 5, r 2, so
+#     n = 7, q = 5: 2 / (7 + 5) = 2/12.                                                         1/2 * 3/6 * 2/12
+# t:  escape 1/2, 3/6, 5/12; at order -1 there are 256 - 5 characters left.                     1/2 * 3/6 * 5/12 / 251
+ALPHABET_256 = "".join(chr(code) for code in range(256))
+ABRACADABRA_C = {
+    "c": Fraction(1, 2),
+    "d": Fraction(1, 12),
+    "b": Fraction(1, 6),
+    "r": Fraction(1, 24),
+    "a": Fraction(5, 48),
+    "t": Fraction(1, 2) * Fraction(3, 6) * Fraction(5, 12) / 251,
+}
+
+
+@pytest.mark.parametrize(("character", "expected"), ABRACADABRA_C.items())
+def test_method_c_on_abracadabra_by_hand(character, expected):
+    found = probability(PPMKernel(order=2, escape="C"), character, "abracadabra", ALPHABET_256)
+    assert found == pytest.approx(float(expected), rel=1e-12)
+
+
+# Method A: the escape counts one. c: 1/2. d: 1/2 * 1/(3+1). t: 1/2 * 1/(3+1) * 1/(7+1) / 251.
+# Method D: a character that came x times weighs 2x - 1, the escape q; without exclusion that makes (2x-1)/2n and q/2n.
+#   c: 1/2. d: escape 1/2; "a" without c: b 3, d 1, escape 3: 1/7. t: 1/2 * 3/7 * (a 9, r 3, escape 5) 5/17 / 251.
+@pytest.mark.parametrize(
+    ("escape", "character", "expected"),
+    [
+        ("A", "c", Fraction(1, 2)),
+        ("A", "d", Fraction(1, 8)),
+        ("A", "t", Fraction(1, 2 * 4 * 8 * 251)),
+        ("D", "c", Fraction(1, 2)),
+        ("D", "d", Fraction(1, 14)),
+        ("D", "t", Fraction(1, 2) * Fraction(3, 7) * Fraction(5, 17) / 251),
+    ],
+)
+def test_methods_a_and_d_on_abracadabra_by_hand(escape, character, expected):
+    found = probability(PPMKernel(order=2, escape=escape), character, "abracadabra", ALPHABET_256)
+    assert found == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_without_exclusion_the_shares_are_those_of_the_definition():
+    # After "abcaba" with order 1, the context "a" was followed by b twice: n = 2, q = 1.
+    for escape, share in [("A", 2 / 3), ("C", 2 / 3), ("D", 3 / 4)]:
+        assert probability(PPMKernel(1, escape), "b", "abcaba", "z") == pytest.approx(share)
+
+
+def test_it_learns_while_it_codes():
+    # Empty history, alphabet {a, b}. a: 1/2 (order -1). Then "" has a 1 (n = q = 1): a 1/2. Then the context "a" has
+    # been followed by a once: a 1/2. Then "a" has a 2: a 2/3, where order 0 alone would give 3/4.
+    assert probability(PPMKernel(1, "C"), "aaaa", "", "ab") == pytest.approx(1 / 2 * 1 / 2 * 1 / 2 * 2 / 3)
+
+
+def test_labels_of_a_prompt_by_hand():
+    # "x:p\ny:p\nz:n\nw:" with order 1. After ":" came p 2, n 1: n = 3, q = 2. P(p) = 2/5, P(n) = 1/5.
+    found = PPMKernel(order=1)("x:p\ny:p\nz:n\nw:", ["n", "p"])
+    assert found == pytest.approx([1 / 3, 2 / 3])
+
+
+def test_overlapping_occurrences_are_all_counted():
+    # In "aaaab" the context "aa" was followed by a, a, b; after "aa" again: n = 3, q = 2.
+    assert probability(PPMKernel(2, "C"), "a", "aaaabaa", "z") == pytest.approx(2 / 5)
+
+
+# -- against the plain trie -------------------------------------------------------------------------------------------
+
+
+@given(texts, texts, orders, escapes)
+@settings(max_examples=200, deadline=None)
+def test_log_probability_is_that_of_the_plain_trie(history, text, order, escape):
+    alphabet = set(history + text + "abcz")
+    expected = Trie(order, escape, alphabet).read(history).probability(text)
+    found = PPMKernel(order, escape).log_probability(text, history, "abcz")
+    assert found == pytest.approx(math.log(expected), rel=1e-9, abs=1e-12)
+
+
+@given(any_texts, any_texts, escapes)
+@settings(max_examples=50, deadline=None)
+def test_any_unicode_text_agrees_with_the_plain_trie(history, text, escape):
+    expected = Trie(12, escape, set(history + text)).read(history).probability(text)
+    found = PPMKernel(escape=escape).log_probability(text, history)
+    assert found == pytest.approx(math.log(expected), rel=1e-9, abs=1e-12)
+
+
+@given(texts, orders, escapes, st.sampled_from(["", "xyz", "é😀"]))
+@settings(max_examples=100, deadline=None)
+def test_the_next_character_has_probabilities_that_sum_to_one(history, order, escape, more):
+    alphabet = sorted(set(history + more + "a"))
+    kernel = PPMKernel(order, escape)
+    total = math.fsum(probability(kernel, character, history, "".join(alphabet)) for character in alphabet)
+    assert total == pytest.approx(1, abs=1e-12)
+
+
+@given(texts, texts, texts, orders)
+@settings(max_examples=50, deadline=None)
+def test_the_chain_rule_holds(history, first, second, order):
+    kernel = PPMKernel(order)
+    whole = kernel.log_probability(first + second, history, "z")
+    alphabet = history + first + second + "z"
+    parts = kernel.log_probability(first, history, alphabet) + kernel.log_probability(second, history + first, alphabet)
+    assert whole == pytest.approx(parts, rel=1e-9, abs=1e-9)
+
+
+# -- rows of labels ---------------------------------------------------------------------------------------------------
+
+
+def longest_label(continuation: str, labels: list[str]) -> str | None:
+    return max((label for label in labels if continuation.startswith(label)), key=len, default=None)
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a", "b"],
+        ["a", "ab"],
+        ["ab", "a", "abb", "b"],
+        ["", "a", "ba"],
+        ["a", "aa", "aaa"],
+        ["", "a", "b", "ab"],
+        ["ba", "b", "bab", ""],
+    ],
+)
+@pytest.mark.parametrize("prompt", ["", "ab", "abbab", "aaab"])
+def test_a_label_is_the_longest_with_which_the_continuation_begins(labels, prompt, escape):
+    """By enumeration: code every continuation of three characters, and ask which label it bears."""
+    alphabet = set(prompt).union(*labels)
+    shares: dict[str | None, Fraction] = defaultdict(Fraction)
+    for characters in itertools.product(sorted(alphabet), repeat=3):
+        continuation = "".join(characters)
+        chance = Trie(3, escape, alphabet).read(prompt).probability(continuation)
+        shares[longest_label(continuation, labels)] += chance
+    total = sum(shares[label] for label in labels)
+    expected = [float(shares[label] / total) for label in labels]
+    assert PPMKernel(3, escape)(prompt, labels) == pytest.approx(expected, abs=1e-12)
+
+
+label_spaces = st.lists(st.text(alphabet="abé ", max_size=5), min_size=1, max_size=5)
+
+
+@given(any_texts | texts, label_spaces, orders, escapes)
+@settings(max_examples=200, deadline=None)
+def test_a_row_is_a_distribution(prompt, labels, order, escape):
+    row = PPMKernel(order, escape)(prompt=prompt, label_space=labels)
+    assert len(row) == len(labels)
+    assert all(type(value) is float and 0 <= value <= 1 for value in row)
+    assert math.fsum(row) == pytest.approx(1, abs=1e-12)
+
+
+@given(texts, label_spaces, st.randoms())
+@settings(max_examples=100, deadline=None)
+def test_the_order_of_the_labels_does_not_matter(prompt, labels, random):
+    places = list(range(len(labels)))
+    random.shuffle(places)
+    row = ppm_inference(prompt, labels)
+    assert ppm_inference(prompt, [labels[place] for place in places]) == [row[place] for place in places]
+
+
+@given(texts, st.lists(st.text(alphabet="ab", max_size=4), min_size=2, max_size=4, unique=True))
+@settings(max_examples=50, deadline=None)
+def test_a_label_listed_twice_shares_its_probability(prompt, labels):
+    row = ppm_inference(prompt, labels)
+    doubled = ppm_inference(prompt, [*labels, labels[0]])
+    assert doubled == pytest.approx([row[0] / 2, *row[1:], row[0] / 2], abs=1e-12)
+
+
+def test_a_label_that_begins_another_does_not_always_win():
+    short, long = ppm_inference("so so -> no\n" + "great -> not\n" * 6 + "lovely -> ", ["no", "not"])
+    assert short < long
+    short, long = ppm_inference("so so -> not\n" + "great -> no\n" * 6 + "lovely -> ", ["no", "not"])
+    assert short > long
+
+
+def test_an_empty_prompt_knows_the_lengths_only():
+    assert ppm_inference("", ["ab", "cd"]) == pytest.approx([0.5, 0.5])
+    one, two = ppm_inference("", ["a", "bc"])
+    assert one > two
+
+
+def test_a_single_label_is_certain():
+    assert ppm_inference("whatever", ["x"]) == [1.0]
+    assert ppm_inference("", [""]) == [1.0]
+    assert ppm_inference(["x whatever"], ["x"]) == [1.0]
+
+
+def test_a_label_of_a_thousand_characters_does_not_underflow():
+    row = ppm_inference("prompt: ", ["x" * 100 + "yz" * 450, "zy" * 450 + "x" * 100])
+    assert math.fsum(row) == pytest.approx(1)
+    assert min(row) > 0
+
+
+def demonstrations(labels: list[str]) -> str:
+    words = ["a warm film .", "what a bore .", "it is set in Rome .", "two hours long .", "no plot at all ."]
+    shots = [f"review: {word}  sentiment: {label}\n" for word, label in zip(words, labels, strict=False)]
+    return "".join(shots) + "review: I liked it .  sentiment: "
+
+
+@pytest.mark.parametrize("labels", [["negative", "positive"], ["bad", "good", "neutral"], ["悪い", "良い"]])
+def test_it_reads_the_demonstrations(labels):
+    for favourite in labels:
+        others = [label for label in labels if label != favourite]
+        row = ppm_inference(demonstrations([favourite, others[0], favourite, favourite]), labels)
+        assert row.index(max(row)) == labels.index(favourite)
+
+
+def test_a_longer_match_outweighs_frequency():
+    prompt = "q ? -> n\nr ? -> n\nhow many ! -> p\nhow many ! -> "
+    n, p = ppm_inference(prompt, ["n", "p"])
+    assert n < p
+    n, p = PPMKernel(order=3)(prompt, ["n", "p"])  # sees no more than "-> "
+    assert n > p
+
+
+# -- noisy channel ----------------------------------------------------------------------------------------------------
+
+
+def softmax(values: list[float]) -> list[float]:
+    weights = [math.exp(value - max(values)) for value in values]
+    return [weight / sum(weights) for weight in weights]
+
+
+@pytest.mark.parametrize("labels", [["bad", "good"], ["positive", "negative"], ["pos", "positive", "sad"]])
+@pytest.mark.parametrize("kernel", [ppm_inference, PPMKernel(2, "D")])
+def test_the_noisy_channel_scores_the_text_behind_the_label(labels, kernel):
+    head = f"{labels[0]} text: it shines\n{labels[1]} text: it hurts\n{labels[1]} text: how it hurts\n"
+    tail = " text: it hurts me\n"
+    prompts = [head + label + tail for label in labels]
+    alphabet = "".join(prompts)
+    expected = softmax([kernel.log_probability(tail, head + label, alphabet) for label in labels])
+    row = kernel(prompt=prompts, label_space=labels)
+    assert row == pytest.approx(expected, abs=1e-12)
+    assert kernel(prompt=tuple(prompts), label_space=labels) == row
+    turned = kernel(prompt=prompts[::-1], label_space=labels[::-1])
+    assert turned == row[::-1]
+
+
+def test_the_noisy_channel_copies_what_followed_the_label():
+    head = "topic: war news: tanks roll in\ntopic: sport news: a late goal\n"
+    for query, expected in [("tanks are sent", 0), ("a late winner", 1)]:
+        row = ppm_inference([f"{head}topic: {label} news: {query}\n" for label in ("war", "sport")], ["war", "sport"])
+        assert row[expected] > 0.6
+
+
+def test_equal_noisy_channel_prompts_are_equally_likely():
+    assert ppm_inference(["same", "same"], ["a", "b"]) == [0.5, 0.5]
+
+
+@given(st.lists(texts, min_size=2, max_size=2), escapes)
+@settings(max_examples=100, deadline=None)
+def test_any_pair_of_texts_gives_a_distribution(prompts, escape):
+    assert math.fsum(PPMKernel(escape=escape)(prompts, ["a", "b"])) == pytest.approx(1)
+
+
+# -- one call, many calls, other processes ----------------------------------------------------------------------------
+
+
+def test_a_batch_gives_the_rows_of_single_calls():
+    labels = ["negative", "positive"]
+    prompts = [demonstrations(list(shots)) for shots in itertools.product(labels, repeat=3)]
+    rows = ppm_inference.batch(prompts=prompts, label_space=labels)
+    assert rows == [ppm_inference(prompt=prompt, label_space=labels) for prompt in prompts]
+    assert ppm_inference.batch(prompts=[], label_space=labels) == []
+    channel = [[f"{label} {prompt}" for label in labels] for prompt in prompts]
+    assert ppm_inference.batch(channel, labels) == [ppm_inference(pair, labels) for pair in channel]
+
+
+def test_calls_do_not_influence_each_other():
+    labels = ["negative", "positive"]
+    prompts = [demonstrations(list(shots)) for shots in itertools.product(labels, repeat=4)]
+    expected = ppm_inference.batch(prompts, labels)
+    assert ppm_inference.batch(prompts[::-1], labels) == expected[::-1]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(functools.partial(ppm_inference, label_space=labels), prompts)) == expected
+    assert labels == ["negative", "positive"]
+
+
+def test_a_kernel_survives_pickling_and_compares_by_its_settings():
+    kernel = PPMKernel(order=3, escape="D")
+    copy = pickle.loads(pickle.dumps(kernel))
+    assert copy == kernel
+    assert hash(copy) == hash(kernel)
+    assert copy != ppm_inference
+    assert copy("a:b a:", ["b", "c"]) == kernel("a:b a:", ["b", "c"])
+    assert pickle.loads(pickle.dumps(ppm_inference)) == PPMKernel()
+
+
+def test_the_identity_names_everything_that_moves_a_number():
+    identity = ppm_inference.identity()
+    assert dict(identity.who) == {"model": "ppm", "algorithm": "ppm/1"}
+    assert dict(identity.settings) == {"escape": "C", "order": "12"}
+    kernels = [PPMKernel(order, escape) for order in (1, 2) for escape in ESCAPES]
+    assert len({kernel.identity().digest for kernel in kernels}) == len(kernels)
+
+
+def test_known_rows_stay_as_they_are():
+    """Frozen figures: a change here needs a new version in the identity."""
+    prompt = demonstrations(["negative", "positive", "positive"])
+    assert ppm_inference(prompt, ["negative", "positive"]) == pytest.approx(FROZEN_ROW, rel=1e-12)
+
+
+FROZEN_ROW = [0.06256615648691177, 0.9374338435130882]
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [-1, 1.5, "3", None, True])
+def test_an_order_that_is_none_is_refused(order):
+    with pytest.raises(ArgumentError, match=r"order, .*, must be an integer of at least 0, not "):
+        PPMKernel(order=order)
+
+
+@pytest.mark.parametrize("escape", ["B", "c", "", None, 3])
+def test_an_unknown_escape_method_is_refused(escape):
+    with pytest.raises(ArgumentError, match=r"there is no escape method .*; there are: A, C, D"):
+        PPMKernel(escape=escape)
+
+
+@pytest.mark.parametrize("labels", [[], (), "positive", None, 3, {"a", "b"}, ["a", 1], [b"a"], iter(["a"])])
+def test_a_label_space_that_is_no_list_of_texts_is_refused(labels):
+    with pytest.raises(ArgumentError, match="label_space has to be a list of at least one label text, not "):
+        ppm_inference("prompt", labels)
+
+
+@pytest.mark.parametrize("prompt", [None, 3, b"bytes", ["a", 1], {"a": 1}, iter(["a", "b"])])
+def test_a_prompt_that_is_no_text_is_refused(prompt):
+    with pytest.raises(ArgumentError, match=r"prompt has to be a text, or a list of texts \(noisy channel\), not "):
+        ppm_inference(prompt, ["a", "b"])
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_noisy_channel_prompt_needs_one_text_for_each_label(count):
+    with pytest.raises(ArgumentError, match=f"one text per label; got {count} texts for 2 labels"):
+        ppm_inference(["text"] * count, ["a", "b"])
+
+
+@pytest.mark.parametrize("prompts", ["one prompt", None, 3])
+def test_a_batch_that_is_no_list_is_refused(prompts):
+    with pytest.raises(ArgumentError, match=r"prompts has to be a list of prompts, not .*call the kernel itself"):
+        ppm_inference.batch(prompts, ["a", "b"])

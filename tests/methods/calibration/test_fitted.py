@@ -1,0 +1,304 @@
+"""Temperature scaling, linear and prototypical calibration, DC-PMI and ensembles against independent oracles."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from StaICC import Normal
+from StaICC.benchmarks import DemonstrationSensitivity, TemplateSensitivity
+from StaICC.errors import ArgumentError, OutputError
+from StaICC.inference import Failure
+from StaICC.kernels.ppm import PPMKernel
+from StaICC.methods.calibration import (
+    DomainPMI,
+    LinearCalibration,
+    PrototypicalCalibration,
+    TemperatureScaling,
+    load_calibration,
+)
+from StaICC.methods.calibration.fitted import assignment, fit_mixture, log_densities
+from StaICC.methods.run import Method, run_all
+
+numpy = pytest.importorskip("numpy")
+
+FITTED = ["temperature_scaling", "linear_calibration", "prototypical_calibration", "dc_pmi"]
+simplex = st.lists(st.floats(1e-6, 1), min_size=3, max_size=3).map(lambda row: [x / math.fsum(row) for x in row])
+
+
+def rows(number: int, width: int = 3, seed: int = 0, sharpness: float = 2.0) -> tuple[list[list[float]], list[int]]:
+    """Predictions that are right more often than not, and too certain."""
+    generator = numpy.random.default_rng(seed)
+    labels = [int(label) for label in generator.integers(0, width, number)]
+    logits = generator.normal(0, sharpness, (number, width))
+    logits[range(number), labels] += 1.5
+    powers = numpy.exp(logits)
+    return (powers / powers.sum(1, keepdims=True)).tolist(), labels
+
+
+def trained(made: Any, data: list[list[float]], labels: list[int]) -> Any:
+    made.learn(data, labels)
+    made.trained = True
+    return made
+
+
+# -- temperature scaling
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("sharpness", [0.3, 2.0, 6.0])
+def test_temperature_is_scipys(seed: int, sharpness: float) -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+    data, labels = rows(60, seed=seed, sharpness=sharpness)
+    made = trained(TemperatureScaling(["a", "b", "c"]), data, labels)
+
+    def loss(temperature: float) -> float:
+        logits = numpy.log(data) / temperature
+        return float((numpy.logaddexp.reduce(logits, 1) - logits[range(60), labels]).sum())
+
+    found = optimize.minimize_scalar(loss, bounds=(0.05, 20), method="bounded", options={"xatol": 1e-9})
+    assert loss(made.temperature) <= found.fun + 1e-8
+    if 0.1 < found.x < 19:
+        assert made.temperature == pytest.approx(found.x, rel=1e-4)
+    expected = numpy.exp(numpy.log(data) / made.temperature)
+    assert numpy.allclose(made.apply(data), expected / expected.sum(1, keepdims=True), atol=1e-12)
+
+
+@given(st.lists(simplex, min_size=2, max_size=12), st.data())
+@settings(max_examples=60, deadline=None)
+def test_temperature_never_changes_a_prediction(data: list[list[float]], drawn: Any) -> None:
+    labels = drawn.draw(st.lists(st.integers(0, 2), min_size=len(data), max_size=len(data)))
+    made = trained(TemperatureScaling(["a", "b", "c"]), data, labels)
+    tied = [[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.3, math.nextafter(0.35, 1), 0.35], [1.0, 0.0, 0.0]]
+    for row, scaled in zip(data + tied, made.apply(data + tied), strict=True):
+        assert scaled.index(max(scaled)) == row.index(max(row))
+        assert math.fsum(scaled) == pytest.approx(1)
+
+
+def test_temperature_stays_in_its_bounds() -> None:
+    """All right: as sharp as allowed; all wrong: as flat as allowed; one class; a label of probability 0."""
+    right = trained(TemperatureScaling(["a", "b"]), [[0.9, 0.1]] * 4, [0] * 4)
+    wrong = trained(TemperatureScaling(["a", "b"]), [[0.9, 0.1]] * 4, [1] * 4)
+    assert 0.05 < right.temperature < 0.07  # there the loss is 0 in double precision
+    assert wrong.temperature == pytest.approx(20, rel=1e-6)
+    assert trained(TemperatureScaling(["a"]), [[1.0]] * 2, [0, 0]).apply([[1.0]]) == [[1.0]]
+    zero = trained(TemperatureScaling(["a", "b"]), [[1.0, 0.0], [0.0, 1.0]], [1, 1])
+    assert all(math.isfinite(value) for row in zero.apply([[1.0, 0.0]]) for value in row)
+
+
+# -- linear calibration
+
+
+def test_linear_calibration_is_torchs() -> None:
+    """The same rows in the same order through torch's SGD and cross-entropy, in double precision."""
+    torch = pytest.importorskip("torch")
+    from StaICC.prompting import StableRandom
+
+    data, labels = rows(20)
+    free = rows(6, seed=5)[0]
+    made = trained(LinearCalibration(["a", "b", "c"], 0.05, 7), free + data, [-1] * 6 + labels)
+    prior = torch.tensor(free, dtype=torch.float64).mean(0)
+    weights = torch.diag(1 / prior).requires_grad_()
+    bias = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.SGD([weights, bias], lr=0.05)
+    generator = StableRandom()
+    for _ in range(7):
+        for place in generator.sample_indexes(20, 20):
+            optimizer.zero_grad()
+            scores = weights @ torch.tensor(data[place], dtype=torch.float64) + bias
+            torch.nn.functional.cross_entropy(scores[None], torch.tensor([labels[place]])).backward()
+            optimizer.step()
+    assert numpy.allclose(made.weights, weights.detach().numpy(), atol=1e-10)
+    assert numpy.allclose(made.bias, bias.detach().numpy(), atol=1e-10)
+    scores = numpy.array(data) @ numpy.array(made.weights).T + made.bias
+    expected = numpy.exp(scores - scores.max(1, keepdims=True))
+    assert numpy.allclose(made.apply(data), expected / expected.sum(1, keepdims=True), atol=1e-12)
+
+
+def test_linear_calibration_without_training_is_contextual_calibration() -> None:
+    free, data = rows(5)[0], rows(8, seed=2)[0]
+    made = trained(LinearCalibration(["a", "b", "c"], epochs=0), free + data, [-1] * 5 + [0] * 8)
+    prior = numpy.mean(free, axis=0)
+    weights = numpy.exp(numpy.array(data) / prior)
+    assert numpy.allclose(made.apply(data), weights / weights.sum(1, keepdims=True))
+    for bad in (0, -1.0, math.nan, math.inf, "x"):
+        with pytest.raises(ArgumentError, match="learning_rate"):
+            LinearCalibration(["a"], bad)
+    with pytest.raises(ArgumentError, match="epochs"):
+        LinearCalibration(["a"], epochs=-1)
+
+
+# -- prototypical calibration
+
+
+@given(st.integers(1, 6), st.integers(0, 10**6))
+@settings(max_examples=80, deadline=None)
+def test_assignment_is_the_best_of_all(size: int, seed: int) -> None:
+    costs = numpy.random.default_rng(seed).integers(-9, 9, (size, size)).tolist()
+    found = assignment(costs)
+    assert sorted(found) == list(range(size))
+    best = min(sum(costs[row][column] for row, column in enumerate(p)) for p in itertools.permutations(range(size)))
+    assert sum(costs[row][column] for row, column in enumerate(found)) == best
+
+
+def test_assignment_is_scipys_on_large_problems() -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+    costs = numpy.random.default_rng(0).normal(size=(77, 77))
+    assert assignment(costs.tolist()) == optimize.linear_sum_assignment(costs)[1].tolist()
+
+
+def test_mixture_is_scikit_learns() -> None:
+    """From the same start, expectation maximisation goes to the same place; densities are SciPy's."""
+    mixture = pytest.importorskip("sklearn.mixture")
+    stats = pytest.importorskip("scipy.stats")
+    generator = numpy.random.default_rng(1)
+    points = numpy.concatenate([generator.normal(mean, 0.6, (50, 2)) for mean in ((0, 0), (3, 1), (0, 4))])
+    shares = numpy.eye(3)[numpy.repeat([0, 1, 2], 50)]
+    means, covariances = fit_mixture(points, shares)
+    found = mixture.GaussianMixture(3, means_init=means, precisions_init=numpy.linalg.inv(covariances),
+                                    weights_init=[1 / 3] * 3, tol=1e-3).fit(points)  # fmt: skip
+    assert numpy.allclose(found.means_, means, atol=0.02)
+    assert numpy.allclose(found.covariances_, covariances, atol=0.05)
+    logs = log_densities(points, means, covariances)
+    for label in range(3):
+        expected = stats.multivariate_normal(means[label], covariances[label]).logpdf(points)
+        assert numpy.allclose(logs[:, label], expected)
+
+
+def test_prototypes_find_labels_behind_a_bias() -> None:
+    """The model always prefers the first label, yet less where it is wrong: clusters separate what argmax cannot."""
+    generator = numpy.random.default_rng(3)
+    truth = [0] * 40 + [1] * 40
+    share = numpy.where(numpy.array(truth) == 0, 0.95, 0.7) + generator.normal(0, 0.02, 80).clip(-0.04, 0.04)
+    data = [[float(value), 1 - float(value)] for value in share]
+    assert all(row[0] > row[1] for row in data)
+    made = trained(PrototypicalCalibration(["a", "b"], restarts=10), data, [0] * 80)  # labels are not used
+    found = [row.index(max(row)) for row in made.apply(data)]
+    assert numpy.mean(numpy.array(found) == truth) > 0.95
+    again = trained(PrototypicalCalibration(["a", "b"], restarts=10), data, truth)
+    assert numpy.array_equal(again.means, made.means)
+    # equal weights: the posterior is the softmax of the densities
+    logs = log_densities(numpy.log(data), made.means, made.covariances)
+    expected = numpy.exp(logs - numpy.logaddexp.reduce(logs, 1)[:, None])
+    assert numpy.allclose(made.apply(data), expected, atol=1e-9)
+
+
+def test_prototypes_of_degenerate_samples() -> None:
+    with pytest.raises(ArgumentError, match="got 3 calibration samples, expected more than the 3"):
+        trained(PrototypicalCalibration(["a", "b", "c"]), rows(3)[0], [0] * 3)
+    same = trained(PrototypicalCalibration(["a", "b"], restarts=3), [[0.7, 0.3]] * 6, [0] * 6)
+    assert all(math.isfinite(value) for value in same.apply([[0.7, 0.3], [1.0, 0.0]])[1])
+
+
+# -- DC-PMI
+
+
+def test_dc_pmi_is_the_quotient_by_the_premise() -> None:
+    one, kernel = Normal(k=2, datasets=["mini"], limit=5)[0], PPMKernel()
+    labels = one.get_label_space()
+    result = Method("dc_pmi", kernel).run(Normal(k=2, datasets=["mini"], limit=5), return_outputs=True)
+    template = one.prompt_former.settings.template
+    premise = (template.input_text_affixes[-1] + template.label_prefix).lstrip()
+    prior = numpy.array(kernel(premise, labels))
+    for prompt, record in zip(one.prompt_set(), result.outputs["mini"], strict=True):
+        ratio = numpy.array(kernel(prompt, labels)) / prior
+        assert record["predicted_probabilities"] == pytest.approx((ratio / ratio.sum()).tolist())
+    assert result.timing["training_prompts"] == 1
+    own = Method("dc_pmi", kernel, premise="The topic is ").run(Normal(k=2, datasets=["mini"], limit=5))
+    assert own.signature != result.signature
+    made = DomainPMI(["a", "b"])
+    with pytest.raises(ArgumentError, match="no text between query and label"):
+        made.train(lambda demonstrations, query: query[0], lambda prompt, label_space: [0.5, 0.5], [(["x"], 0)])
+
+
+# -- ensembles
+
+
+def test_ensemble_is_the_mean_over_its_lists() -> None:
+    benchmark, kernel = Normal(k=2, datasets=["mini"], limit=4), PPMKernel()
+    result = Method("ensemble", kernel, sets=3).run(benchmark, return_outputs=True)
+    views = Method("ensemble", kernel, sets=3).prepare(benchmark[0]).views
+    labels = benchmark[0].get_label_space()
+    assert [view.prompt_set() for view in views[:2]] == [benchmark[0].prompt_set()[:4], benchmark[0].prompt_set()[4:]]
+    for row, record in enumerate(result.outputs["mini"]):
+        members = [kernel(view.prompt_set()[row], labels) for view in views]
+        assert record["predicted_probabilities"] == pytest.approx(numpy.mean(members, axis=0).tolist())
+    assert result.timing["test_prompts"] == 12
+    single = Method("ensemble", kernel, sets=1).run(benchmark, return_outputs=True)
+    plain = benchmark(kernel, return_outputs=True)
+    assert single.outputs["mini"][0]["predicted_probabilities"] == plain.outputs["mini"][0]["predicted_probabilities"]
+    templates = Method("ensemble", kernel, sets=1, templates=3).prepare(benchmark[0]).views
+    assert len({view.prompt_set()[0] for view in templates}) == 3
+    assert Method("ensemble", kernel, sets=2, templates=9).run(benchmark).complete
+    assert Method("ensemble", kernel, sets=1, templates=2).run(Normal(k=0, datasets=["mini"], limit=3)).complete
+
+
+def test_ensemble_goes_on_with_what_it_has_and_refuses_what_it_cannot_do() -> None:
+    from StaICC.methods.catalogue import _mean_prediction
+
+    gone = Failure("gone")
+    assert _mean_prediction([gone, [0.2, 0.8], [0.4, 0.6]]) == pytest.approx([0.3, 0.7])
+    assert _mean_prediction([gone, gone]) is gone
+    kernel = PPMKernel()
+    with pytest.raises(ArgumentError, match="no demonstrations to vary"):
+        Method("ensemble", kernel).run(Normal(k=0, datasets=["mini"], limit=2))
+    with pytest.raises(ArgumentError, match="templates must be an integer from 1 to 9"):
+        Method("ensemble", kernel, templates=10).run(Normal(datasets=["mini"], limit=2))
+    with pytest.raises(ArgumentError, match="Demo_sens needs several"):
+        Method("ensemble", kernel).run(DemonstrationSensitivity(k=2, datasets=["mini"], limit=2))
+    with pytest.raises(ArgumentError, match="Template_sens sets the template itself"):
+        Method("ensemble", kernel, templates=2).run(TemplateSensitivity(k=2, datasets=["mini"], limit=2))
+    assert Method("ensemble", kernel, sets=2).run(TemplateSensitivity(k=2, datasets=["mini"], limit=2)).complete
+
+
+# -- all
+
+
+@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("k", [0, 2])
+def test_they_run_on_every_kind_of_scores(name: str, k: int) -> None:
+    """Probabilities and logits are read alike; a single query; an accuracy that temperature leaves alone."""
+    benchmark = Normal(k=k, datasets=["mini"], limit=1)
+    kernel = PPMKernel()
+
+    def logits(prompt: str, label_space: list[str]) -> list[float]:
+        return [math.log(value) for value in kernel(prompt, label_space)]
+
+    found = [Method(name, one, calibration_number=12).run(benchmark, return_outputs=True) for one in (kernel, logits)]
+    for first, second in zip(*(result.outputs["mini"] for result in found), strict=True):
+        assert first["predicted_probabilities"] == pytest.approx(second["predicted_probabilities"], abs=1e-6)
+
+
+@pytest.mark.parametrize("made", [TemperatureScaling, LinearCalibration, PrototypicalCalibration, DomainPMI])
+@pytest.mark.parametrize("suffix", ["json", "npz"])
+def test_saved_and_loaded(made: Any, suffix: str, tmp_path: Path) -> None:
+    data, labels = rows(12)
+    calibration = trained(made(["a", "b", "c"]), data, labels)
+    calibration.save(tmp_path / f"one.{suffix}")
+    again = load_calibration(tmp_path / f"one.{suffix}")
+    assert type(again) is made
+    assert again.apply(data) == calibration.apply(data)
+    assert again.digest() == calibration.digest()
+
+
+@pytest.mark.parametrize("made", [TemperatureScaling, LinearCalibration, PrototypicalCalibration, DomainPMI])
+def test_invalid_predictions_are_named(made: Any) -> None:
+    for bad in ([[math.nan, 1.0]] * 6, [1] * 6, ["a"] * 6, [[0.2, 0.3, 0.5]] * 6):
+        with pytest.raises(OutputError):
+            made(["a", "b"]).learn(bad, [0] * 6)
+    with pytest.raises(ArgumentError, match="not trained"):
+        made(["a", "b"]).apply([[0.5, 0.5]])
+
+
+def test_in_one_table() -> None:
+    methods = ["vanilla", *FITTED, "ensemble"]
+    table = run_all(PPMKernel(), Normal(k=2, datasets=["mini"], limit=8), calibration_number=24, methods=methods)
+    assert list(table) == methods
+    accuracy = {name: result["Averaged results"]["accuracy"] for name, result in table.items()}
+    assert accuracy["temperature_scaling"] == accuracy["vanilla"]

@@ -1,0 +1,410 @@
+"""Cached features: computed once for all methods, durable, resumed, shared, and lost by nobody's failure."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import logging
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Normal
+from StaICC.benchmarks import TripletBias
+from StaICC.errors import ArgumentError, IdentityError, OutputError
+from StaICC.inference.identity import Identity
+from StaICC.kernels.ppm import PPMKernel
+from StaICC.methods import run as ms
+from StaICC.methods.caching import CachingKernel, FeatureFunction
+from StaICC.results import save_records
+
+numpy = pytest.importorskip("numpy")
+
+
+class Kernel:
+    """All features from one run, made of the prompt's characters; counts the prompts that it runs."""
+
+    joint_features = frozenset({"probabilities", "log_probabilities", "hidden", "vocabulary"})
+    recheck_tolerance = 1e-4
+
+    def __init__(self, noise: float = 0.0, dies_after: int | None = None) -> None:
+        self.ran: list[str] = []
+        self.noise = noise
+        self.dies_after = dies_after
+
+    def identity(self) -> Identity:
+        return Identity({"model": "counted"})
+
+    def _logits(self, prompt: str) -> Any:
+        self.ran.append(prompt)
+        if self.dies_after is not None and len(self.ran) > self.dies_after:
+            raise KeyboardInterrupt
+        seed = [ord(character) for character in prompt][-300:]
+        logits = numpy.random.default_rng(seed).normal(0, 2, 12)
+        return logits + self.noise * numpy.random.default_rng(len(self.ran)).uniform(-1, 1, 12)
+
+    def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {name: [] for name in wanted}
+        for prompt in prompts:
+            logits = self._logits(prompt)
+            logs = (logits - numpy.log(numpy.exp(logits).sum()))[: len(label_space)]
+            values = {
+                "log_probabilities": logs.tolist(),
+                "probabilities": (numpy.exp(logs) / numpy.exp(logs).sum()).tolist(),
+                "vocabulary": logits.astype("float32"),
+                "hidden": logits[::-1].astype("float32"),
+            }
+            for name in wanted:
+                found[name].append(values[name])
+        return found
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        texts = ["".join(prompt) for prompt in prompts]
+        return self.features(texts, label_space, ["probabilities"])["probabilities"]
+
+    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
+        return self.batch([prompt], label_space)[0]
+
+    def hidden_states(self, prompts: Sequence[str]) -> Any:
+        return numpy.array(self.features(prompts, [], ["hidden"])["hidden"])
+
+    def full_vocabulary_logits(self, prompts: Sequence[str]) -> Any:
+        return numpy.array(self.features(prompts, [], ["vocabulary"])["vocabulary"])
+
+    def losses(self, texts: Sequence[str]) -> list[float]:
+        return [float(abs(self._logits(text)[0])) for text in texts]
+
+    def noisy_channel(self, prompts: Any, label_space: Sequence[str], variant: Any = None) -> Any:
+        return self.batch(prompts, label_space)
+
+
+def bench(limit: int | None = 4, **more: Any) -> Any:
+    return Normal(k=2, datasets=["mini"], limit=limit, **more)
+
+
+@pytest.mark.parametrize("variant", ["paper", "staicc", "0.1.1"])
+def test_no_prompt_runs_twice(variant: str) -> None:
+    kernel = Kernel()
+    table = ms.run_all(kernel, bench(), variant, 12)
+    assert len(table) == 10
+    # Each prompt once; a text that is both encoded and evaluated for its loss, say, may run twice.
+    assert len(kernel.ran) <= 1.02 * len(set(kernel.ran))
+    assert len({result.model for result in table.results()}) == 2  # the noisy channel is another way to score
+    alone = [Kernel() for _ in table]
+    for each, name in zip(alone, table, strict=True):
+        assert ms.Method(name, each, variant, 12).run(bench()) == table[name]
+    assert len(kernel.ran) < 0.8 * sum(len(each.ran) for each in alone)
+
+
+@pytest.mark.parametrize("variant", ["paper", "staicc", "0.1.1"])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_second_run_computes_nothing(variant: str, together: bool, tmp_path: Path) -> None:
+    """Also with noise: nothing that was learned is in a key."""
+    path = tmp_path / "store.sqlite"
+
+    def run(kernel: Kernel) -> Any:
+        if together:
+            return dict(ms.run_all(kernel, bench(), variant, 12, store=path))
+        names = [*ms.METHODS]
+        return {name: ms.Method(name, kernel, variant, 12).run(bench(), store=path) for name in names}
+
+    first = run(Kernel(1e-6))
+    again = Kernel(1e-6)
+    second = run(again)
+    assert again.ran == []
+    assert second == first
+    for result in second.values():
+        assert all(one.computed == 0 for one in result.provenance.predictors)
+        assert result.timing["reused_prompts"] > 0
+
+
+@pytest.mark.parametrize("after", [1, 40, 150, 300])
+def test_a_killed_run_continues(after: int, tmp_path: Path) -> None:
+    """What a kill loses is the chunk in flight."""
+    path = tmp_path / "store.sqlite"
+    whole = Kernel()
+    expected = dict(ms.run_all(whole, bench(), calibration_number=12))
+    killed = Kernel(1e-6, dies_after=after)
+    with pytest.raises(KeyboardInterrupt):
+        ms.run_all(killed, bench(), calibration_number=12, store=path, chunk_size=16)
+    rest = Kernel(1e-6)
+    table = ms.run_all(rest, bench(), calibration_number=12, store=path, chunk_size=16)
+    assert len(killed.ran) + len(rest.ran) <= len(whole.ran) + 16 + 40  # the lost chunk, and rechecks
+    for name, result in table.items():
+        assert result["Averaged results"]["accuracy"] == expected[name]["Averaged results"]["accuracy"]
+
+
+def test_stores_of_single_methods_help_all(tmp_path: Path) -> None:
+    """k-NN after hidden calibration in one store: other features of the same prompts are computed, no feature twice."""
+    path = tmp_path / "store.sqlite"
+    for name in ("vanilla", "hidden_calibration", "knn_prompt", "topk"):
+        assert ms.Method(name, Kernel(), calibration_number=12).run(bench(), store=path).complete
+    kernel = Kernel()
+    ms.run_all(kernel, bench(), calibration_number=12, store=path, methods=["vanilla", "hidden_calibration", "topk"])
+    assert not kernel.ran
+
+
+def test_another_model_gets_nothing(tmp_path: Path) -> None:
+    class Other(Kernel):
+        def identity(self) -> Identity:
+            return Identity({"model": "another"})
+
+    path = tmp_path / "store.sqlite"
+    ms.run_all(Kernel(), bench(), calibration_number=12, store=path)
+    kernel = Other()
+    ms.run_all(kernel, bench(), calibration_number=12, store=path)
+    assert len(kernel.ran) == len(_ran(Kernel()))
+
+
+def _ran(kernel: Kernel) -> list[str]:
+    ms.run_all(kernel, bench(), calibration_number=12)
+    return kernel.ran
+
+
+def test_a_store_of_another_model_is_found_out(tmp_path: Path) -> None:
+    """Cached features are rechecked as predictions are."""
+    path = tmp_path / "store.sqlite"
+    ms.Method("hidden_calibration", Kernel(), calibration_number=12).run(bench(3), store=path)
+    with pytest.raises(IdentityError, match="computed again"):
+        ms.Method("hidden_calibration", Kernel(1.0), calibration_number=12).run(bench(4), store=path)
+    free = ms.Method("hidden_calibration", Kernel(1.0), calibration_number=12)
+    assert free.run(bench(5), store=path, recheck=False).complete
+
+
+def test_a_model_that_changes_loses_what_it_stored(tmp_path: Path) -> None:
+    class Changing(Kernel):
+        def identity(self) -> Identity:
+            return Identity({"model": f"changed {len(self.ran) > 20}"})
+
+    path = tmp_path / "store.sqlite"
+    with pytest.raises(IdentityError, match="changed during the run"):
+        ms.Method("hidden_calibration", Changing(), calibration_number=12).run(bench(), store=path)
+    kernel = Changing()
+    with pytest.raises(IdentityError):
+        ms.Method("hidden_calibration", kernel, calibration_number=12).run(bench(), store=path)
+    assert len(kernel.ran) > 40  # nothing of the first run was reused
+
+
+@pytest.mark.parametrize("name", ["contextual_calibration", "hidden_calibration", "knn_prompt", "sa_icl", "ppl_icl"])
+def test_workers_and_chunks_change_nothing(name: str, tmp_path: Path) -> None:
+    method = ms.Method(name, Kernel(), calibration_number=12)
+    expected = method.run(bench(), return_outputs=True)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for store in (None, tmp_path / "store.sqlite"):
+            found = method.run(bench(), return_outputs=True, executor=pool, chunk_size=3, store=store)
+            assert found == expected
+            assert found.outputs == expected.outputs
+
+
+def test_progress_of_training() -> None:
+    seen: list[tuple[str, str, int, int]] = []
+    method = ms.Method("topk", Kernel(), calibration_number=12)
+    method.run(bench(), progress=lambda one: seen.append((one.phase, one.where, one.done, one.total)), chunk_size=50)
+    encoding = [entry for entry in seen if entry[0] == "encoding"]
+    assert encoding[0][2] == 0
+    assert encoding[-1][2] == encoding[-1][3] > 190  # the encoded demonstrations
+    assert len(encoding) > 4
+    assert {entry[1] for entry in seen} == {"TopK: Normal, mini"}
+
+
+# -- failures
+
+
+class OutOfMemory(Kernel):
+    """Has no hidden states: a bug, a full GPU, a server that is gone."""
+
+    def __init__(self, error: type[Exception] = RuntimeError, **more: Any) -> None:
+        super().__init__(**more)
+        self.error = error
+
+    def hidden_states(self, prompts: Sequence[str]) -> Any:
+        raise self.error("CUDA out of memory")
+
+    def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
+        if "hidden" in wanted:
+            raise self.error("CUDA out of memory")
+        return super().features(prompts, label_space, wanted)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError, ConnectionError, OutputError, ArgumentError])
+@pytest.mark.parametrize("policy", ["raise", "collect"])
+def test_other_methods_are_kept(error: type[Exception], policy: Any, caplog: Any) -> None:
+    kept: list[list[str]] = []
+    table = ms.run_all(
+        OutOfMemory(error), bench(), calibration_number=12, on_error=policy, finished=lambda one: kept.append([*one])
+    )
+    lost = {"topk", "sa_icl", "hidden_calibration"}
+    failed = {name for name, result in table.items() if not result.complete} | set(table.skipped)
+    assert failed == lost
+    for name in lost & set(table.skipped):
+        assert "CUDA out of memory" in table.skipped[name]
+    if policy == "collect":  # every query of the data set is a failure, with the reason
+        assert not table.skipped
+        for name in lost:
+            assert table[name].details["mini"].failed == table[name].details["mini"].asked
+            assert "CUDA out of memory" in table[name].details["mini"].failures[0].reason
+    assert kept[-1] == [*table]
+    assert [len(names) for names in kept] == list(range(1, len(table) + 1))
+    alone = ms.Method("vanilla", Kernel()).run(bench())
+    assert dict(table["vanilla"]) == dict(alone)
+
+
+def test_a_method_that_raises_anything(caplog: Any) -> None:
+    def broken(one: Any, experimentor: Any) -> Any:
+        raise ZeroDivisionError("a bug of a plug-in")
+
+    broken_spec = ms.MethodSpec("broken", "Broken", broken)
+    with caplog.at_level(logging.WARNING):
+        table = ms.run_all(Kernel(), bench(), methods=["vanilla", broken_spec, "batch_calibration"])
+    assert list(table) == ["vanilla", "batch_calibration"]
+    assert table.skipped["broken"] == "Broken: ZeroDivisionError: a bug of a plug-in"
+
+    def requests_broken(one: Any, experimentor: Any) -> Any:
+        raise ArgumentError("no requests")
+
+    spec = ms.MethodSpec("odd", "Odd", lambda bench, one: ms.Prepared([one], bench.kernel), requests=requests_broken)
+    assert len(ms.run_all(Kernel(), bench(), methods=["vanilla", spec, "batch_calibration"])) == 3
+
+    def interrupted(one: Any, experimentor: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ms.run_all(Kernel(), bench(), methods=["vanilla", ms.MethodSpec("i", "I", interrupted)])
+
+
+class Losing(Kernel):
+    """Has no features of some prompts."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self.every = every
+
+    def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
+        for prompt in prompts:
+            if sum(map(ord, prompt)) % self.every == 0:
+                raise OutputError("the server is gone")
+        return super().features(prompts, label_space, wanted)
+
+
+@pytest.mark.parametrize("name", ["hidden_calibration", "knn_prompt", "contextual_calibration", "domain_calibration"])
+@pytest.mark.parametrize("variant", ["paper", "staicc", "0.1.1"])
+def test_failures_in_training_are_collected(name: str, variant: str, caplog: Any) -> None:
+    method = ms.Method(name, Losing(5), variant, 40)
+    with pytest.raises(OutputError, match="the server is gone"):
+        method.run(bench())
+    with caplog.at_level(logging.WARNING):
+        result = method.run(bench(), on_error="collect", return_outputs=True)
+    own_context = variant == "paper" and name in ("contextual_calibration", "domain_calibration")
+    assert ("training prompts have no prediction and are left out" in caplog.text) is not own_context
+    rows = [record["predicted_probabilities"] for record in result.outputs["mini"]]
+    assert 0 <= result.details["mini"].failed == rows.count(None) < (9 if own_context else 8)
+    gone = ms.Method(name, Losing(1), variant, 40).run(bench(), on_error="collect")
+    assert gone.details["mini"].failed == 8
+
+
+# -- rows that name their method, cost, small parts
+
+
+def test_records_name_their_method(tmp_path: Path) -> None:
+    from StaICC.results.records import query_records, score_records
+
+    table = ms.run_all(Kernel(), bench(), calibration_number=12, return_outputs=True)
+    save_records(table, tmp_path / "records.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text("utf-8").splitlines()]
+    expected = {result.signature.fields.get("method", "vanilla") for result in table.results()}
+    assert len(expected) == 10
+    for rows in (lines, list(score_records(table)), list(query_records(table))):
+        assert {row["method"] for row in rows} == expected
+
+
+def test_cost_is_what_this_run_spent(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    table = ms.run_all(Kernel(), bench(), calibration_number=12, store=store)
+    batch = table["batch_calibration"].timing
+    assert batch["reused_prompts"] == batch["test_prompts"] == 8
+    assert table.shared["prompts"] > 200
+    assert table.shared["seconds"] > batch["seconds"]
+    assert set(batch) == {
+        "loading_seconds", "training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts"
+    }  # fmt: skip
+    again = ms.run_all(Kernel(), bench(), calibration_number=12, store=store)
+    assert again.shared["prompts"] == 0
+    assert "several methods together" not in str(again)
+
+
+def test_groups_share_features() -> None:
+    kernel = Kernel()
+    group = TripletBias(k=2, datasets=["mini"], limit=3)
+    table = ms.run_all(kernel, group, calibration_number=12, methods=["vanilla", "hidden_calibration", "knn_prompt"])
+    assert len(kernel.ran) == len(set(kernel.ran))
+    assert all(result.complete for result in table.results())
+
+
+def test_features_are_exact_and_checked() -> None:
+    kernel = CachingKernel(Kernel())
+    direct = Kernel()
+    prompts = ["one", "two"]
+    assert numpy.array_equal(kernel.hidden_states(prompts), direct.hidden_states(prompts))
+    assert numpy.array_equal(kernel.full_vocabulary_logits(prompts), direct.full_vocabulary_logits(prompts))
+    assert kernel.losses(prompts) == direct.losses(prompts)
+    assert kernel.batch(prompts, ["a", "b"]) == direct.batch(prompts, ["a", "b"])
+    assert kernel.computed == 8
+    kernel.hidden_states(prompts * 3)
+    assert (kernel.computed, kernel.reused) == (8, 2)
+    function = FeatureFunction(direct, {"hidden": None})
+    assert pickle.loads(pickle.dumps(function))("one", []) == function("one", [])
+    assert pickle.loads(pickle.dumps(kernel)).hidden_states(["one"])[0].dtype == "float32"
+
+    class Odd(Kernel):
+        def hidden_states(self, prompts: Sequence[str]) -> Any:
+            return [[1.0, 2.0], [[1.0]], [], [float("nan")], ["x"], [1 / 3]][: len(prompts)]
+
+    rows = FeatureFunction(Odd(), {"hidden": None}).batch(list("abcdef"), [])
+    assert [isinstance(row, Exception) for row in rows] == [False, True, True, True, True, False]
+    wide = CachingKernel(Odd())
+    with pytest.raises(OutputError, match="query 1"):
+        wide.hidden_states(list("abcdef"))
+    assert wide.capabilities >= Odd().joint_features or True
+    with pytest.raises(AttributeError):
+        _ = CachingKernel(PPMKernel()).nothing
+
+
+def test_single_label_predictions_are_cached_too(tmp_path: Path) -> None:
+    """A function that returns labels: vanilla works, calibrations refuse, with the reason."""
+
+    def labels(prompt: str, label_space: list[str]) -> int:
+        return len(prompt) % len(label_space)
+
+    table = ms.run_all(labels, bench(), calibration_number=4, store=tmp_path / "s.sqlite")
+    assert list(table) == ["vanilla"]
+    assert "expected a probability for each label" in table.skipped["contextual_calibration"]
+
+
+def test_the_command_line_saves_each_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """A run of all methods that dies has saved those that finished; the next one continues."""
+    from StaICC.cli import main
+    from StaICC.results import load
+
+    saved = tmp_path / "all.json"
+    command = ["run", "normal", "--datasets", "mini", "--limit", "3", "--method", "all", "--method-variant", "staicc"]
+    command += ["--json", str(saved), "--store", str(tmp_path / "store.sqlite")]
+    original = ms.Method.run_on
+
+    def dies(self: Any, *arguments: Any, **settings: Any) -> Any:
+        if self.spec.name == "batch_calibration":
+            raise KeyboardInterrupt
+        return original(self, *arguments, **settings)
+
+    monkeypatch.setattr(ms.Method, "run_on", dies)
+    assert main(command) == 130
+    kept = load(saved)
+    assert list(kept) == ["vanilla", "noisy_channel", "contextual_calibration", "domain_calibration"]
+    monkeypatch.setattr(ms.Method, "run_on", original)
+    assert main(command) == 0
+    table = load(saved)
+    assert [*table][-1] == "batch_calibration"
+    assert {name: table[name] for name in kept} == dict(kept)
+    assert all(result.provenance.predictors[0].computed == 0 for name, result in table.items() if name in kept)

@@ -1,0 +1,135 @@
+"""Features of a tiny random model: equal to those of single calls, and contextual calibration from its own logits."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Normal
+from StaICC.methods.caching import CachingKernel
+from StaICC.methods.run import Method, run_all
+
+numpy = pytest.importorskip("numpy")
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def parts(make_model: Any, make_tokenizer: Any) -> tuple[Any, Any]:
+    return make_model("Llama", max_position_embeddings=2048), make_tokenizer()
+
+
+def kernel_of(parts: tuple[Any, Any], **options: Any) -> Any:
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    return CausalLMKernel(*parts, **options)
+
+
+PROMPTS = ["The film was good. label: ", "The film was bad. label: ", "N/A label: ", "film"]
+LABELS = ["good one", "bad one", "neither"]
+
+
+def token_logs(parts: tuple[Any, Any], prompt: str) -> Any:
+    model, tokenizer = parts
+    with torch.no_grad():
+        return model(**tokenizer(prompt, return_tensors="pt")).logits[0, -1].double().log_softmax(-1)
+
+
+@pytest.mark.parametrize("scoring", ["last", "first"])
+@pytest.mark.parametrize("mass", [True, False])
+def test_all_features_of_one_run(parts: tuple[Any, Any], scoring: str, mass: bool) -> None:
+    from StaICC.kernels.huggingface.label_tokens import deciding_tokens
+
+    kernel = kernel_of(parts, label_scoring=scoring, label_mass=mass)
+    wanted = kernel.joint_features
+    assert wanted == {"probabilities", "log_probabilities", "hidden", "vocabulary"}
+    found = kernel.features(PROMPTS, LABELS, wanted)
+    tokens = deciding_tokens(parts[1], LABELS, scoring)
+    for number, prompt in enumerate(PROMPTS):
+        logs = token_logs(parts, prompt)
+        assert found["log_probabilities"][number] == pytest.approx(logs[tokens].tolist(), abs=1e-5)
+        assert found["probabilities"][number] == pytest.approx(logs[tokens].softmax(-1).tolist(), abs=1e-6)
+        assert torch.tensor(found["vocabulary"][number]).log_softmax(-1).tolist() == pytest.approx(
+            logs.tolist(), abs=1e-4
+        )
+    assert numpy.allclose(found["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
+    assert numpy.allclose(found["probabilities"], kernel.batch(PROMPTS, LABELS), atol=1e-7)
+    for only in wanted:
+        assert numpy.allclose(kernel.features(PROMPTS, LABELS, {only})[only], found[only], atol=1e-5)
+
+
+def test_features_of_fully_scored_labels(parts: tuple[Any, Any]) -> None:
+    kernel = kernel_of(parts, label_scoring="full")
+    found = kernel.features(PROMPTS, LABELS, kernel.joint_features)
+    score = kernel.score(PROMPTS, LABELS)
+    assert found["log_probabilities"] == score.log_scores
+    assert found["probabilities"] == score.probabilities
+    assert numpy.allclose(found["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
+    means = kernel_of(parts, label_scoring="full", label_normalisation="mean")
+    assert "log_probabilities" not in means.joint_features  # means are no log-probabilities of labels
+    assert not CachingKernel(means).label_log_probabilities
+    found = means.features(PROMPTS, LABELS, means.joint_features)
+    assert found["probabilities"] == means.score(PROMPTS, LABELS).probabilities
+
+
+def test_contextual_calibration_from_the_models_own_logits(parts: tuple[Any, Any]) -> None:
+    """The authors' evaluation, from plain calls of the model in double precision, to 1e-6."""
+    parts = copy.deepcopy(parts[0]).double(), parts[1]
+    from StaICC.kernels.huggingface.label_tokens import deciding_tokens
+
+    benchmark = Normal(k=2, datasets=["mini"], limit=3)
+    one = benchmark[0]
+    labels = one.get_label_space()
+    tokens = deciding_tokens(parts[1], labels, "last")
+    result = Method("contextual_calibration", kernel_of(parts)).run(benchmark, return_outputs=True)
+    for query, record in zip(one.all_queries(), result.outputs["mini"], strict=True):
+        text = one.test_set().texts(query.row)[0]
+        head, found, tail = query.prompt.rpartition(text)
+        assert found
+        free = [token_logs(parts, head + each + tail)[tokens].exp().numpy() for each in ("N/A", "", "[MASK]")]
+        prior = numpy.mean(free, axis=0)
+        prior = prior / prior.sum()
+        row = token_logs(parts, query.prompt)[tokens].exp().numpy()
+        scores = numpy.linalg.inv(numpy.identity(len(labels)) * prior) @ (row / row.sum())
+        expected = numpy.exp(scores - scores.max())
+        assert record["predicted_probabilities"] == pytest.approx((expected / expected.sum()).tolist(), abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{}, {"label_scoring": "full"}, {"label_scoring": "full", "label_normalisation": "mean"}]
+)
+def test_together_as_alone(parts: tuple[Any, Any], options: dict[str, Any], tmp_path: Path) -> None:
+    """Features of one run for all methods change results by rounding only; token budgets repeat nothing."""
+    benchmark = Normal(k=1, datasets=["mini"], limit=2)
+    methods = ["vanilla", "contextual_calibration", "knn_prompt", "hidden_calibration", "linear_calibration"]
+    store = tmp_path / "store.sqlite"
+    table = run_all(
+        kernel_of(parts, **options), benchmark, calibration_number=9, methods=methods, store=store, return_outputs=True
+    )
+    for name, result in table.items():
+        alone = Method(name, kernel_of(parts, **options), calibration_number=9).run(benchmark, return_outputs=True)
+        rows = [[one["predicted_probabilities"] for one in each.outputs["mini"]] for each in (result, alone)]
+        assert numpy.allclose(*rows, atol=1e-5), name
+    again = kernel_of(parts, token_budget=64, **options)
+    second = run_all(again, benchmark, calibration_number=9, methods=methods, store=store)
+    assert dict(second) == dict(table)
+    assert all(entry.computed == 0 for result in second.values() for entry in result.provenance.predictors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["paper", "staicc"])
+def test_positions(parts: tuple[Any, Any], variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All methods together compute at most 1.3 times the distinct prefixes of all that they need."""
+    import sys
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "performance"))
+    performance = importlib.import_module("methods")
+
+    with performance.counted() as together:
+        run_all(kernel_of(parts), Normal(k=2, datasets=["mini"], limit=4), variant, 12)
+    assert together.computed <= 1.3 * together.distinct
+    sys.modules.pop("methods")

@@ -1,0 +1,86 @@
+"""Every option of every method, found by introspection, is in the signature of a result."""
+
+from __future__ import annotations
+
+from typing import Any, get_type_hints
+
+import pytest
+
+from StaICC import Dataset, Normal
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.methods.catalogue import METHODS
+from StaICC.methods.options import OptionFact, options_of
+from StaICC.methods.run import Method
+from StaICC.results import Signature
+
+NAMES = sorted(METHODS)
+OPTIONS = [(name, fact) for name in NAMES for fact in options_of(METHODS[name].options)]
+
+
+class Kernel:
+    """A kernel that declares every capability; nothing is computed."""
+
+    def __init__(self) -> None:
+        from StaICC.kernels.protocol import Capability
+
+        self.capabilities = frozenset(Capability)
+
+    def __call__(self, prompt: Any, label_space: Any) -> list[float]:
+        return [1.0 / len(label_space)] * len(label_space)
+
+
+def others(name: str, fact: OptionFact) -> list[Any]:
+    hint = str(get_type_hints(METHODS[name].options)[fact.name])
+    if "bool" in hint:
+        return [not fact.default, fact.default]
+    if "Literal" in hint:
+        return ["diverse", "balanced"]
+    if "int" in hint:
+        return [7, 8]
+    if "float" in hint:
+        return [0.25, 0.5]
+    if "Sequence" not in hint:
+        return ["One.", "Two."]
+    assert "str" in hint, f"add values of {hint} for the option {fact.name} of {name}"
+    return [["One.", "Two."], ["Two.", "One."]]
+
+
+def signed(name: str, **settings: Any) -> str:
+    method = Method(name, Kernel(), **settings)
+    return str(method._signed(Signature({"benchmark": "Normal", "version": "1"})))
+
+
+def test_there_are_options() -> None:
+    assert len(OPTIONS) >= 5
+    assert {"batch_size", "knn_k"} <= {fact.name for _, fact in OPTIONS}
+
+
+@pytest.mark.parametrize(("name", "fact"), OPTIONS, ids=lambda value: getattr(value, "name", value))
+def test_an_option_is_in_the_signature(name: str, fact: OptionFact) -> None:
+    first, second = others(name, fact)
+    texts = {signed(name), signed(name, **{fact.name: first}), signed(name, **{fact.name: second})}
+    assert len(texts) == (2 if fact.type == "bool" else 3)
+    assert signed(name, **{fact.name: fact.default}) == signed(name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "vanilla"])
+def test_the_settings_of_all_methods_are_in_the_signature(name: str) -> None:
+    assert signed(name) != signed(name, variant="0.1.1")
+    assert (signed(name) != signed(name, calibration_number=16)) == METHODS[name].trains
+    assert signed(name) != signed("vanilla") == str(Signature({"benchmark": "Normal", "version": "1"}))
+
+
+def test_vanilla_inference_has_the_signature_of_the_benchmark() -> None:
+    kernel = Kernel()
+    benchmark = Normal(datasets=["mini"], limit=2)
+    assert Method("vanilla", kernel)(benchmark).signature == benchmark(kernel).signature
+
+
+def test_misspelt_methods_and_instructions_get_a_usable_answer() -> None:
+    for given, meant in (("hiden", "hidden_calibration"), ("contextal", "contextual_calibration"), ("top", "topk")):
+        with pytest.raises(UnknownNameError, match=f"did you mean '{meant}'"):
+            Method(given, Kernel())
+    rows = [((f"text {i}",), i % 2) for i in range(40)]
+    mine = Normal(datasets=[Dataset.from_rows(rows, name="mine", label_space=["a", "b"])], limit=2)
+    with pytest.raises(ArgumentError, match=r"option instructions of the method \(--method-option 'instructions="):
+        Method("ppl_icl", Kernel()).run(mine)

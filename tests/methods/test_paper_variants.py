@@ -1,0 +1,316 @@
+"""``variant="paper"`` against the arithmetic of the authors' code, written again with NumPy, on a tiny random model."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from operator import index
+from typing import Any
+
+import pytest
+
+from StaICC import Dataset, Normal
+from StaICC.benchmarks import GLER, ContextualBias, TemplateSensitivity
+from StaICC.errors import ArgumentError, OutputError
+from StaICC.methods import run as ms
+from StaICC.methods.calibration.prior import ContextualCalibration, calibrated_in_context
+from StaICC.methods.calibration.samples import domain_texts, labelled_prompts
+from StaICC.methods.prompting.retrieval import order_patterns
+
+numpy = pytest.importorskip("numpy")
+
+TEXTS = ("N/A", "[MASK]", "")
+
+
+def scores(prompt: str, width: int, salt: str = "") -> Any:
+    """Made-up logits of a vocabulary of twelve tokens, of which the first are the labels'."""
+    seed = [ord(character) for character in salt + prompt][-400:]
+    return (
+        numpy.random.default_rng(seed).normal(0, 2, 12)[:width]
+        if width
+        else numpy.random.default_rng(seed).normal(0, 2, 12)
+    )
+
+
+class Kernel:
+    """A model with twelve tokens that gives all features in one run, and counts the runs."""
+
+    def __init__(self, noise: float = 0.0) -> None:
+        self.runs: list[str] = []
+        self.noise = noise
+
+    joint_features = frozenset({"probabilities", "log_probabilities", "hidden", "vocabulary"})
+
+    def identity(self) -> Any:
+        from StaICC.inference.identity import Identity
+
+        return Identity({"model": "twelve tokens"})
+
+    def features(self, prompts: Any, label_space: Any, wanted: Any) -> dict[str, Any]:
+        self.runs += prompts
+        found: dict[str, Any] = {name: [] for name in wanted}
+        for prompt in prompts:
+            logits = scores(prompt, 0) + self.noise * numpy.random.default_rng(len(self.runs)).normal(0, 1, 12)
+            logs = logits - numpy.log(numpy.exp(logits).sum())
+            own = logs[: len(label_space)]
+            values = {
+                "log_probabilities": own.tolist(),
+                "probabilities": (numpy.exp(own) / numpy.exp(own).sum()).tolist(),
+                "vocabulary": logits.astype("float32"),
+                "hidden": logits[::-1].astype("float32"),
+            }
+            for name in wanted:
+                found[name].append(values[name])
+        return found
+
+    def batch(self, prompts: Any, label_space: Any) -> Any:
+        return self.features(prompts, label_space, ["probabilities"])["probabilities"]
+
+    def __call__(self, prompt: Any, label_space: Any) -> Any:
+        return self.batch([prompt], label_space)[0]
+
+    def hidden_states(self, prompts: Any) -> Any:
+        return numpy.array(self.features(prompts, [], ["hidden"])["hidden"])
+
+    def full_vocabulary_logits(self, prompts: Any) -> Any:
+        return numpy.array(self.features(prompts, [], ["vocabulary"])["vocabulary"])
+
+    def losses(self, texts: Any) -> list[float]:
+        self.runs += texts
+        return [float(abs(scores(text, 1, "loss")[0])) for text in texts]
+
+
+def bench(limit: int | None = 6, k: int = 2, kind: Any = Normal, **more: Any) -> Any:
+    return kind(k=k, datasets=["mini"], limit=limit, **more)
+
+
+def rows_of(result: Any, name: str = "mini") -> list[list[float]]:
+    return [record["predicted_probabilities"] for record in result.outputs[name]]
+
+
+def shown(one: Any) -> list[Any]:
+    """The demonstrations of each query, as rows."""
+    lists = one.demonstration_lists()
+    size = len(one.test_set())
+    return [
+        [one.demonstration_set()[place] for place in lists[repeat * size + row]]
+        for repeat in range(2)
+        for row in range(one.limit or size)
+    ]
+
+
+def authors_prior(kernel: Any, prompts: list[str], labels: list[str]) -> Any:
+    """get_p_content_free of Zhao et al.: mean of the raw probabilities of the label tokens, then divided by the sum."""
+    raw = numpy.array([numpy.exp(kernel.features([prompt], labels, ["log_probabilities"])["log_probabilities"][0])
+                       for prompt in prompts])  # fmt: skip
+    mean = raw.mean(axis=0)
+    return mean / mean.sum()
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_contextual_calibration_is_the_authors(k: int) -> None:
+    kernel, one = Kernel(), bench(k=k)[0]
+    labels = one.get_label_space()
+    write = one.prompt_former.write_prompt_from_dataline
+    found = rows_of(ms.Method("contextual_calibration", kernel).run(bench(k=k), return_outputs=True))
+    plain = rows_of(bench(k=k)(kernel, return_outputs=True))
+    assert len(found) == 12
+    differ = 0
+    for row, answer, demonstrations in zip(plain, found, shown(one), strict=True):
+        prior = authors_prior(Kernel(), [write(demonstrations, [text]) for text in TEXTS], labels)
+        weights = numpy.linalg.inv(numpy.identity(len(labels)) * prior)
+        calibrated = numpy.matmul(weights, numpy.expand_dims(numpy.array(row) / numpy.sum(row), -1))[:, 0]
+        expected = numpy.exp(calibrated - calibrated.max())
+        assert answer == pytest.approx((expected / expected.sum()).tolist(), abs=1e-9)
+        assert int(numpy.argmax(calibrated)) == answer.index(max(answer))
+        differ += row.index(max(row)) != answer.index(max(answer))
+    assert differ
+
+
+def test_domain_calibration_is_the_authors() -> None:
+    kernel, one = Kernel(), bench()[0]
+    labels = one.get_label_space()
+    write = one.prompt_former.write_prompt_from_dataline
+    texts = domain_texts(one.calibration_set(), 20)
+    lengths = [len(row[0][0].split()) for row in one.calibration_set()]
+    assert {len(text.split()) for (text,) in texts} == {int(numpy.mean(lengths)) + 1}  # the full stop is a word here
+    words = {word for row in one.calibration_set() for word in row[0][0].lower().split()}
+    assert {word for (text,) in texts for word in text.removesuffix(" .").split()} <= words
+    assert len(set(texts)) == 20
+    found = rows_of(ms.Method("domain_calibration", kernel).run(bench(), return_outputs=True))
+    plain = rows_of(bench()(kernel, return_outputs=True))
+    for row, answer, demonstrations in zip(plain, found, shown(one), strict=True):
+        prior = authors_prior(Kernel(), [write(demonstrations, list(text)) for text in texts], labels)
+        ratio = numpy.array(row) / prior
+        assert answer == pytest.approx((ratio / ratio.sum()).tolist(), abs=1e-9)
+
+
+def test_shared_contexts_are_the_class_and_the_protocol_of_table_2() -> None:
+    for name in ("contextual_calibration", "domain_calibration"):
+        options: Any = {"return_outputs": True}
+        shared = ms.Method(name, Kernel(), shared_contexts=True, calibration_number=9).run(bench(), **options)
+        staicc = ms.Method(name, Kernel(), "staicc", calibration_number=9).run(bench(), **options)
+        own = ms.Method(name, Kernel(), calibration_number=9).run(bench(), **options)
+        assert rows_of(shared) == rows_of(staicc) != rows_of(own)
+        assert shared.signature != staicc.signature
+
+
+def test_templates_and_label_noise_are_those_of_the_query() -> None:
+    """The content-free prompts of a condition have its template; those of GLER its wrong labels."""
+    for kind in (TemplateSensitivity, GLER):
+        kernel = Kernel()
+        one = bench(2, kind=kind)[0]
+        assert ms.Method("contextual_calibration", kernel).run(bench(2, kind=kind)).complete
+        queries = {query.prompt: query for query in one.all_queries()}
+        test = one.test_set()
+        for prompt, query in queries.items():
+            head, text, tail = prompt.rpartition(test.texts(query.row)[0])
+            assert text
+            assert {head + each + tail for each in TEXTS} <= set(kernel.runs)
+
+
+def test_queries_without_texts_of_their_own() -> None:
+    """Contextual bias asks about the empty text: its prior is of other texts, so that the result is not uniform."""
+    result = ms.Method("contextual_calibration", Kernel()).run(bench(kind=ContextualBias), return_outputs=True)
+    assert max(max(row) for row in rows_of(result)) > 0.5
+
+
+def test_a_kernel_without_log_probabilities_averages_normalised_rows() -> None:
+    kernel = Kernel()
+    plain = lambda prompt, label_space: kernel(prompt, label_space)  # noqa: E731
+    one = bench()[0]
+    write = one.prompt_former.write_prompt_from_dataline
+    found = rows_of(ms.Method("contextual_calibration", plain).run(bench(), return_outputs=True))
+    first = shown(one)[0]
+    prior = numpy.mean([plain(write(first, [text]), one.get_label_space()) for text in TEXTS], axis=0)
+    weights = numpy.exp(numpy.array(plain(one.prompt_set()[0], one.get_label_space())) / prior)
+    assert found[0] == pytest.approx((weights / weights.sum()).tolist())
+
+
+def test_labels_without_probability() -> None:
+    correct = ContextualCalibration.correct
+    (failed,) = calibrated_in_context([[0.5, 0.5]], [[[1.0, 0.0]]], correct, 2, False)
+    assert "probability 0 on all content-free texts" in failed.reason  # type: ignore[union-attr]
+
+    class Never(Kernel):
+        def features(self, prompts: Any, label_space: Any, wanted: Any) -> dict[str, Any]:
+            found = super().features(prompts, label_space, wanted)
+            if "log_probabilities" in wanted:
+                found["log_probabilities"] = [[-1e6, -1.0, -1.0] for _ in prompts]
+            return found
+
+    with pytest.raises(OutputError, match="query 0: a label has probability 0"):
+        ms.Method("contextual_calibration", Never()).run(bench())
+    partial = ms.Method("contextual_calibration", Never()).run(bench(), on_error="collect")
+    assert partial.details["mini"].failed == 12
+
+
+def test_hidden_calibration_is_the_authors() -> None:
+    """Sixteen rows of each label (all where there are fewer), their centroids, the nearest one."""
+    kernel, one = Kernel(), bench()[0]
+    labels = one.get_label_space()
+    prompts, drawn = labelled_prompts(
+        one.prompt_former.write_prompt_from_dataline, one.calibration_set(), labels, 1, 2, "paper", 16
+    )
+    available = Counter(index(row[1]) for row in one.calibration_set())
+    assert Counter(drawn) == {label: min(16, count) for label, count in available.items()}
+    assert len(set(prompts)) == len(prompts)
+    states = kernel.hidden_states(prompts).astype(float)
+    centroids = [states[numpy.array(drawn) == label].mean(axis=0) for label in range(len(labels))]
+    found = rows_of(ms.Method("hidden_calibration", kernel).run(bench(), return_outputs=True))
+    for prompt, row in zip(one.prompt_set(), found, strict=True):
+        distances = [numpy.linalg.norm(kernel.hidden_states([prompt])[0].astype(float) - each) for each in centroids]
+        assert row.index(max(row)) == int(numpy.argmin(distances))
+
+
+def test_k_nn_has_balanced_anchors_and_may_share_demonstrations() -> None:
+    kernel, one = Kernel(), bench()[0]
+    assert ms.Method("knn_prompt", kernel, calibration_number=13).run(bench()).timing["training_prompts"] == 12
+    for options in ({}, {"shared_demonstrations": True}):
+        kernel = Kernel()
+        found = ms.Method("knn_prompt", kernel, samples_per_label=5, **options).run(bench(), return_outputs=True)
+        assert found.timing["training_prompts"] == 15
+        first = one.prompt_set()[0]
+        head = first[: first.index(one.test_set().texts(0)[0])]
+        sharing = {prompt.startswith(head) for prompt in kernel.runs}
+        assert sharing == ({True} if options else {True, False})
+        assert len(rows_of(found)) == (6 if options else 12)  # demonstrations set by hand: each example once
+    # the authors' distance and vote, on the same anchors
+    labels = one.get_label_space()
+    prompts, drawn = labelled_prompts(
+        one.prompt_former.write_prompt_from_dataline, one.calibration_set(), labels, 1, 2, "paper", 5
+    )
+
+    def distribution(prompt: str) -> Any:
+        logits = kernel.full_vocabulary_logits([prompt])[0].astype(float)
+        return numpy.exp(logits) / numpy.exp(logits).sum()
+
+    anchors = numpy.array([distribution(prompt) for prompt in prompts])
+    found = rows_of(ms.Method("knn_prompt", kernel, samples_per_label=5).run(bench(), return_outputs=True))
+    for prompt, row in zip(one.prompt_set(), found, strict=True):
+        divergence = (anchors * (numpy.log(anchors) - numpy.log(distribution(prompt)))).mean(axis=1)
+        nearest = numpy.argsort(divergence)[:3]
+        assert row == pytest.approx([sum(drawn[place] == label for place in nearest) / 3 for label in range(3)])
+
+
+def test_sa_icl_has_the_authors_candidates() -> None:
+    patterns = order_patterns(4, 30, 4, 10, "paper")
+    for orders in patterns:
+        assert len(set(orders)) == 10
+        assert orders[-1] == (0, 1, 2, 3)  # plain TopK
+        assert max(place for order in orders for place in order) < 30
+    assert max(place for orders in patterns for order in orders for place in order) > 10
+    assert order_patterns(2, 30, 4, 10, "paper") == patterns[:2]
+    few = Dataset.from_rows([((f"text {i}",), i % 2) for i in range(60)], name="few", label_space=["a", "b"])
+    small = Normal(datasets=[few], limit=2, k=2)
+    size = len(small[0].demonstration_set())
+    assert ms.Method("sa_icl", Kernel()).run(small).complete
+    with pytest.raises(ArgumentError, match=f"candidates = {size + 1}, expected at most {size}"):
+        ms.Method("sa_icl", Kernel(), candidates=size + 1).run(small)
+    with pytest.raises(ArgumentError, match="candidates must be an integer of at least 2"):
+        ms.Method("sa_icl", Kernel(), candidates=1).run(small)
+
+
+@pytest.mark.parametrize("name", ["hidden_calibration", "knn_prompt", "domain_calibration"])
+def test_a_calibration_is_trained_per_template(name: str) -> None:
+    """Nine templates: nine trainings, each with prompts of its template; the release trains once."""
+    more: Any = {"shared_contexts": True} if name == "domain_calibration" else {"samples_per_label": 2}
+    each = 8 if name == "domain_calibration" else 6
+    for variant, times in (("paper", 9), ("0.1.1", 1)):
+        options = more if variant == "paper" else {}
+        kernel = Kernel()
+        result = ms.Method(name, kernel, variant, 8, **options).run(bench(2, kind=TemplateSensitivity))
+        assert result.timing["training_prompts"] == (each * 9 if variant == "paper" else 8)
+        one = bench(2, kind=TemplateSensitivity)[0]
+        asked = set(kernel.runs) - {query.prompt for query in one.all_queries()}
+        instructions = {text for text in one.card.alternatives.instruction if text}
+        seen = {text for text in instructions if any(prompt.startswith(text) for prompt in asked)}
+        assert seen == (instructions if times == 9 else set())
+
+
+def test_a_template_is_calibrated_by_its_own_training() -> None:
+    """Each condition equals the run of a benchmark with that template alone."""
+    from StaICC.benchmarks.sensitivity import L9, template_of_levels
+    from StaICC.methods.calibration import CalibratedKernel, HiddenCalibration
+    from StaICC.methods.specification import prompt_makers
+
+    kernel, benchmark = Kernel(), bench(2, kind=TemplateSensitivity)
+    one = benchmark[0]
+    result = ms.Method("hidden_calibration", kernel).run(benchmark, return_outputs=True)
+    records = result.outputs["mini"]
+    for place, maker in enumerate(prompt_makers(one, "paper")):
+        made = HiddenCalibration(one.get_label_space())
+        made.train(maker, kernel, one.calibration_set(), k=2, per_label=16)
+        prompts = [query.prompt for query in one.task_input().queries(template_of_levels(one.task_input(), L9[place]))]
+        expected = CalibratedKernel(kernel, made).batch(prompts, one.get_label_space())
+        found = [record["predicted_probabilities"] for record in records if record["condition"] == str(place)]
+        assert numpy.allclose(found, expected, atol=1e-12)
+
+
+def test_the_three_variants_differ_and_say_so() -> None:
+    for name in ("contextual_calibration", "domain_calibration", "hidden_calibration", "sa_icl"):
+        results = [ms.Method(name, Kernel(), variant, 20).run(bench(), return_outputs=True)
+                   for variant in ("paper", "staicc", "0.1.1")]  # fmt: skip
+        assert len({str(result.signature) for result in results}) == 3
+        assert len({str(rows_of(result)) for result in results}) == 3
+    assert math.isclose(sum(rows_of(results[0])[0]), 1)

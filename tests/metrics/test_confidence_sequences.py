@@ -1,0 +1,275 @@
+"""Confidence sequences: valid by enumeration of all orders, equal to the direct product, exact at the end."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from StaICC.errors import ArgumentError
+from StaICC.metrics.confidence_sequences import ConfidenceSequence
+
+Population = Sequence[Sequence[float]]
+
+TINY: list[Population] = [
+    [[0, 1, 1, 0]],
+    [[0, 0, 0, 0, 0, 1]],
+    [[0.5, 0.5], [1, 0, 1]],
+    [[1, 1, 1], [0, 0, 0]],
+    [[0, 1, 0], [1, 1, 0.5]],
+    [[0.9, 0.1, 1e-6, 1], [1.0]],
+    [[1, 1, 1, 1, 0]],
+    [[0, 1], [0, 1], [0, 1]],
+]
+
+
+def orders_of(population: Population) -> Iterator[tuple[tuple[float, ...], ...]]:
+    """All orders of all data sets, each as likely as the others."""
+    return itertools.product(*(itertools.permutations(rows) for rows in population))
+
+
+def mean(population: Population) -> float:
+    return math.fsum(math.fsum(rows) / len(rows) for rows in population) / len(population)
+
+
+def round_of(orders: Population, place: int) -> list[float | None]:
+    return [rows[place] if place < len(rows) else None for rows in orders]
+
+
+def sequence_of(population: Population, level: float = 0.95, **range_: float) -> ConfidenceSequence:
+    return ConfidenceSequence([len(rows) for rows in population], level, **range_)
+
+
+@pytest.mark.parametrize("population", TINY)
+@pytest.mark.parametrize("level", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("gap", [0.02, 0.2, 5.0])
+def test_the_share_of_all_orders_whose_interval_ever_excludes_the_mean(
+    population: Population, level: float, gap: float
+) -> None:
+    """Exact: no simulation. Rows without exact sums need room for rounding."""
+    truth, orders, wrong = mean(population), 0, 0
+    for order in orders_of(population):
+        sequence, orders = sequence_of(population, level), orders + 1
+        excluded = False
+        for place in range(sequence.all_rounds):
+            sequence.update(round_of(order, place), gap)
+            low, high = sequence.interval
+            excluded |= not low - 1e-12 <= truth <= high + 1e-12
+        wrong += excluded
+    assert wrong <= (1 - level) * orders
+
+
+@pytest.mark.parametrize("population", TINY)
+@pytest.mark.parametrize("gap", [0.02, 0.2, 5.0])
+def test_the_expected_capital_never_exceeds_one(population: Population, gap: float) -> None:
+    """The martingale behind the bounds, at the true means, over all orders: the proof of validity as a computation."""
+    sums: dict[tuple[int, str], float] = {}
+    orders = 0
+    means = [math.fsum(rows) / len(rows) for rows in population]
+    for order in orders_of(population):
+        orders += 1
+        sequence = sequence_of(population)
+        for place in range(sequence.all_rounds):
+            sequence.update(round_of(order, place), gap)
+            alive = [one for one, rows in zip(means, population, strict=True) if len(rows) > place + 1]
+            for name, bound, unknown in (
+                ("below", sequence._below, sum(alive)),
+                ("above", sequence._above, len(alive) - sum(alive)),
+            ):
+                capital = math.exp(bound._evidence - bound._total_bet * unknown)
+                sums[place, name] = sums.get((place, name), 0.0) + capital
+    assert sums
+    for total in sums.values():
+        assert total / orders <= 1 + 1e-9
+
+
+def direct_capital(rounds: Sequence[Sequence[float | None]], sizes: Sequence[int], means: Sequence[float]) -> float:
+    """Log capital against these means, as the product over draws; bets for a gap of 0.05, written again."""
+    drawn, sums = [0] * len(sizes), [0.0] * len(sizes)
+    squares, total = 0.25, 0.0
+    for values in rounds:
+        alive = [number for number, value in enumerate(values) if value is not None]
+        left = {number: (sizes[number] - drawn[number]) / sizes[number] for number in alive}
+        pooled = (0.5 + sum(sums)) / (1 + sum(drawn))
+        centres = {number: (2 * pooled + sums[number]) / (2 + drawn[number]) for number in alive}
+        shift = 0.05 * len(sizes)
+        variance = squares / (1 + sum(drawn))
+        bet = shift / (variance * sum(one**2 for one in left.values()) + shift**2 / len(alive))
+        bet = min(bet, *(0.9 / (left[number] * centres[number]) for number in alive))
+        for number in alive:
+            value = values[number]
+            assert value is not None
+            rest = (sizes[number] * means[number] - sums[number]) / (sizes[number] - drawn[number])
+            own = bet * left[number]
+            total += math.log(1 + own * (value - centres[number])) - own * (rest - centres[number])
+        for number in alive:
+            value = values[number]
+            assert value is not None
+            squares += (value - centres[number]) ** 2
+            sums[number] += value
+            drawn[number] += 1
+    return total
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.lists(st.integers(3, 30), min_size=1, max_size=4))
+def test_the_lower_bound_is_where_the_direct_product_reaches_the_threshold(seed: int, sizes: list[int]) -> None:
+    rng = random.Random(seed)
+    chance = rng.random()
+    rounds = [
+        [float(rng.random() < chance) if place < size else None for size in sizes] for place in range(max(sizes) - 1)
+    ]
+    sequence = ConfidenceSequence(sizes)
+    low = 0.0
+    for number, values in enumerate(rounds):
+        sequence.update(values, 0.05)
+        bound = sequence._below.value / len(sizes)
+        if bound <= low:
+            continue  # an earlier round, or what is certain, gives the bound
+        low = bound
+        drawn = [[one[place] for one in rounds[: number + 1] if one[place] is not None] for place in range(len(sizes))]
+        certain = sum(sum(filter(None, rows)) / size for rows, size in zip(drawn, sizes, strict=True)) / len(sizes)
+        if bound <= certain + 1e-12:
+            continue
+        known = {
+            place: sum(filter(None, rows)) / sizes[place]
+            for place, rows in enumerate(drawn)
+            if len(rows) == sizes[place]
+        }
+        alive = [place for place in range(len(sizes)) if place not in known]
+        assume(alive)
+        share = (bound * len(sizes) - sum(known.values())) / len(alive)
+        for _ in range(3):  # how the sum is spread over the data sets makes no difference
+            means = dict.fromkeys(alive, share)
+            if len(alive) > 1:
+                one, other = rng.sample(alive, 2)
+                moved = rng.uniform(-0.3, 0.3)
+                means[one] += moved
+                means[other] -= moved
+            means |= known
+            found = direct_capital(rounds[: number + 1], sizes, [means[place] for place in range(len(sizes))])
+            assert found == pytest.approx(math.log(2 / 0.05), abs=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=12), min_size=1, max_size=4),
+    st.floats(0.001, 0.4),
+)
+def test_the_sequence_shrinks_and_ends_with_the_exact_mean(population: list[list[float]], gap: float) -> None:
+    sequence = sequence_of(population)
+    before = (0.0, 1.0)
+    for place in range(sequence.all_rounds):
+        assert 0 <= sequence.estimate <= 1
+        sequence.update(round_of(population, place), gap)
+        low, high = sequence.interval
+        if sequence.rounds < sequence.all_rounds:
+            assert before[0] <= low <= high <= before[1]
+            before = low, high
+    assert sequence.interval == (sequence.estimate, sequence.estimate)
+    assert sequence.estimate == pytest.approx(mean(population), abs=1e-12)
+
+
+def followed(population: Population, rounds: int, **range_: float) -> tuple[float, float]:
+    sequence = sequence_of(population, **range_)
+    for place in range(rounds):
+        sequence.update(round_of(population, place), 0.05 * sequence._width)
+    return sequence.interval
+
+
+def test_the_ends_mirror_each_other_and_scale_with_the_range() -> None:
+    rng = random.Random(1)
+    population = [[rng.choice([0, 0.5, 1]) for _ in range(60)] for _ in range(3)]
+    low, high = followed(population, 30)
+    assert 0 < low < high < 1
+    mirrored = followed([[1 - one for one in rows] for rows in population], 30)
+    assert mirrored == pytest.approx((1 - high, 1 - low))
+    scaled = followed([[2 * one - 1 for one in rows] for rows in population], 30, low=-1.0)
+    assert scaled == pytest.approx((2 * low - 1, 2 * high - 1))
+
+
+def test_narrower_than_the_intervals_of_single_data_sets_together() -> None:
+    """Ten data sets of 50 rows each tell about as much as one of 500: nothing is lost to a union over data sets."""
+    rng = random.Random(2)
+    widths = []
+    for sets, rounds in ((10, 50), (1, 500)):
+        population = [[float(rng.random() < 0.7) for _ in range(10 * 512 // sets)] for _ in range(sets)]
+        low, high = followed(population, rounds)
+        widths.append(high - low)
+    assert widths[0] < 1.1 * widths[1]
+
+
+def test_an_update_costs_far_less_than_a_millisecond_per_row() -> None:
+    sequence = ConfidenceSequence([512] * 10)
+    began = time.perf_counter()
+    for place in range(100):
+        sequence.update([float((place + number) % 3 > 0) for number in range(10)], 0.02)
+    assert time.perf_counter() - began < 0.5 * 1000 * 1e-3  # 0.5 ms for each of 1,000 rows; measured: 0.005
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([],), "sizes"),
+        (([3, 0],), "sizes"),
+        (([3], 1.0), "level"),
+        (([3], 0.0), "level"),
+        (([3], 0.95, 1.0, 1.0), "range"),
+    ],
+)
+def test_bad_settings(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        ConfidenceSequence(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("values", [[1.0], [1.0, None], [None, 0.5], [1.0, 1.1], [-0.1, 0.0], [math.nan, 0.0]])
+def test_bad_rounds_change_nothing(values: list[float | None]) -> None:
+    sequence = ConfidenceSequence([2, 3])
+    with pytest.raises(ArgumentError, match="wrong"):
+        sequence.update(values, 0.02)
+    assert sequence.rounds == 0
+    assert sequence.interval == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("gap", [5e-324, 1e-200, 0.0, 1e-12])
+def test_tiny_gaps(gap: float) -> None:
+    sequence = ConfidenceSequence([40, 40], low=-1.0)
+    for place in range(40):
+        sequence.update([place % 2, 0.0], gap)
+        low, high = sequence.interval
+        assert -1 <= low <= 0.25 + 1e-9
+        assert 0.25 - 1e-9 <= high <= 1
+    assert sequence.interval == (0.25, 0.25)
+
+
+def test_no_round_after_the_last() -> None:
+    sequence = ConfidenceSequence([1])
+    sequence.update([0.25], 0.02)
+    assert sequence.interval == (0.25, 0.25)
+    with pytest.raises(ArgumentError, match="all rows are drawn"):
+        sequence.update([0.25], 0.02)
+    with pytest.raises(ArgumentError, match="all rows are drawn"):
+        sequence.update([None], 0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chance", [0.02, 0.6, 1.0])
+def test_coverage_over_all_rounds(chance: float) -> None:
+    """A small version of tests/performance/early_stopping.py."""
+    rng = random.Random(f"coverage {chance}")
+    population = [[float(rng.random() < chance) for _ in range(128)] for _ in range(10)]
+    truth, wrong = mean(population), 0
+    for _ in range(400):
+        order = [rng.sample(rows, len(rows)) for rows in population]
+        sequence = sequence_of(population)
+        for place in range(sequence.all_rounds - 1):
+            sequence.update(round_of(order, place), 0.02)
+        low, high = sequence.interval  # the intersection of all rounds
+        wrong += not low - 1e-9 <= truth <= high + 1e-9
+    assert wrong <= 33  # 0.05 * 400 plus three standard errors

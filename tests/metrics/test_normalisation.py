@@ -1,0 +1,435 @@
+"""Probabilities or logits: the rule, its edges, and everything that is refused."""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from StaICC.errors import OutputError, UndefinedMetricError, UnknownNameError
+from StaICC.metrics.normalisation import SUM_TOLERANCE, constant_sum, normalise, numeric_rows, softmax
+
+INF = math.inf
+
+weights = st.floats(min_value=1e-6, max_value=1.0)
+logit = st.floats(min_value=-700, max_value=700)
+
+
+@st.composite
+def matrices(draw, values=logit, max_rows=8):
+    width = draw(st.integers(1, 6))
+    return draw(st.lists(st.lists(values, min_size=width, max_size=width), min_size=1, max_size=max_rows))
+
+
+@st.composite
+def distributions(draw, max_rows=8):
+    return [[value / math.fsum(row) for value in row] for row in draw(matrices(weights, max_rows))]
+
+
+def to_bfloat16(value: float) -> float:
+    """Round to nearest even in bfloat16: the upper half of a single-precision number."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def to_float16(value: float) -> float:
+    return struct.unpack("<e", struct.pack("<e", value))[0]
+
+
+# --- softmax ---------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(matrices(max_rows=1))
+def test_softmax_equals_scipy(matrix):
+    special = pytest.importorskip("scipy.special")
+    assert softmax(matrix[0]) == pytest.approx(special.softmax(matrix[0]).tolist(), rel=1e-12, abs=1e-300)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-500, 500), min_size=1, max_size=6), st.integers(-10_000, 10_000))
+def test_softmax_ignores_a_shift(row, shift):
+    assert softmax([value + shift for value in row]) == softmax(row)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([1e308, -1e308], [1.0, 0.0]),
+        ([-1e308, -1e308], [0.5, 0.5]),
+        ([-INF, 3.0, 3.0], [0.0, 0.5, 0.5]),
+        ([5], [1.0]),
+    ],
+)
+def test_softmax_of_extremes(row, expected):
+    assert softmax(row) == expected
+
+
+@pytest.mark.parametrize("row", [[], [math.nan, 1.0], [INF, 0.0], [-INF, -INF], ["a", "b"]])
+def test_softmax_refuses(row):
+    with pytest.raises(OutputError, match="row 0"):
+        softmax(row)
+
+
+# --- what is taken as probabilities ----------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(distributions())
+def test_rows_that_sum_to_one_within_an_ulp_stay_bit_for_bit(matrix):
+    before = copy.deepcopy(matrix)
+    result = normalise(matrix)
+    assert result.kind == "probabilities"
+    assert result.reason is None
+    assert [list(row) for row in result.probabilities] == matrix == before
+
+
+@pytest.mark.parametrize("row", [[0.7, 0.2, 0.1], [0.1] * 10, [1.0 - 2**-53, 2**-53], [1.0, 2**-52], [1, 0], [0, 1, 0]])
+def test_a_row_that_misses_one_by_an_ulp_is_kept(row):
+    # The release takes the softmax of the whole matrix because of such a row.
+    result = normalise([row, [1.0] + [0.0] * (len(row) - 1)])
+    assert result.kind == "probabilities"
+    assert list(result.probabilities[0]) == row
+
+
+@pytest.mark.parametrize(
+    "rounded", [to_float16, to_bfloat16, lambda value: struct.unpack("<f", struct.pack("<f", value))[0]]
+)
+def test_probabilities_in_low_precision(rounded):
+    draw = random.Random(20250128)
+    matrix = []
+    for number in range(2000):
+        row = softmax([draw.gauss(0, 3) for _ in range((2, 3, 4, 5, 6, 174)[number % 6])])
+        matrix.append([rounded(value) for value in row])
+    for width in {len(row) for row in matrix}:
+        same = [row for row in matrix if len(row) == width]
+        result = normalise(same)
+        assert result.kind == "probabilities"
+        for given_row, found in zip(same, result.probabilities, strict=True):
+            assert math.fsum(found) == pytest.approx(1, abs=4e-16)
+            assert found == pytest.approx(given_row, rel=2 * SUM_TOLERANCE)
+
+
+@settings(deadline=None)
+@given(distributions(), st.floats(1 - 0.0078, 1 + 0.0078))
+def test_sums_within_the_tolerance_are_divided_out(matrix, factor):
+    result = normalise([[value * factor for value in row] for row in matrix])
+    assert result.kind == "probabilities"
+    for expected, row in zip(matrix, result.probabilities, strict=True):
+        assert row == pytest.approx(expected, rel=1e-14)
+
+
+@settings(deadline=None)
+@given(distributions())
+def test_normalising_twice_changes_nothing(matrix):
+    once = normalise([[value * 3 for value in row] for row in matrix], kind="probabilities").probabilities
+    assert normalise(once).probabilities == once
+
+
+def test_the_edge_of_the_tolerance():
+    assert normalise([[0.5, 0.5 + SUM_TOLERANCE]]).kind == "probabilities"
+    assert normalise([[0.5, 0.5 + 1.01 * SUM_TOLERANCE]]).kind == "ambiguous"
+    assert normalise([[1.0 + SUM_TOLERANCE, 0.0]]).kind == "probabilities"
+    assert normalise([[1.0 + 1.01 * SUM_TOLERANCE, 0.0]]).kind == "logits"
+
+
+# --- what is ambiguous -----------------------------------------------------------------------------------------------
+
+
+def test_probabilities_cut_from_a_vocabulary_are_ambiguous():
+    result = normalise([[0.75, 0.25], [0.2, 0.1], [0.5, 0.5]])
+    assert result.kind == "ambiguous"
+    assert result.probabilities is None
+    assert "row 1 sums to 0.3" in result.reason
+    assert "2 of 3 rows sum to 1 (the first is row 0)" in result.reason
+    assert "outputs='probabilities'" in result.reason
+    assert "outputs='logits'" in result.reason
+
+
+def test_small_scores_without_any_distribution_are_ambiguous():
+    result = normalise([[0.1, 0.2], [0.3, 0.3]])
+    assert result.kind == "ambiguous"
+    assert "row 0 sums to 0.3, while 0 of 2 rows sum to 1:" in result.reason
+
+
+def test_a_row_of_zeros_is_ambiguous():
+    assert normalise([[0.0, 0.0], [1.0, 0.0]]).kind == "ambiguous"
+
+
+def test_a_mixture_is_named():
+    matrix = [[4.0, -2.0]] + [[0.25, 0.75]] * 5 + [[0.5, -7.0]]
+    result = normalise(matrix)
+    assert result.kind == "ambiguous"
+    assert (
+        "mixture: 5 of 7 rows sum to 1 (the first is row 1), but row 0 has the value 4 outside [0, 1]" in result.reason
+    )
+
+
+def test_a_few_exact_rows_among_logits_are_a_mixture():
+    logits = [[float(number % 7) - 3, 2.5] for number in range(990)]
+    assert normalise(logits + [[0.25, 0.75]] * 9 + [[9.0, 9.0]]).kind == "logits"
+    assert normalise(logits + [[0.25, 0.75]] * 10).kind == "ambiguous"
+
+
+def test_a_mixture_names_the_first_value_outside():
+    for inside in (0.0, 1.0):
+        for odd in (-0.5, 1.5):
+            reason = normalise([[0.0, 1.0], [1.0, 0.0], [inside, odd]]).reason
+            assert f"row 2 has the value {odd:.6g} outside [0, 1]" in reason
+
+
+def test_shares_just_below_a_mixture_are_logits():
+    logits = [[-2.0, 3.0 + row] for row in range(1000)]
+    assert normalise(logits + [[0.25, 0.75]] * 10).kind == "logits"  # 10 of 1010 is less than one in a hundred
+    assert normalise(logits[:990] + [[0.25, 0.75]] * 10).kind == "ambiguous"
+    rough = [[0.25, 0.75 + 0.9 * SUM_TOLERANCE]] * 10
+    assert normalise(logits[:90] + rough).kind == "ambiguous"
+    assert normalise(logits[:91] + rough).kind == "logits"
+
+
+def test_rows_may_be_read_once_only():
+    assert numeric_rows([iter([0.25, 0.75])]) == [[0.25, 0.75]]
+
+
+def test_rows_that_sum_to_one_roughly_are_a_mixture_from_a_tenth_on():
+    near = [[0.25, 0.753]]
+    assert normalise(near * 9 + [[3.0, -1.0]] * 91).kind == "logits"
+    result = normalise(near * 10 + [[3.0, -1.0]] * 90)
+    assert result.kind == "ambiguous"
+    assert "10 of 100 rows sum to 1 (the first is row 0), but row 10 has the value 3" in result.reason
+
+
+def test_mostly_rows_in_the_unit_range_are_a_mixture():
+    cut = [[0.02, 0.01]]
+    assert normalise(cut * 50 + [[3.0, -1.0]] * 50).kind == "logits"
+    result = normalise(cut * 51 + [[3.0, -1.0]] * 49)
+    assert result.kind == "ambiguous"
+    assert "51 of 100 rows lie in [0, 1] (the first is row 0), but row 51 has the value 3" in result.reason
+
+
+@settings(deadline=None)
+@given(matrices(st.floats(0, 1)))
+def test_values_from_zero_to_one_are_never_taken_as_logits(matrix):
+    assert normalise(matrix).kind != "logits"
+
+
+@settings(deadline=None)
+@given(matrices(), st.randoms())
+def test_the_decision_does_not_depend_on_the_order_of_rows(matrix, rng):
+    result = normalise(matrix)
+    order = list(range(len(matrix)))
+    rng.shuffle(order)
+    shuffled = normalise([matrix[number] for number in order])
+    assert shuffled.kind == result.kind
+    if result.probabilities is not None:
+        assert shuffled.probabilities == tuple(result.probabilities[number] for number in order)
+
+
+# --- percentages and votes -------------------------------------------------------------------------------------------
+
+
+def single(value: float) -> float:
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+@pytest.mark.parametrize("labels", range(2, 21))
+@pytest.mark.parametrize("decimals", range(5))
+def test_rounded_percentages_are_ambiguous(labels, decimals):
+    draw = random.Random(f"{labels} {decimals}")
+    for scale in (0.5, 1.0, 3.0):
+        percentages = [
+            [100 * value for value in softmax([draw.gauss(0, scale) for _ in range(labels)])] for _ in "x" * 40
+        ]
+        for number in (6, 40):
+            for cut in (round, lambda value, digits: math.floor(value * 10**digits) / 10**digits):
+                rows = [[cut(value, decimals) for value in row] for row in percentages[:number]]
+                for read in (rows, [list(map(single, row)) for row in rows], rows[::-1]):
+                    result = normalise(read)
+                    assert result.kind == "ambiguous"
+                    assert constant_sum(read) == 100
+                    assert "every row sums to 100 to rounding: these are percentages" in result.reason
+
+
+@pytest.mark.parametrize("rounded", [to_float16, to_bfloat16, single])
+def test_percentages_in_low_precision_are_ambiguous(rounded):
+    draw = random.Random(5)
+    for labels in (2, 6, 20, 174):
+        rows = [
+            [rounded(100 * value) for value in softmax([draw.gauss(0, 2) for _ in range(labels)])] for _ in "x" * 40
+        ]
+        assert constant_sum(rows) == 100
+
+
+SCORES = {
+    "normal": lambda draw, labels: max(0.0, draw.gauss(12, 2)),
+    "relu": lambda draw, labels: max(0.0, draw.gauss(1, 2)),
+    "softplus": lambda draw, labels: math.log1p(math.exp(draw.gauss(0, 2))),
+    "softplus, one decimal": lambda draw, labels: round(math.log1p(math.exp(draw.gauss(3, 2))), 1),
+    "half precision": lambda draw, labels: to_float16(max(0.0, draw.gauss(12, 2))),
+    "bfloat16": lambda draw, labels: to_bfloat16(max(0.0, draw.gauss(12, 2))),
+    "counts": lambda draw, labels: float(sum(draw.random() < 0.3 for _ in range(10))),
+    "ratings": lambda draw, labels: float(draw.randint(0, 10)),
+    "counts with a mean sum of 100": lambda draw, labels: float(sum(draw.random() < 10 / labels for _ in range(10))),
+    "a mean sum of 100": lambda draw, labels: max(0.0, draw.gauss(100 / labels, 1)),
+    "around a large value": lambda draw, labels: draw.gauss(5000, 0.3),
+}
+
+
+@pytest.mark.parametrize("scores", SCORES)
+def test_logits_rarely_have_the_sums_of_percentages_or_votes(scores):
+    draw, found = random.Random(scores), 0
+    for labels in (2, 3, 5, 10, 20):
+        for number in (6, 12, 40):
+            for _ in range(20):
+                matrix = [[SCORES[scores](draw, labels) for _ in range(labels)] for _ in range(number)]
+                found += constant_sum(matrix) is not None
+    assert found <= 3  # of 300: 1 %
+
+
+def test_votes_have_one_sum():
+    votes = [[3.0, 2.0], [5.0, 0.0], [0.0, 5.0], [3.0, 2.0]]
+    assert constant_sum(votes) == 5
+    assert normalise(votes).kind == "ambiguous"
+    assert constant_sum(votes[:3]) is None  # three sums of small integers are often equal
+    assert constant_sum([[3.0, 2.0]] * 9) is None
+    assert constant_sum([*votes, [3.0, 3.0]]) is None
+    assert constant_sum([*votes, [-1.0, 6.0]]) is None
+    assert constant_sum([]) is None
+    assert constant_sum([[1e308, 1e308], [1e308, 5.0]]) is None
+
+
+# --- logits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [2, 3, 6])
+@pytest.mark.parametrize("scale", [1.0, 3.0, 30.0])
+@pytest.mark.parametrize("rounded", [float, to_float16, to_bfloat16])
+def test_random_logits_are_logits(width, scale, rounded):
+    draw = random.Random(7)
+    for _ in range(10):
+        matrix = [[rounded(draw.gauss(0, scale)) for _ in range(width)] for _ in range(1024)]
+        result = normalise(matrix)
+        assert result.kind == "logits"
+        assert result.probabilities[5] == tuple(softmax(matrix[5]))
+
+
+def test_log_probabilities_are_logits():
+    matrix = [[math.log(0.25), math.log(0.75)], [-INF, 0.0]]
+    result = normalise(matrix)
+    assert result.kind == "logits"
+    assert result.probabilities[0] == pytest.approx((0.25, 0.75))
+    assert result.probabilities[1] == (0.0, 1.0)
+
+
+def test_a_row_that_looks_like_probabilities_goes_with_the_other_logits():
+    matrix = [[3.0, -4.0]] * 200 + [[0.5, 0.5]]
+    result = normalise(matrix)
+    assert result.kind == "logits"
+    assert result.probabilities[200] == (0.5, 0.5)
+
+
+# --- forced ----------------------------------------------------------------------------------------------------------
+
+
+def test_forced_logits():
+    result = normalise([[0.9, 0.1]], kind="logits")
+    assert result.kind == "logits"
+    assert list(result.probabilities[0]) == softmax([0.9, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([0.02, 0.06], [0.25, 0.75]),
+        ([3, 1], [0.75, 0.25]),
+        ([1e308, 1e308], [0.5, 0.5]),
+        ([5e-324, 5e-324], [0.5, 0.5]),
+        ([0, 5], [0.0, 1.0]),
+    ],
+)
+def test_forced_probabilities(row, expected):
+    result = normalise([row, [0.5, 0.5]], kind="probabilities")
+    assert result.kind == "probabilities"
+    assert result.probabilities[0] == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[0.5, 0.5], [1.5, -0.5]], "row 1, column 1 of the predictions is -0.5"),
+        ([[0.5, 0.5], [0.0, 0.0]], "row 1 of the predictions sums to 0"),
+        ([[-INF, 1.0]], "row 0, column 0 of the predictions is -inf"),
+    ],
+)
+def test_what_cannot_be_probabilities_is_refused(matrix, message):
+    with pytest.raises(OutputError, match=message):
+        normalise(matrix, kind="probabilities")
+
+
+@settings(deadline=None)
+@given(matrices(), st.sampled_from(["auto", "logits"]))
+def test_results_are_distributions_and_inputs_stay(matrix, kind):
+    before = copy.deepcopy(matrix)
+    result = normalise(matrix, kind)
+    assert matrix == before
+    for row in result.probabilities or ():
+        assert min(row) >= 0
+        assert max(row) <= 1
+        assert math.fsum(row) == pytest.approx(1, abs=1e-15)
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[0.5, 0.5], [math.nan, 0.5]], "row 1, column 0 of the predictions is nan"),
+        ([[0.5, 0.5], [0.5, INF]], "row 1, column 1 of the predictions is inf"),
+        ([[-INF, INF]], "row 0, column 1 of the predictions is inf"),
+        ([[-INF, math.nan]], "row 0, column 1 of the predictions is nan"),
+        ([[1.0, 2.0], [-INF, -INF]], "row 1 of the predictions is minus infinity in every column"),
+        ([[0.5, 0.5], [0.2, 0.3, 0.5]], "row 1 of the predictions has 3 columns, row 0 has 2"),
+        ([[]], "row 0 of the predictions is empty"),
+        ([[0.5, 0.5], 1], "row 1 of the predictions cannot be read as numbers"),
+        ([[0.5, None]], "row 0 of the predictions cannot be read as numbers"),
+        ([["0.5", "0.5"]], "row 0 of the predictions cannot be read as numbers"),
+        (["positive"], "row 0 of the predictions is text: 'positive'"),
+        ([b"ab"], "row 0 of the predictions is text"),
+        ([[1 + 2j, 0.0]], "row 0 of the predictions cannot be read as numbers"),
+        ([[[0.5], [0.5]]], "row 0 of the predictions cannot be read as numbers"),
+        ([[10**400, 1]], "row 0 of the predictions cannot be read as numbers"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["auto", "logits", "probabilities"])
+def test_unreadable_rows_are_refused(matrix, message, kind):
+    with pytest.raises(OutputError, match=message):
+        normalise(matrix, kind)
+
+
+def test_nothing_has_no_kind():
+    with pytest.raises(UndefinedMetricError, match="no predictions"):
+        normalise([])
+
+
+def test_unknown_kind():
+    with pytest.raises(UnknownNameError, match="did you mean 'logits'"):
+        normalise([[0.5, 0.5]], kind="logit")
+
+
+def test_finite_values_whose_sum_overflows_are_numbers():
+    assert normalise([[1e308, 1e308, -3.0]]).probabilities[0] == (0.5, 0.5, 0.0)
+
+
+def test_arrays_and_tensors_are_read():
+    np = pytest.importorskip("numpy")
+    array = np.array([[0.25, 0.75], [0.5, 0.5]], dtype=np.float32)
+    assert numeric_rows(array) == [[0.25, 0.75], [0.5, 0.5]]
+    assert all(type(value) is float for value in numeric_rows(array)[0])
+    assert normalise(array).kind == "probabilities"

@@ -1,0 +1,184 @@
+"""P-values against guesses and against fixed predictions: enumeration, simulation, errors of the first kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from StaICC.metrics.null_models import expected_best, guessing_p_value, sign_test, upper_tail
+from StaICC.metrics.random_baselines import RandomBaseline
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=10))
+def test_sign_test_equals_enumeration(differences: list[int]) -> None:
+    sizes = [abs(value) for value in differences]
+    sums = [sum(s * v for s, v in zip(signs, sizes, strict=True)) for signs in product((1, -1), repeat=len(sizes))]
+    assert sign_test(differences) == pytest.approx(np.mean([one >= sum(differences) for one in sums]), abs=1e-12)
+
+
+@given(
+    st.lists(st.integers(-2, 2), min_size=1, max_size=4),
+    st.lists(st.integers(-2, 2), min_size=1, max_size=4),
+    st.sampled_from([(3, 4), (6, 7), (1, 10)]),
+)
+def test_sign_test_of_shares_equals_enumeration(one: list[int], other: list[int], totals: tuple[int, int]) -> None:
+    exact = [Fraction(value, totals[0]) for value in one] + [Fraction(value, totals[1]) for value in other]
+    sums = [sum(s * abs(v) for s, v in zip(signs, exact, strict=True)) for signs in product((1, -1), repeat=len(exact))]
+    expected = np.mean([value >= sum(exact) for value in sums])
+    assert sign_test([float(value) for value in exact]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_sign_test_of_many_shares() -> None:
+    draw = np.random.default_rng(0)
+    whole = draw.choice([-2, -1, 0, 1, 2], size=800, p=[0.1, 0.1, 0.5, 0.15, 0.15]).tolist()
+    assert sign_test([one / 1023 for one in whole]) == pytest.approx(sign_test(whole), rel=1e-9)
+    mixed = [one / (1000 + place // 80) for place, one in enumerate(whole)]  # ten totals: sums are on a grid
+    signs = draw.choice([-1.0, 1.0], size=(40_000, 800)) @ np.abs(mixed)
+    assert sign_test(mixed) == pytest.approx(np.mean(signs >= sum(mixed)), rel=0.15, abs=1e-4)
+
+
+SHAPES = st.lists(
+    st.tuples(st.integers(2, 6), st.sampled_from([1, 2, 3, 5, 10]), st.integers(0, 2)), min_size=1, max_size=3
+)
+
+
+def guesses_of(shapes: Sequence[tuple[int, int, int]]) -> tuple[list[tuple[float, int, int]], dict[Fraction, float]]:
+    """Return guesses of rows with two queries, of some of which one failed, and the exact distribution of the score."""
+    guesses, chances = [], {Fraction(0): 1.0}
+    for labels, rows, failed in shapes:
+        failed = min(failed, rows - 1)
+        total = (2 * rows - failed) * len(shapes)
+        for size, count in ((1, failed), (2, rows - failed)):
+            if count:
+                guesses.append((size / total, labels, count))
+                grown: dict[Fraction, float] = {}
+                for place, chance in chances.items():
+                    for right, weight in enumerate(stats.binom.pmf(range(count + 1), count, 1 / labels)):
+                        key = place + Fraction(size * right, total)
+                        grown[key] = grown.get(key, 0.0) + chance * float(weight)
+                chances = grown
+    return guesses, chances
+
+
+@settings(max_examples=30, deadline=None)
+@given(SHAPES, st.sampled_from([1, 2, 10, 100]))
+def test_p_values_and_best_scores_equal_enumeration(shapes: list[tuple[int, int, int]], tried: int) -> None:
+    guesses, chances = guesses_of(shapes)
+    scores = sorted(chances)
+    below = np.minimum(1.0, np.cumsum([chances[score] for score in scores]))
+    best = np.diff(below**tried, prepend=0.0)
+    expected = float(np.dot([float(score) for score in scores], best))
+    assert expected_best(guesses, tried) == pytest.approx(expected, abs=1e-3)
+    p_values = np.array([guessing_p_value(guesses, float(score), tried) for score in scores])
+    exact = np.cumsum(best[::-1])[::-1]
+    assert np.all(p_values >= exact * 0.999 - 1e-12)
+    assert np.all(p_values <= exact + 0.01)
+    for level in (0.001, 0.01, 0.05):
+        assert best[p_values <= level].sum() <= level * 1.001
+
+
+@pytest.mark.parametrize(
+    "guesses",
+    [
+        [(1 / 4096, 2, 1024), (1 / 4092, 2, 1023), (1 / 4088, 2, 1022), (1 / 24, 2, 6)],
+        [(1 / 400, 2, 200), (1 / 12, 6, 6)],
+        [(1 / (20 * rows), labels, 2 * rows) for rows, labels in zip(range(3, 13), (2, 3, 5, 6, 4) * 2, strict=True)],
+    ],
+)
+def test_few_guesses_next_to_many_equal_simulation(guesses: list[tuple[float, int, int]]) -> None:
+    draw = np.random.default_rng(5)
+    scores = sum(weight * draw.binomial(count, 1 / labels, size=200_000) for weight, labels, count in guesses)
+    for level in (0.2, 0.05, 0.01):
+        score = float(np.quantile(scores, 1 - level))
+        found = np.mean(scores >= score - 1e-9)
+        assert guessing_p_value(guesses, score) == pytest.approx(found, rel=0.06)
+    assert expected_best(guesses, 10) == pytest.approx(scores.reshape(-1, 10).max(1).mean(), abs=2e-3)
+
+
+def test_thin_tails_fall_to_the_last_score() -> None:
+    guesses = [(1 / 400, 2, 200), (1 / 12, 6, 6)]
+    found = [guessing_p_value(guesses, score / 100) for score in range(101)]
+    assert found == sorted(found, reverse=True)
+    assert found[-1] == pytest.approx(0.5**200 / 6**6, rel=1e-6)
+
+
+@given(st.permutations([(1 / 400, 2, 200), (1 / 78, 3, 1), (2 / 78, 3, 19), (1 / 12, 6, 6)]))
+def test_the_order_of_data_sets_changes_no_digit(guesses: list[tuple[float, int, int]]) -> None:
+    first = sorted(guesses)
+    for score in (0.3, 0.45, 0.9):
+        assert guessing_p_value(guesses, score) == guessing_p_value(first, score)
+        assert upper_tail(guesses, score) == upper_tail(first, score)
+    assert expected_best(guesses, 10) == expected_best(first, 10)
+
+
+def test_equal_guesses_are_exact() -> None:
+    baseline = RandomBaseline(1024, 1 / 6)
+    guesses = [(1 / 1024, 6, 1024)]
+    assert guessing_p_value(guesses, 200 / 1024) == baseline.p_value_of_count(200)
+    assert guessing_p_value(guesses, 200 / 1024, 10) == baseline.p_value_of_count(200, 10)
+    assert expected_best(guesses, 10) == pytest.approx(baseline.max_random_baseline(10), abs=1e-15)
+    assert guessing_p_value(guesses, 1.0) == baseline.p_value_of_count(1024)
+
+
+@pytest.mark.parametrize("rows", [(20, 20), (20, 19), (128, 100)])
+def test_best_of_means_equals_simulation_to_three_digits(rows: tuple[int, int]) -> None:
+    labels, draw = (2, 6), np.random.default_rng(1)
+    guesses = [(1 / (2 * n), label, n) for n, label in zip(rows, labels, strict=True)]
+    means = sum(draw.binomial(n, 1 / label, size=(40_000, 20)) / n for n, label in zip(rows, labels, strict=True)) / 2
+    assert expected_best(guesses, 20) == pytest.approx(means.max(1).mean(), abs=1.5e-3)
+    score = float(np.quantile(means, 0.97))
+    assert guessing_p_value(guesses, score) == pytest.approx(np.mean(means >= score - 1e-12), abs=0.012)
+
+
+def test_best_of_100_means_of_the_ten_data_sets() -> None:
+    """The figure of the issue: 0.356, where the mean of the bests of 100 is 0.381."""
+    sizes = (2, 2, 3, 5, 6, 4, 2, 4, 2, 4)
+    guesses = [(1 / (1024 * 10), labels, 1024) for labels in sizes]
+    draw = np.random.default_rng(2)
+    simulated = sum(draw.binomial(1024, 1 / labels, size=(20_000, 100)) for labels in sizes).max(1).mean() / 10_240
+    assert expected_best(guesses, 100) == pytest.approx(simulated, abs=5e-4)
+    assert expected_best(guesses, 100) == pytest.approx(0.356, abs=5e-4)
+    assert np.mean([expected_best([(1 / 1024, labels, 1024)], 100) for labels in sizes]) == pytest.approx(
+        0.381, abs=1e-3
+    )
+
+
+@pytest.mark.parametrize("tried", [1, 3, 10])
+@pytest.mark.parametrize("repeat", [False, True])
+def test_guessers_are_rejected_in_at_most_six_percent(tried: int, repeat: bool) -> None:
+    """Best of t guessers, which repeat their guess of a row or not; a row has two queries."""
+    rows, labels, samples = 256, 4, 4000
+    draw = np.random.default_rng([tried, repeat])
+    if repeat:
+        correct = 2 * draw.binomial(rows, 1 / labels, size=(samples, tried)).max(1)
+    else:
+        correct = draw.binomial(2 * rows, 1 / labels, size=(samples, tried)).max(1)
+    per_query, per_row = [(1 / (2 * rows), labels, 2 * rows)], [(1 / rows, labels, rows)]
+    p_of = {
+        k: max(guessing_p_value(one, k / (2 * rows), tried) for one in (per_query, per_row))
+        for k in set(correct.tolist())
+    }
+    assert np.mean([p_of[k] <= 0.05 for k in correct.tolist()]) <= 0.06
+
+
+@pytest.mark.parametrize("copies", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_model_as_good_as_a_fixed_label_is_rejected_in_at_most_six_percent(copies: float, share: float) -> None:
+    """The model is right with the share of the label, on any rows; repeats of a row agree with probability `copies`."""
+    rows, samples = 128, 4000
+    draw = np.random.default_rng([int(10 * copies), int(10 * share)])
+    fixed = draw.random((samples, rows)) < share
+    shared = draw.random((samples, rows)) < share
+    model = sum(
+        np.where(draw.random((samples, rows)) < copies, shared, draw.random((samples, rows)) < share).astype(int)
+        for _ in range(2)
+    )
+    differences = (model - 2 * fixed).tolist()
+    assert np.mean([sign_test(one) <= 0.05 for one in differences]) <= 0.06

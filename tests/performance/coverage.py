@@ -1,0 +1,698 @@
+"""Coverage of the intervals of all scores, and errors of the p-values, by simulation.
+
+    PYTHONPATH=. python tests/performance/coverage.py OUTPUT.jsonl [--samples 4000] [--check] [--table]
+
+Needs NumPy and SciPy. The functions of :mod:`StaICC.metrics.score_intervals` are repeated here for many samples;
+``--check`` compares both on random samples. Each finished cell is one line of the output, and finished cells are not
+computed again; ``--table`` prints the summary of an output.
+
+Simulated runs: the true labels of the test rows are drawn with the frequencies of a data set. A row has a difficulty (a
+beta variable around the model's recall of its label), and two queries; with probability ``copy`` a query repeats the
+prediction that its row shares. Wrong predictions go to any label, or ("leaning") mostly to the most frequent label. The
+confidence is the probability of being correct ("calibrated"), closer to 1 ("over"), closer to chance ("under"), or
+0.9999 ("certain"). A cell averages over error rates of 0.75, 1 and 1.33 times its own. The truth is the score of
+400,000 queries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from StaICC.metrics import score_intervals as library
+
+Array = Any
+LEVEL = 0.95
+LIMITS = (20, 50, 128, 512)
+NEAR = (0.75, 1.0, 1.33)
+MODELS = {
+    f"{accuracy} {lean} {kind} copy {copy}": (accuracy, lean == "leaning", kind, copy)
+    for accuracy, lean, kind, copy in [
+        ("chance", "balanced", "calibrated", 0.3),
+        ("chance", "leaning", "over", 0.9),
+        (0.6, "balanced", "over", 0.5),
+        (0.6, "leaning", "calibrated", 0.3),
+        (0.8, "balanced", "under", 0.3),
+        (0.8, "leaning", "over", 0.9),
+        (0.95, "balanced", "calibrated", 0.9),
+        (0.95, "leaning", "certain", 0.3),
+        (0.99, "balanced", "certain", 0.5),
+        (0.99, "leaning", "calibrated", 0.9),
+    ]
+}
+COUNTS = {
+    "GLUE-SST2": (230, 282),
+    "rotten_tomatoes": (263, 249),
+    "financial_phrasebank": (63, 335, 114),
+    "SST5": (71, 147, 82, 131, 81),
+    "TREC": (5, 122, 115, 131, 72, 67),
+    "AGNews": (139, 122, 122, 129),
+    "Subjective": (247, 265),
+    "tweet_eval_emotion": (199, 129, 59, 125),
+    "tweet_eval_hate": (289, 223),
+    "hate_speech_18": (452, 51, 2, 7),
+}
+"""Test rows of each label in the ten data sets."""
+
+
+# --- the library's functions, for many samples at once: arrays of samples by rows ---------------------------------
+
+
+def wilson(share: Array, size: Array, q: float) -> tuple[Array, Array]:
+    scale = 1 + q * q / size
+    centre = (share + q * q / (2 * size)) / scale
+    reach = q / scale * np.sqrt(np.maximum(0, share * (1 - share)) / size + q * q / (4 * size * size))
+    rare = -math.log(math.erf(q / math.sqrt(2)))
+    low, high = np.maximum(0, centre - reach), np.minimum(1, centre + reach)
+    low = np.where(share * size < 1.5, np.minimum(low, share * rare), low)
+    high = np.where((1 - share) * size < 1.5, np.maximum(high, 1 - (1 - share) * rare), high)
+    return np.where(share > 0, share - low, 0), np.where(share < 1, high - share, 0)
+
+
+def ratio_part(numerators: Array, denominators: Array, q: float, continuous: bool = False) -> tuple[Array, ...]:
+    """Value, below, above, influence, variance."""
+    total, size = denominators.sum(1), (denominators**2).sum(1)
+    empty = total == 0
+    total, size = np.where(empty, 1, total), np.where(empty, 1, size)
+    value = np.minimum(1, numerators.sum(1) / total)
+    influence = (numerators - value[:, None] * denominators) / total[:, None]
+    observed = (influence**2).sum(1)
+    binomial = value * (1 - value) * size / total**2
+    minor = np.where((value < 0.5)[:, None], numerators, denominators - numerators)
+    mass, squares = minor.sum(1), (minor**2).sum(1)
+    events = mass * minor.shape[1] / total if continuous else mass**2 / np.maximum(squares, 1e-300)
+    events = np.where(mass < 1e-12, 0, events)
+    ratio = np.where(binomial > 1e-24, np.minimum(2, observed / np.maximum(binomial, 1e-300)), 0)
+    effect = (events * ratio + 1) / (events + 1)
+    below, above = wilson(value, np.maximum(0.5, total**2 / size / effect), q)
+    variance = np.where(empty, 0, np.maximum(observed, effect * binomial))
+    return value, np.where(empty, 0, below), np.where(empty, 1, above), influence, variance
+
+
+def combine(parts: list[tuple[Array, ...]], weights: list[float]) -> tuple[Array, ...]:
+    value = sum(w * part[0] for w, part in zip(weights, parts, strict=True))
+    influence = sum(w * part[3] for w, part in zip(weights, parts, strict=True))
+    reaches = []
+    for side in (1, -1):
+        shared: Any = 0.0
+        alone: Any = 0.0
+        lost: list[Any] = [0.0, 0.0]
+        for w, (_, below, above, moves, variance, *_rest) in zip(weights, parts, strict=True):
+            distance = w * (below if w * side > 0 else above)
+            known = variance > 0
+            safe = np.where(known, variance, 1)
+            scale = np.where(known, distance / np.sqrt(safe), 0)
+            lost = [
+                total + np.maximum(0, sign * scale) / moves.shape[1] for total, sign in zip(lost, (1, -1), strict=True)
+            ]
+            shared = shared + scale[:, None] * moves
+            alone = alone + distance**2 * (1 - np.minimum(1, np.where(known, (moves**2).sum(1) / safe, 0)))
+        reaches.append(np.sqrt((shared**2).sum(1) + np.maximum(alone, 2 * np.minimum(*lost) ** 2)))
+    return value, reaches[0], reaches[1], influence, (influence**2).sum(1)
+
+
+def of_difference(part: tuple[Array, ...], q: float) -> tuple[Array, ...]:
+    reach = q * np.sqrt((part[3] ** 2).sum(1))
+    return (part[0], np.maximum(part[1], reach), np.maximum(part[2], reach), *part[3:])
+
+
+def spread(part: tuple[Array, ...], q: float) -> Array:
+    return np.maximum((part[3] ** 2).sum(1), ((part[1] + part[2]) / (2 * q)) ** 2)
+
+
+def with_spread(part: tuple[Array, ...], q: float) -> tuple[Array, ...]:
+    return (*part[:4], spread(part, q))
+
+
+def macro_part(hits: list[Array], sizes: list[Array], q: float) -> tuple[Array, ...]:
+    parts = [ratio_part(a, b, q) for a, b in zip(hits, sizes, strict=True)]
+    value, below, above, influence, variance = combine(parts, [1 / len(parts)] * len(parts))
+    certain = variance < 1e-12
+    size = np.maximum(0.5, value * (1 - value) / np.where(certain, 1, variance))
+    less, more = wilson(value, size, q)
+    below, above = np.where(certain, below, np.maximum(below, less)), np.where(certain, above, np.maximum(above, more))
+    return with_spread((value, below, above, influence), q)
+
+
+def likelihood_part(lik: Array, correct: Array, of_correct: Array, queries: Array, q: float) -> tuple[Array, ...]:
+    total = queries.sum(1)
+    repeats = total / queries.shape[1]
+    accuracy, mean = ratio_part(correct, queries, q), ratio_part(lik, queries, q, True)
+    right, lik_right = correct.sum(1), of_correct.sum(1)
+    wrong, lik_wrong = total - right, np.maximum(0, lik.sum(1) - lik_right)
+    one = np.where(right > 0, lik_right / np.maximum(right, 1e-300), 1)
+    other = np.where(wrong > 0, lik_wrong / np.maximum(wrong, 1e-300), 0)
+    gap = (lik_right + repeats) / (right + repeats) - lik_wrong / (wrong + repeats)
+    rest = (lik - one[:, None] * correct - other[:, None] * (queries - correct)) / total[:, None]
+    share, within = np.clip(mean[0], 0, 1), (rest**2).sum(1)
+    usable = (within > 1e-24) & (share > 0) & (share < 1)
+    below, above = wilson(share, np.maximum(0.5, share * (1 - share) / np.where(usable, within, 1)), q)
+    below, above = np.where(usable, below, 0), np.where(usable, above, 0)
+    below, above = np.hypot(gap * accuracy[1], below), np.hypot(gap * accuracy[2], above)
+    observed = (mean[3] ** 2).sum(1)
+    usable = (observed > 1e-24) & (share > 0) & (share < 1)
+    less, more = wilson(share, np.maximum(0.5, share * (1 - share) / np.where(usable, observed, 1)), q)
+    below, above = np.where(usable, np.maximum(below, less), below), np.where(usable, np.maximum(above, more), above)
+    return with_spread((mean[0], below, above, mean[3]), q)
+
+
+def calibration_part(hits: list[Array], sizes: list[Array], excess: list[Array], queries: Array, q: float) -> Any:
+    total = queries.sum(1)
+    gaps, upward, downward = [], [], []
+    influence: Any = 0.0
+    for hit, size, over in zip(hits, sizes, excess, strict=True):
+        count = size.sum(1)
+        used = count > 0
+        gap, share = over.sum(1) / total, count / total
+        _, below, above, _, _ = ratio_part(hit, size, q)
+        moves = (size - share[:, None] * queries) / total[:, None]
+        of_size = (gap / np.where(used, share, 1)) ** 2 * (moves**2).sum(1)
+        less, more = (np.where(used, np.sqrt((share * side / q) ** 2 + of_size), 0) for side in (below, above))
+        toward, away = np.where(gap <= 0, more, less), np.where(gap <= 0, less, more)
+        gaps.append(np.abs(gap))
+        upward.append(np.maximum(away, toward - 2 * np.abs(gap) / q))
+        downward.append(toward)
+        influence = influence + np.where(gap < 0, -1, 1)[:, None] * (over - gap[:, None] * queries) / total[:, None]
+    value = sum(gaps)
+    plain = np.minimum(value, q * np.sqrt(sum(one**2 for one in downward)))
+    below = np.maximum(value - invert(value, gaps, downward, q, -1), plain)
+    above = np.minimum(1, invert(value, gaps, upward, q, 1)) - value
+    of_zero = sum(downward) * math.sqrt(2 / math.pi)
+    centre = np.where(value < of_zero, value - of_zero, invert(value, gaps, downward, 0.0, -1))
+    return (*with_spread((value, np.maximum(0, below), np.maximum(0, above), influence), q), centre)
+
+
+def invert(value: Array, gaps: list[Array], deviations: list[Array], q: float, side: float) -> Array:
+    gap, sd = np.stack(gaps, 1), np.stack(deviations, 1)
+    scale = np.sqrt((sd**2).sum(1))
+    safe, dev = np.where(scale < 1e-12, 1, scale), np.maximum(sd, 1e-12)
+    low, high = np.zeros_like(value), np.full_like(value, 60.0)
+    for _ in range(40):
+        middle = (low + high) / 2
+        moved = np.maximum(0, gap + side * middle[:, None] * sd * sd / safe[:, None])
+        z = moved / dev
+        mean = 2 * dev * np.exp(-z * z / 2) / math.sqrt(2 * math.pi) + moved * special.erf(z / math.sqrt(2))
+        mean = np.where(sd < 1e-12, moved, mean)
+        variance = np.where(sd < 1e-12, 0, np.maximum(0, moved**2 + sd**2 - mean**2))
+        far = side * (mean.sum(1) - value) > q * np.sqrt(variance.sum(1))
+        low, high = np.where(far, low, middle), np.where(far, middle, high)
+    moved = np.maximum(0, gap + side * high[:, None] * sd * sd / safe[:, None])
+    return np.where(scale < 1e-12, value, moved.sum(1))
+
+
+def divergence_interval(
+    columns: list[Array], counts: list[Array] | None, queries: Array, q: float
+) -> tuple[Array, ...]:
+    rows, width, total = queries.shape[1], len(columns), queries.sum(1)
+    parts = [ratio_part(column, queries, q, True) for column in columns]
+    safe = [(rows * part[0] + 1 / width) / (rows + 1) for part in parts]
+    value, bias, extra_linear = 0.0, 0.0, 0.0
+    linear: Any = 0.0
+    scaled, extra = [], []
+    for label, (part, mean) in enumerate(zip(parts, safe, strict=True)):
+        if counts is None:
+            truth, move = np.full(len(total), 1 / width), np.zeros_like(queries)
+        else:
+            truth = counts[label].sum(1) / total
+            move = (counts[label] - truth[:, None] * queries) / total[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = value + np.where(part[0] > 0, part[0] * np.log(part[0] / truth), 0)
+            slope = np.log(mean / truth) + 1
+            hidden = np.maximum(0.5 / rows**2, spread(part, q) - (part[3] ** 2).sum(1))
+            tied = mean / truth
+            scaled.append((part[3] - tied[:, None] * move) / np.sqrt(mean)[:, None])
+            linear = linear + slope[:, None] * part[3] - tied[:, None] * move
+        extra.append(hidden / mean)
+        extra_linear = extra_linear + (slope - 1) ** 2 * hidden
+    bias = 0.5 * sum((s**2).sum(1) + e for s, e in zip(scaled, extra, strict=True))
+    curved = 0.5 * sum(
+        ((scaled[a] * scaled[b]).sum(1) + (extra[a] if a == b else 0)) ** 2 for a in range(width) for b in range(width)
+    )
+    variance = (linear**2).sum(1) + extra_linear
+    unbiased = np.maximum(0, value - bias)
+    tilt = q * q * variance / np.maximum(value, 0.01 * bias) / 2
+    reach = np.sqrt(tilt**2 + 2 * tilt * unbiased + q * q * curved)
+    high = np.inf if counts is not None else math.log(width)
+    centre = np.maximum(value - bias, -q * np.sqrt(curved)) + tilt
+    freedom = 2 * bias**2 / np.maximum(curved, 1e-24)
+    noise = bias * (1 - 2 / (9 * freedom) + q * np.sqrt(2 / (9 * freedom))) ** 3
+    root = np.sqrt(2 * np.maximum(0, value - np.maximum(0, bias - tilt / (2 * q * q)))) - np.sqrt(tilt)
+    return (
+        np.where(value > noise, np.maximum(0, root) ** 2 / 2, 0),
+        np.minimum(high, np.maximum(value, centre + reach)),
+        value - bias,
+    )
+
+
+def mean_interval(
+    values: list[Array], lows: list[Array], highs: list[Array], centres: list[Array] | None, highest: float
+) -> tuple[Array, Array]:
+    count, mean = len(values), np.mean(values, 0)
+    middle = np.stack(values if centres is None else centres)
+    below, above = np.maximum(0, middle - np.stack(lows)), np.maximum(0, np.stack(highs) - middle)
+    if centres is not None:
+        below = above = np.maximum(below, above)
+    slopes, squares = above - below, (above + below) ** 2
+    slope = (slopes * squares).sum(0) / np.maximum(squares.sum(0), 1e-24) / count
+    inner = (middle > 0) & (middle < 1) & (centres is None)
+    share = np.where(inner, below * above / np.where(inner, middle * (1 - middle), 1), 0)
+    lost = np.minimum(0.5, np.maximum(np.abs(slopes), share))
+    kept = 1 - (lost * squares).sum(0) / np.maximum(squares.sum(0), 1e-24) / count
+    reach = np.sqrt((below * above * kept / (1 - lost)).sum(0) / count**2 + slope**2 / 4)
+    centre = middle.mean(0)
+    low = centre - reach + slope / 2 - np.maximum(0, mean - centre)
+    high = centre + reach + slope / 2 + np.maximum(0, centre - mean)
+    least, most = (np.mean(lows, 0), np.mean(highs, 0)) if centres is None else (0.0, highest)
+    return np.minimum(mean, np.maximum(least, low)), np.maximum(mean, np.minimum(most, high))
+
+
+# --- simulated runs -----------------------------------------------------------------------------------------------
+
+
+def recalls(prior: Array, accuracy: float, leaning: bool) -> Array:
+    if not leaning:
+        return np.full(len(prior), accuracy)
+    top = int(prior.argmax())
+    most = min(0.999, max(accuracy, (accuracy - (1 - prior[top]) * 0.25 * accuracy) / prior[top]))
+    other = min(0.999, max(0.02, (accuracy - prior[top] * most) / (1 - prior[top])))
+    found = np.full(len(prior), other)
+    found[top] = most
+    return found
+
+
+def simulate(
+    draw: Any, prior: Array, model: tuple[Any, ...], near: float, samples: int, rows: int, repeats: int
+) -> Any:
+    """True labels (samples by rows), predictions and confidences (samples by rows by repeats)."""
+    accuracy, leaning, kind, copy = model
+    width = len(prior)
+    accuracy = 1 / width if accuracy == "chance" else accuracy
+    accuracy = min(0.999, max(0.02, 1 - (1 - accuracy) * near)) if accuracy > 0.55 else accuracy
+    recall = recalls(prior, accuracy, leaning)
+    truth = draw.choice(width, size=(samples, rows), p=prior)
+    mean = recall[truth]
+    difficulty = draw.beta(np.maximum(4 * mean, 1e-3), np.maximum(4 * (1 - mean), 1e-3))
+
+    def predictions() -> Array:
+        wrong = (truth + draw.integers(1, width, size=truth.shape)) % width
+        top = int(prior.argmax())
+        if leaning:
+            wrong = np.where((draw.random(truth.shape) < 0.9) & (truth != top), top, wrong)
+        return np.where(draw.random(truth.shape) < difficulty, truth, wrong)
+
+    shared = predictions()
+    predicted = [np.where(draw.random(truth.shape) < copy, shared, predictions()) for _ in range(repeats)]
+    confidence = {
+        "calibrated": difficulty,
+        "over": 1 - (1 - difficulty) * 0.3,
+        "under": 1 / width + (difficulty - 1 / width) * 0.5,
+        "certain": np.full_like(difficulty, 0.9999),
+    }[kind]
+    confidence = np.clip(confidence, 1 / width + 1e-3, 1 - 1e-9)
+    return truth, np.stack(predicted, -1), np.repeat(confidence[..., None], repeats, -1)
+
+
+def sums(truth: Array, predicted: Array, confidence: Array, width: int) -> dict[str, Any]:
+    """Sums over the queries of each row."""
+    right = predicted == truth[..., None]
+    other = (1 - confidence) / max(1, width - 1)
+    of_bin = np.minimum((confidence * 10).astype(int), 9)
+    inside = [of_bin == place for place in range(10)]
+    lik = np.where(right, confidence, other)
+    labels = [truth == label for label in range(width)]
+    return {
+        "queries": np.full(truth.shape, float(predicted.shape[-1])),
+        "correct": right.sum(-1).astype(float),
+        "lik": lik.sum(-1),
+        "of_correct": (lik * right).sum(-1),
+        "hits": [2.0 * (right & mine[..., None]).sum(-1) for mine in labels],
+        "sizes": [
+            (predicted == label).sum(-1) + predicted.shape[-1] * mine.astype(float) for label, mine in enumerate(labels)
+        ],
+        "bin_hits": [(right & b).sum(-1).astype(float) for b in inside],
+        "bin_sizes": [b.sum(-1).astype(float) for b in inside],
+        "excess": [np.where(b, right - confidence, 0).sum(-1) for b in inside],
+        "probabilities": [np.where(predicted == label, confidence, other).sum(-1) for label in range(width)],
+        "counts": [predicted.shape[-1] * mine.astype(float) for mine in labels],
+        "entropy": (
+            -confidence * np.log(confidence)
+            - np.where(other > 0, (1 - confidence) * np.log(np.maximum(other, 1e-300)), 0)
+        ).sum(-1)
+        / math.log(width),
+        "rows of labels": np.stack([mine.sum(1) for mine in labels], 1),
+    }
+
+
+def scored(found: dict[str, Any], q: float) -> dict[str, tuple[Array, ...]]:
+    """Value, lower end, upper end and whether the interval is reported, by score."""
+    queries = found["queries"]
+    every = np.ones(len(queries), bool)
+    complete = (found["rows of labels"] >= library.LEAST_ROWS).all(1)
+    parts = {
+        "accuracy": ratio_part(found["correct"], queries, q),
+        "macro F1": macro_part(found["hits"], found["sizes"], q),
+        "likelihood": likelihood_part(found["lik"], found["correct"], found["of_correct"], queries, q),
+        "ECE-1": calibration_part(found["bin_hits"], found["bin_sizes"], found["excess"], queries, q),
+        "mean entropy": ratio_part(found["entropy"], queries, q, True),
+    }
+    result = {
+        name: (
+            part[0],
+            np.maximum(0, part[0] - part[1]),
+            np.minimum(1, part[0] + part[2]),
+            complete if name == "macro F1" else every,
+            part[5] if len(part) > 5 else part[0],
+        )
+        for name, part in parts.items()
+    }
+    low, high, centre = divergence_interval(found["probabilities"], None, queries, q)
+    width = len(found["counts"])
+    means = np.stack([p.sum(1) for p in found["probabilities"]], 1) / queries.sum(1)[:, None]
+    truth = np.stack([c.sum(1) for c in found["counts"]], 1) / queries.sum(1)[:, None]
+    entropy = -(means * np.log(np.maximum(means, 1e-300))).sum(1)
+    top = math.log(width)
+    result["entropy of mean"] = (entropy, top - high, top - low, every, top - centre)
+    low, high, centre = divergence_interval(found["probabilities"], found["counts"], queries, q)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = (means * np.log(means / truth)).sum(1)
+    result["posterior bias"] = (value, low, high, complete, centre)
+    return result
+
+
+@cache
+def truths(counts: tuple[int, ...], model: tuple[Any, ...], near: float) -> dict[str, float]:
+    """Scores of 400,000 queries."""
+    total: dict[str, Any] = {}
+    prior, draw = np.array(counts) / sum(counts), np.random.default_rng(sum(counts[:1]))
+    for _ in range(4):
+        found = sums(*simulate(draw, prior, model, near, 1, 100_000, 1), len(prior))
+        for key, value in found.items():
+            add = np.array([v.sum() for v in value]) if isinstance(value, list) else value.sum()
+            total[key] = total.get(key, 0) + add
+    n = total["queries"]
+    means, shares = total["probabilities"] / n, total["counts"] / n
+    return {
+        "accuracy": total["correct"] / n,
+        "macro F1": float(np.mean(total["hits"] / np.maximum(total["sizes"], 1))),
+        "likelihood": total["lik"] / n,
+        "ECE-1": float(np.abs(total["excess"]).sum() / n),
+        "mean entropy": total["entropy"] / n,
+        "entropy of mean": float(-(means * np.log(means)).sum()),
+        "posterior bias": float((means * np.log(means / shares)).sum()),
+    }
+
+
+# --- cells --------------------------------------------------------------------------------------------------------
+
+SCORES = ("accuracy", "macro F1", "likelihood", "ECE-1", "mean entropy", "entropy of mean", "posterior bias")
+_CHUNK = 60_000  # rows that are simulated at once
+
+
+def chunks(samples: int, rows: int) -> Iterator[int]:
+    most = max(1, _CHUNK // rows)
+    for start in range(0, samples, most):
+        yield min(most, samples - start)
+
+
+def classification_cells(limit: int, name: str, samples: int) -> Iterator[dict[str, Any]]:
+    """Coverage on each data set, and of the means over all ten."""
+    model, q = MODELS[name], library.student_quantile(LEVEL, limit)
+    each = samples // len(NEAR)
+    kept: dict[tuple[float, str], list[Any]] = {}
+    for dataset, counts in COUNTS.items():
+        prior = np.array(counts) / sum(counts)
+        draw = np.random.default_rng([limit, sorted(MODELS).index(name), list(COUNTS).index(dataset)])
+        tally = {score: [0, 0, 0, 0.0] for score in SCORES}  # reported, below, above, width
+        for near in NEAR:
+            truth = truths(counts, model, near)
+            found: dict[str, Any] = {score: [] for score in SCORES}
+            rows_of_labels = []
+            for size in chunks(each, limit):
+                row_sums = sums(*simulate(draw, prior, model, near, size, limit, 2), len(prior))
+                rows_of_labels.append(row_sums["rows of labels"].min(1))
+                for score, values in scored(row_sums, q).items():
+                    found[score].append(values)
+            for score in SCORES:
+                value, low, high, reported, centre = (np.concatenate(part) for part in zip(*found[score], strict=True))
+                count = tally[score]
+                count[0] += int(reported.sum())
+                count[1] += int((high < truth[score] - 1e-9)[reported].sum())
+                count[2] += int((low > truth[score] + 1e-9)[reported].sum())
+                count[3] += float((high - low)[reported].sum())
+                kept.setdefault((near, score), []).append(
+                    (value, low, high, truth[score], np.concatenate(rows_of_labels) > 0, centre)
+                )
+        for score, (reported, below, above, width) in tally.items():
+            yield {
+                "score": score,
+                "dataset": dataset,
+                "limit": limit,
+                "model": name,
+                "samples": each * len(NEAR),
+                "reported": reported / (each * len(NEAR)),
+                "coverage": 1 - (below + above) / reported if reported else None,
+                "below": below / reported if reported else None,
+                "above": above / reported if reported else None,
+                "width": width / reported if reported else None,
+            }
+    for score in SCORES:
+        covered = complete = 0
+        for near in NEAR:
+            columns: list[Any] = [list(part) for part in zip(*kept[near, score], strict=True)]
+            values, lows, highs, truth_of, present, centres = columns
+            needs_labels = score in ("macro F1", "posterior bias")
+            usable = np.logical_and.reduce(present) if needs_labels else np.ones(each, bool)
+            truth_mean = float(np.mean(truth_of))
+            biased = score in ("ECE-1", "entropy of mean", "posterior bias")
+            highest = {
+                "entropy of mean": float(np.mean([math.log(len(counts)) for counts in COUNTS.values()])),
+                "posterior bias": math.inf,
+            }.get(score, 1.0)
+            start, end = mean_interval(values, lows, highs, centres if biased else None, highest)
+            inside = (start <= truth_mean + 1e-9) & (truth_mean - 1e-9 <= end)
+            covered += int(inside[usable].sum())
+            complete += int(usable.sum())
+        yield {
+            "score": score,
+            "dataset": "mean",
+            "limit": limit,
+            "model": name,
+            "samples": each * len(NEAR),
+            "reported": complete / (each * len(NEAR)),
+            "coverage": covered / complete if complete else None,
+        }
+
+
+def consistency_cells(limit: int, samples: int) -> Iterator[dict[str, Any]]:
+    """Consistency over 9 and 8 conditions; row values are the shares of the most frequent prediction."""
+    for conditions in (8, 9):
+        for target in (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999):
+            draw = np.random.default_rng([limit, conditions, int(1000 * target)])
+            q, covered = library.student_quantile(LEVEL, limit), 0
+            each = samples // len(NEAR)
+            for near in NEAR:
+                # a row is unstable with probability u; then 1 to 4 conditions differ
+                steps = np.array([1, 2, 3, 4])
+                chances = np.array([0.5, 0.25, 0.15, 0.1])
+                u = min(1.0, (1 - target) * near / ((steps * chances).sum() / conditions))
+                off = np.where(draw.random((each, limit)) < u, draw.choice(steps, p=chances, size=(each, limit)), 0)
+                truth = 1 - u * (steps * chances).sum() / conditions
+                value, below, above, _, _ = ratio_part(1 - off / conditions, np.ones((each, limit)), q)
+                covered += int(((value - below <= truth + 1e-9) & (truth - 1e-9 <= value + above)).sum())
+            yield {
+                "score": "consistency",
+                "dataset": f"{conditions} conditions",
+                "limit": limit,
+                "model": str(target),
+                "samples": each * len(NEAR),
+                "reported": 1.0,
+                "coverage": covered / (each * len(NEAR)),
+            }
+
+
+def micro_f1_cells(limit: int, samples: int) -> Iterator[dict[str, Any]]:
+    """Micro F1 of items with several gold labels, as in LongICL."""
+    for quality in (0.002, 0.02, 0.1, 0.3, 0.6, 0.9, 0.99):
+        draw = np.random.default_rng([limit, int(1000 * quality)])
+        q, covered, each = library.student_quantile(LEVEL, limit), 0, samples // len(NEAR)
+
+        def draw_items(count: int, rate: float, draw: Any = draw) -> tuple[Array, Array]:
+            gold = 1 + draw.poisson(1.5, size=(count, limit))
+            skill = draw.beta(5 * rate, 5 * (1 - rate), size=(count, limit))
+            correct = draw.binomial(gold, skill)
+            return 2.0 * correct, gold + correct + draw.binomial(gold - correct, 0.7)
+
+        for near in NEAR:
+            rate = quality * near if quality < 0.5 else 1 - (1 - quality) * near
+            hits, sizes = draw_items(500_000 // limit, rate)
+            truth = hits.sum() / sizes.sum()
+            value, below, above, _, _ = ratio_part(*draw_items(each, rate), q)
+            covered += int(((value - below <= truth) & (truth <= value + above)).sum())
+        yield {
+            "score": "micro F1",
+            "dataset": "items with several labels",
+            "limit": limit,
+            "model": str(quality),
+            "samples": each * len(NEAR),
+            "reported": 1.0,
+            "coverage": covered / (each * len(NEAR)),
+        }
+
+
+def slope_cells(limit: int, samples: int) -> Iterator[dict[str, Any]]:
+    """Slopes of the metrics over five conditions, whose rows share their difficulty."""
+    weights = [0.4, 0.2, 0.0, -0.2, -0.4]
+    for dataset in ("GLUE-SST2", "financial_phrasebank", "AGNews"):
+        prior = np.array(COUNTS[dataset]) / sum(COUNTS[dataset])
+        for accuracy, drop in ((0.6, 0.02), (0.8, 0.0), (0.95, 0.05), (0.99, 0.005)):
+            draw = np.random.default_rng([limit, len(prior), int(1000 * accuracy)])
+            q, tally = library.student_quantile(LEVEL, limit), {}
+            true_parts = [
+                truths(COUNTS[dataset], (accuracy - step * drop, False, "over", 0.5), 1.0) for step in range(5)
+            ]
+            for size in chunks(samples // 2, limit):
+                state = draw.integers(2**31)
+                each = []
+                for step in range(5):  # the same stream: rows and difficulties are nearly the same
+                    again = np.random.default_rng(state)
+                    run = simulate(again, prior, (accuracy - step * drop, False, "over", 0.5), 1.0, size, limit, 2)
+                    each.append(sums(*run, len(prior)))
+                parts = {
+                    "accuracy": [ratio_part(one["correct"], one["queries"], q) for one in each],
+                    "macro F1": [macro_part(one["hits"], one["sizes"], q) for one in each],
+                    "likelihood": [
+                        likelihood_part(one["lik"], one["correct"], one["of_correct"], one["queries"], q)
+                        for one in each
+                    ],
+                    "ECE-1": [
+                        calibration_part(one["bin_hits"], one["bin_sizes"], one["excess"], one["queries"], q)
+                        for one in each
+                    ],
+                }
+                reported = (each[0]["rows of labels"] >= library.LEAST_ROWS).all(1)
+                for score, found in parts.items():
+                    value, below, above, _, _ = combine([of_difference(part, q) for part in found], weights)
+                    truth = sum(w * part[score] for w, part in zip(weights, true_parts, strict=True))
+                    use = reported if score == "macro F1" else np.ones(size, bool)
+                    inside = (value - below <= truth + 1e-9) & (truth - 1e-9 <= value + above)
+                    count = tally.setdefault(score, [0, 0])
+                    count[0] += int(use.sum())
+                    count[1] += int(inside[use].sum())
+            for score, (used, inside_count) in tally.items():
+                yield {
+                    "score": f"slope of {score}",
+                    "dataset": dataset,
+                    "limit": limit,
+                    "model": f"{accuracy} {drop}",
+                    "samples": samples // 2,
+                    "reported": used / (samples // 2),
+                    "coverage": inside_count / used if used else None,
+                }
+
+
+# --- agreement with the library -----------------------------------------------------------------------------------
+
+
+def check() -> float:
+    """Largest difference between the functions above and those of the library, over random samples."""
+    worst = 0.0
+    for seed, counts in enumerate(COUNTS.values()):
+        prior = np.array(counts) / sum(counts)
+        for name, model in list(MODELS.items())[seed % 2 :: 2]:
+            draw = np.random.default_rng([seed, len(name)])
+            rows = (20, 50)[seed % 2]
+            q = library.student_quantile(LEVEL, rows)
+            run = sums(*simulate(draw, prior, model, 1.0, 3, rows, 2), len(prior))
+            many = scored(run, q)
+            for place in range(3):
+                at = lambda values, place=place: [list(map(float, one[place])) for one in values]  # noqa: E731
+                queries = list(map(float, run["queries"][place]))
+                parts = {
+                    "accuracy": library.ratio_part(list(run["correct"][place]), queries, LEVEL),
+                    "macro F1": library.macro_part(at(run["hits"]), at(run["sizes"]), LEVEL),
+                    "likelihood": library.likelihood_part(
+                        list(run["lik"][place]),
+                        list(run["correct"][place]),
+                        list(run["of_correct"][place]),
+                        queries,
+                        LEVEL,
+                    ),
+                    "ECE-1": library.calibration_part(
+                        at(run["bin_hits"]), at(run["bin_sizes"]), at(run["excess"]), queries, LEVEL
+                    ),
+                    "mean entropy": library.ratio_part(list(run["entropy"][place]), queries, LEVEL, continuous=True),
+                }
+                for score, part in parts.items():
+                    interval = part.interval(LEVEL, "")
+                    worst = max(
+                        worst, abs(interval.low - many[score][1][place]), abs(interval.high - many[score][2][place])
+                    )
+                probabilities = [list(row) for row in zip(*at(run["probabilities"]), strict=True)]
+                one = library.divergence_interval(probabilities, None, queries, LEVEL)
+                low, high = (math.log(len(prior)) - many["entropy of mean"][end][place] for end in (2, 1))
+                worst = max(worst, abs(one.low - low), abs(one.high - high))
+                if run["rows of labels"][place].min() > 0:
+                    labels = [list(row) for row in zip(*at(run["counts"]), strict=True)]
+                    one = library.divergence_interval(probabilities, labels, queries, LEVEL)
+                    worst = max(worst, abs(one.low - many["posterior bias"][1][place]))
+                    worst = max(worst, abs(one.high - many["posterior bias"][2][place]))
+    return worst
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """Worst and median coverage by score and limit; cells with intervals in fewer than 5 % of samples are undefined."""
+    out = ["| score | limit | cells | undefined | lowest | median | highest |", "|---|---|---|---|---|---|---|"]
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for line in lines:
+        name = f"mean of {line['score']}" if line["dataset"] == "mean" else line["score"]
+        groups.setdefault((name, line["limit"]), []).append(line)
+    for (name, limit), cells in sorted(groups.items()):
+        rates = [cell["coverage"] for cell in cells if cell["coverage"] is not None and cell["reported"] >= 0.05]
+        row = (f"{f(rates):.3f}" for f in (min, np.median, max)) if rates else ("", "", "")
+        out.append(" | ".join([f"| {name}", str(limit), str(len(cells)), str(len(cells) - len(rates)), *row]) + " |")
+    return "\n".join(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--samples", type=int, default=4000)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    args = parser.parse_args()
+    if args.check:
+        print(f"largest difference to the library: {check():.2e}")
+        return
+    lines = [json.loads(line) for line in args.output.read_text().splitlines()] if args.output.exists() else []
+    if args.table:
+        print(table(lines))
+        return
+    done = {(line["job"], line["limit"]) for line in lines}
+    jobs: list[tuple[str, int, Any]] = []
+    for limit in LIMITS:
+        jobs += [("consistency", limit, consistency_cells), ("micro F1", limit, micro_f1_cells)]
+    jobs += [(name, limit, classification_cells) for limit in LIMITS for name in reversed(MODELS)]
+    jobs += [("slopes", limit, slope_cells) for limit in LIMITS]
+    for name, limit, function in jobs:
+        if (name, limit) in done:
+            continue
+        cells = (
+            function(limit, name, args.samples) if function is classification_cells else function(limit, args.samples)
+        )
+        found = [{"job": name, **cell} for cell in cells]
+        with args.output.open("a") as file:
+            file.writelines(json.dumps(cell) + "\n" for cell in found)
+        worst = min((c["coverage"] for c in found if c["coverage"] is not None and c["reported"] >= 0.05), default=None)
+        print(name, limit, "lowest coverage", worst, flush=True)
+
+
+if __name__ == "__main__":
+    main()

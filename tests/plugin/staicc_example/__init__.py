@@ -1,0 +1,1 @@
+"""A plug-in for StaICC: docs/extending.md explains it."""

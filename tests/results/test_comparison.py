@@ -1,0 +1,437 @@
+"""Paired comparisons of results: the same figures as the tables, and what happens to results that do not fit."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+import random
+import time
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks.verify import verify
+from StaICC.datasets import Dataset
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.metrics.significance import holm
+from StaICC.results import Result, ResultGroup, compare, compare_runs
+from StaICC.results.comparison_formats import FORMATS, compare_all, format_comparisons
+
+ROWS = [(f"text {row} {row * 7919 % 101}", row % 2) for row in range(400)]
+
+
+def own_data(name: str = "own", labels: tuple[str, str] = ("no", "yes"), swap: bool = False, shift: int = 0) -> Dataset:
+    rows = [(text, (label + shift * (row % 3 == 0)) % 2 ^ swap) for row, (text, label) in enumerate(ROWS)]
+    return Dataset.from_rows(rows, name=name, label_space=list(labels))
+
+
+def scored(salt: str, skill: float = 0.0) -> Callable[..., list[float]]:
+    """Logits from a hash; with skill, they lean towards the label that the row's number has."""
+
+    def function(prompt: str, label_space: list[str]) -> list[float]:
+        place = [
+            hashlib.sha256(f"{salt}\0{prompt}\0{number}".encode()).digest()[0] / 32 - 4
+            for number in range(len(label_space))
+        ]
+        words = prompt.split()
+        numbers = [int(word) for word in words if word.isdecimal()]
+        if numbers and len(label_space) == 2:
+            place[numbers[-2] % 2 if len(numbers) > 1 else 0] += skill
+        return place
+
+    return function
+
+
+@pytest.fixture(scope="module")
+def suites() -> dict[str, ResultGroup]:
+    return {
+        name: StaICC.Suite(datasets=["mini", "AGNews"], limit=12)(scored(name, skill))
+        for name, skill in (("a", 2.0), ("b", 0.0))
+    }
+
+
+@pytest.fixture(scope="module")
+def pair() -> dict[str, Result]:
+    return {
+        name: StaICC.Normal(datasets=["mini", own_data()], limit=30)(scored(name, skill))
+        for name, skill in (("a", 2.0), ("b", 0.0))
+    }
+
+
+def edited(result: Result, change: Callable[[dict[str, Any]], None]) -> Result:
+    plain = copy.deepcopy(result.to_dict())
+    change(plain)
+    return Result.from_dict(plain)
+
+
+def figures(found: Any) -> list[tuple[Any, ...]]:
+    return [(one.dataset, one.values, one.p_value, one.interval) for one in [*found.datasets, found.mean] if one]
+
+
+# -- the figures of the tables
+
+
+def test_every_metric_of_every_benchmark_has_the_means_of_the_tables(suites: dict[str, ResultGroup]) -> None:
+    seen = 0
+    first = {one.benchmark: one for one in suites["a"].results()}
+    second = {one.benchmark: one for one in suites["b"].results()}
+    for name, result in first.items():
+        for metric in result.averaged:
+            if metric == "distribution":
+                continue
+            found = compare(result, second[name], metric)
+            assert found.mean is not None, (name, metric, found.left_out)
+            expected = (result.averaged[metric], second[name].averaged[metric])
+            assert found.mean.values == pytest.approx(expected, abs=1e-12)
+            assert found.metric == metric
+            assert not any("the table of" in note for note in found.left_out)
+            for one in found.datasets:
+                if one.p_value is None or one.holm is None:
+                    assert metric == "macro_F1"
+                    assert one.reason is not None
+                    continue
+                assert 0.0 <= one.p_value <= one.holm <= 1.0
+                assert one.difference == pytest.approx(one.values[0] - one.values[1])
+                if one.interval is not None:
+                    assert one.interval.low <= one.difference <= one.interval.high
+            seen += 1
+    assert seen == 4 + 2 + 2 + 2 + 4 + 1 + 1
+
+
+def test_identical_runs_do_not_differ(suites: dict[str, ResultGroup]) -> None:
+    for result in suites["a"].results():
+        for metric in result.averaged:
+            if metric == "distribution":
+                continue
+            found = compare(result, result, metric, margin=0.01)
+            for one in [*found.datasets, found.overall]:
+                p_value = None if one.reason else 1.0
+                assert (one.difference, one.p_value, one.holm, one.detectable) == (0.0, p_value, p_value, None)
+                assert one.interval is None or one.interval.low < 0.0 < one.interval.high
+            assert not any(one.shown for one in found.non_inferiority)  # 24 rows show no difference below 0.01
+
+
+def test_exchanging_the_runs_changes_signs_only(pair: dict[str, Result]) -> None:
+    for metric in pair["a"].averaged:
+        one, two = compare(pair["a"], pair["b"], metric), compare(pair["b"], pair["a"], metric)
+        for x, y in zip(one.datasets, two.datasets, strict=True):
+            assert (x.p_value is None) is (y.p_value is None)
+            assert x.p_value is None or x.p_value == pytest.approx(y.p_value, rel=1e-6)
+            assert x.difference == pytest.approx(-y.difference)
+            if x.interval and y.interval:
+                assert x.interval.low == pytest.approx(-y.interval.high, abs=1e-12)
+
+
+def test_the_metric_is_named_in_every_format(pair: dict[str, Result]) -> None:
+    found, _ = compare_all(pair, "macro_F1")
+    for form in FORMATS:
+        text = format_comparisons(found, form)
+        assert "macro_F1" in text.replace("\\_", "_")
+        assert "mean of 2 data sets" in text
+
+
+def test_an_unknown_metric_and_a_bad_margin_are_refused(pair: dict[str, Result]) -> None:
+    with pytest.raises(UnknownNameError, match="no metric 'macro_f1'; did you mean 'macro_F1'"):
+        compare(pair["a"], pair["b"], "macro_f1")
+    for margin in (0.0, -0.1, math.inf, math.nan, 1, 5, True, "a"):
+        with pytest.raises(ArgumentError, match=r"margin: got .*, expected a number between 0 and 1"):
+            compare(pair["a"], pair["b"], margin=margin)  # type: ignore[arg-type]
+
+
+def test_lower_is_better_where_it_is(suites: dict[str, ResultGroup]) -> None:
+    results = {one.benchmark: [one, other] for one, other in
+               zip(suites["a"].results(), suites["b"].results(), strict=True)}  # fmt: skip
+    for benchmark, metric, higher in (
+        ("Normal", "accuracy", True),
+        ("Normal", "expected_calibration_error_1", False),
+        ("Contextual_bias", "entropy", True),
+        ("Contextual_bias", "contextual_bias", False),
+        ("Post_bias", "DL div.", False),
+        ("GLER", "accuracy", False),
+        ("GLER", "averaged_truelabel_likelihood", False),
+        ("GLER", "macro_F1", False),
+        ("GLER", "expected_calibration_error_1", True),
+        ("Demo_sens", "consistency", True),
+    ):
+        one, two = results[benchmark]
+        found = compare_runs({"a": one, "b": two}, metric)
+        assert found.comparisons[0].higher_is_better is higher
+        values = [rank.value for rank in found.ranking]
+        assert values == sorted(values, reverse=higher)
+
+
+# -- results that do not fit
+
+
+def test_the_order_of_the_records_does_not_matter(pair: dict[str, Result]) -> None:
+    from StaICC.results.label_scores import pack_scores, unpack_scores
+
+    def shuffle(plain: dict[str, Any]) -> None:
+        for details in plain["details"].values():
+            (record,) = details["conditions"]
+            order = sorted(range(len(record["rows"])), key=lambda place: (place * 37 % 41, place))
+            scores = unpack_scores(record["scores"], len(details["labels"]))
+            record["scores"] = pack_scores([scores[place] for place in order])
+            for key in ("truth", "predictions", "rows"):
+                record[key] = [record[key][place] for place in order]
+
+    for metric in pair["a"].averaged:
+        plain = compare(pair["a"], pair["b"], metric)
+        mixed = compare(edited(pair["a"], shuffle), pair["b"], metric)
+        for one, two in zip(plain.datasets, mixed.datasets, strict=True):
+            assert two.values == pytest.approx(one.values, abs=1e-12)
+            assert (two.p_value is None) is (one.p_value is None)
+            assert two.p_value is None or two.p_value == pytest.approx(one.p_value, rel=1e-6)
+
+
+def test_other_limits_are_compared_on_the_shared_rows(pair: dict[str, Result]) -> None:
+    small = StaICC.Normal(datasets=["mini", own_data()], limit=12)(scored("a", 2.0))
+    found = compare(pair["b"], small)
+    assert [one.rows for one in found.datasets] == [12, 12]
+    assert found.datasets[1].values[1] == small.divided["own"]["accuracy"]
+    assert "own: 36 of 60 queries of first are not compared" in found.left_out
+    same = StaICC.Normal(datasets=["mini", own_data()], limit=12)(scored("b"))
+    assert figures(compare(same, small)) == figures(found)
+
+
+def test_failed_queries_are_left_out_with_a_line() -> None:
+    inner = scored("a", 2.0)
+
+    def failing(prompt: str, label_space: list[str]) -> Any:
+        row = inner(prompt, label_space)
+        return None if row[0] > 3.0 else row
+
+    sets = [own_data()]
+    partial = StaICC.Normal(datasets=sets, limit=30)(failing, on_error="collect")
+    whole = StaICC.Normal(datasets=sets, limit=30)(scored("b"))
+    failed = partial.details["own"].failed
+    assert 0 < failed < 60
+    found = compare(partial, whole)
+    assert found.datasets[0].queries == 60 - failed
+    assert found.datasets[0].values[0] == partial.divided["own"]["accuracy"]
+    assert f"own: {failed} of 60 queries of first are not compared; {failed} of them failed in it" in found.left_out
+    assert f"own: {failed} of 60 queries of second are not compared" in found.left_out
+    assert "failed" in {one.field for one in found.differences}
+    for metric in ("averaged_truelabel_likelihood", "expected_calibration_error_1", "macro_F1"):
+        assert compare(partial, whole, metric).datasets[0].values[0] == pytest.approx(partial.divided["own"][metric])
+
+
+def test_renamed_and_reordered_labels() -> None:
+    runs = [
+        StaICC.Normal(datasets=[data], limit=30)(scored("a", 1.0))
+        for data in (own_data(), own_data(labels=("bad", "good")), own_data(labels=("yes", "no"), swap=True))
+    ]
+    renamed = compare(runs[0], runs[1])
+    assert renamed.datasets[0].values == tuple(run.averaged["accuracy"] for run in runs[:2])
+    assert str(renamed.differences[0]) == "labels of own: no/yes and bad/good"
+    for metric in runs[0].averaged:  # the same names in another order: found by name
+        found = compare(runs[0], runs[2], metric)
+        assert found.datasets[0].values == pytest.approx((runs[0].averaged[metric], runs[2].averaged[metric]))
+
+
+def test_other_true_labels_and_other_data_are_not_compared() -> None:
+    run = StaICC.Normal(datasets=[own_data()], limit=30)(scored("a"))
+    wrong = StaICC.Normal(datasets=[own_data(shift=1)], limit=30)(scored("a"))
+    with pytest.raises(ArgumentError, match=r"other true labels \(test row \d+: label [01] and [01]\)"):
+        compare(run, wrong)
+    texts = Dataset.from_rows([(f"other {t}", label) for t, label in ROWS], name="own", label_space=["no", "yes"])
+    foreign = StaICC.Normal(datasets=[texts], limit=30)(scored("a"))
+    with pytest.raises(ArgumentError, match="other data under this name"):
+        compare(run, foreign)
+
+
+def given(datasets: list[Any], salt: str, right: float, **settings: Any) -> Result:
+    """A run whose labels are right at a rate, whatever the prompts say."""
+    benchmark = StaICC.Normal(datasets=datasets, limit=30, **settings)
+    predictions = []
+    for each in benchmark.experimentor:
+        draw, labels = random.Random(f"{salt} {each.name}"), len(each.card.label_space)
+        queries = each.all_queries()
+        predictions.append([q.label if draw.random() < right else (q.label + 1) % labels for q in queries])
+    return benchmark(preentered_prediction=predictions)
+
+
+def other_texts(name: str, labels: tuple[str, str] = ("no", "yes")) -> Dataset:
+    return Dataset.from_rows([(f"other {t}", label) for t, label in ROWS], name=name, label_space=list(labels))
+
+
+@pytest.mark.parametrize("more", [[], ["mini"]])
+@pytest.mark.parametrize("labels", [("no", "yes"), ("bad", "good")])
+@pytest.mark.parametrize("k", [4, 2])
+def test_other_texts_under_one_name_are_never_paired(more: list[str], labels: tuple[str, str], k: int) -> None:
+    with pytest.raises(ArgumentError, match="other data under this name"):
+        compare(given([own_data()], "a", 0.9), given([other_texts("own", labels), *more], "b", 0.6, k=k))
+
+
+@pytest.mark.parametrize("k", [4, 2])
+def test_other_texts_of_another_data_set_do_not_matter(k: int) -> None:
+    first = given([own_data(), own_data("more")], "a", 0.9)
+    found = compare(first, given([own_data(labels=("bad", "good")), other_texts("more")], "b", 0.6, k=k))
+    assert [one.dataset for one in found.datasets] == ["own"]
+    assert any(note.startswith("more (") and "other data under this name" in note for note in found.left_out)
+
+
+def test_files_without_a_digest_of_each_data_set() -> None:
+    def old(result: Result) -> Result:
+        return edited(result, lambda plain: [one.pop("data") for one in plain["details"].values()])
+
+    first = old(given([own_data()], "a", 0.9))
+    for second in (given([own_data()], "b", 0.6), given([own_data()], "b", 0.6, k=2)):
+        assert compare(first, old(second)).overall.difference > 0
+        assert compare(first, second).overall.difference > 0
+    for datasets in ([own_data(), "mini"], [own_data(labels=("bad", "good"))], [other_texts("own")]):
+        with pytest.raises(ArgumentError, match=r"a file has no digest of each data set.*run again"):
+            compare(first, old(given(datasets, "b", 0.6, k=2)))
+
+
+def test_verify_checks_the_digest_of_each_data_set() -> None:
+    run = given([own_data()], "a", 0.9)
+    benchmark = StaICC.Normal(datasets=[own_data()], limit=30)
+    changed = edited(run, lambda plain: plain["details"]["own"].update(data="0" * 64))
+    assert all(one.consistent for one in verify(run, benchmark))
+    assert any("details / own / data" in line for one in verify(changed, benchmark) for line in one.inconsistent)
+
+
+def test_other_versions_are_listed(pair: dict[str, Result]) -> None:
+    old = edited(pair["b"], lambda plain: plain["signature"].update(version="0.9.0"))
+    found = compare(pair["a"], old)
+    assert "version" in {one.field for one in found.differences}
+    assert figures(found) == figures(compare(pair["a"], pair["b"]))
+
+
+def test_a_table_with_another_value_is_named(pair: dict[str, Result]) -> None:
+    def change(plain: dict[str, Any]) -> None:
+        plain["Divided results"]["own"]["accuracy"] = 0.123
+
+    found = compare(pair["a"], edited(pair["b"], change))
+    (note,) = (note for note in found.left_out if "the table of second has 0.1230 (metrics standard)" in note)
+    assert note.startswith("own: ")
+    assert note.endswith("the file may have been changed: check it with verify")
+
+
+@pytest.mark.parametrize("metrics", ["0.1.1", "standard"])
+def test_metrics_of_the_release_are_recomputed_with_a_line(metrics: str) -> None:
+    runs = [
+        StaICC.Normal(datasets=[own_data()], limit=30, metrics=which)(scored(name, 2.0))
+        for name, which in (("a", "standard"), ("b", metrics))
+    ]
+    name = "expected_calibration_error_1"
+    found = compare(runs[0], runs[1], name)
+    standard = StaICC.Normal(datasets=[own_data()], limit=30)(scored("b", 2.0))
+    assert found.datasets[0].values[1] == pytest.approx(standard.averaged[name])
+    changed = abs(runs[1].averaged[name] - standard.averaged[name]) > 1e-6
+    assert any("the table of second has" in note for note in found.left_out) is changed
+
+
+def test_missing_records_and_data_sets_are_named(pair: dict[str, Result]) -> None:
+    def remove(plain: dict[str, Any]) -> None:
+        plain["details"]["own"]["conditions"] = []
+
+    found = compare(pair["a"], edited(pair["b"], remove))
+    assert [one.dataset for one in found.datasets] == ["mini"]
+    assert found.mean is None
+    assert "own (second: the file has no records of its queries)" in found.left_out
+    alone = StaICC.Normal(datasets=["mini"], limit=30)(scored("c"))
+    assert "own (second: not in this run)" in compare(pair["a"], alone).left_out
+    assert "own (first: not in this run)" in compare(alone, pair["a"]).left_out
+
+
+def test_a_metric_that_a_run_does_not_have_is_named(pair: dict[str, Result]) -> None:
+    bare = StaICC.Normal(datasets=["mini", own_data()], limit=30)(lambda prompt, label_space: 1)
+    with pytest.raises(ArgumentError, match="have no probabilities"):
+        compare(pair["a"], bare, "averaged_truelabel_likelihood")
+    three = compare_runs({**pair, "bare": bare}, "averaged_truelabel_likelihood")
+    assert [(one.first, one.second) for one in three.comparisons] == [("a", "b")]
+    assert three.left_out[0].startswith("bare (mini, own: bare: ")
+
+
+def test_a_metric_of_the_users_own_cannot_be_recomputed() -> None:
+    runs = [
+        StaICC.Normal(datasets=["mini"], limit=6, metrics={"mine": lambda truth, rows: 0.5})(scored(name))
+        for name in "ab"
+    ]
+    with pytest.raises(ArgumentError, match="mine cannot be recomputed from a file"):
+        compare(runs[0], runs[1])
+
+
+def test_slopes_with_other_numbers_of_demonstrations() -> None:
+    runs = [StaICC.GLER(datasets=["mini", own_data()], limit=10, k=k)(scored("a", 1.0)) for k in (4, 8)]
+    for metric in runs[0].averaged:
+        found = compare(*runs, metric)
+        assert found.overall.values == pytest.approx(tuple(run.averaged[metric] for run in runs), abs=1e-12)
+    other = StaICC.GLER(datasets=["mini", own_data()], limit=10, interpolations=3)(scored("a", 1.0))
+    with pytest.raises(ArgumentError, match="other conditions: 0, 1, 2, 3, 4 and 0, 1, 2"):
+        compare(runs[0], other)
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10])
+def test_a_rare_label_voids_everything_about_macro_f1(count: int) -> None:
+    """With fewer than 10 rows of a label, nothing is tested on this data set; without any, neither is the mean."""
+    test = StaICC.Normal(datasets=[own_data("rare")])[0].test_set()
+    tested = [test.texts(row)[0] for row in range(len(test))]
+    rows = [(text, int(text in tested[:count]) if text in tested else label) for text, label in ROWS]
+    rare = Dataset.from_rows(rows, name="rare", label_space=["no", "yes"])
+
+    def run(right: int) -> Result:
+        benchmark = StaICC.Normal(datasets=[own_data(), rare])
+        queries = [each.all_queries() for each in benchmark.experimentor]
+        return benchmark(preentered_prediction=[[(q.label + (q.row % right == 0)) % 2 for q in one] for one in queries])
+
+    found = compare(run(2), run(5), "macro_F1", margin=0.01)
+    one = found.datasets[1]
+    assert found.mean is not None
+    figures = (one.interval, one.p_value, one.holm, one.detectable)
+    assert (figures == (None, None, None, None)) is (count < 10)
+    assert (one.reason == f"{count} test rows have the label 'yes'; a test of macro F1 needs 10 of each label") is (
+        count < 10
+    )
+    assert (found.mean.p_value is None) is (count == 0)
+    assert all((side.p_value is None) is (count == 0) for side in found.non_inferiority)
+    for form in FORMATS:
+        assert format_comparisons([compare_runs({"a": run(2), "b": run(5)}, "macro_F1")], form)
+    if count < 10:
+        assert f"no interval and no test for rare: {one.reason}" in str(found)
+
+
+# -- several runs
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_ranking_and_corrections_of_several_runs(count: int) -> None:
+    skills = (4.0, 4.0, 2.0, 2.0, 0.0, 0.0)[-count:]
+    runs = {
+        f"run {n}": StaICC.Normal(datasets=["mini", own_data()], limit=40)(scored(str(n), skill))
+        for n, skill in enumerate(skills)
+    }
+    found = compare_runs(runs, margin=0.05)
+    assert [(one.first, one.second) for one in found.comparisons] == list(combinations(runs, 2))
+    of_means = [one.overall.p_value for one in found.comparisons]
+    assert [one.overall.holm for one in found.comparisons] == holm(of_means)
+    of_datasets = [each.p_value for one in found.comparisons for each in one.datasets]
+    assert [each.holm for one in found.comparisons for each in one.datasets] == holm(of_datasets)
+    values = {rank.run: rank.value for rank in found.ranking}
+    assert values == pytest.approx({name: run.averaged["accuracy"] for name, run in runs.items()})
+    groups = {rank.run: set(rank.groups) for rank in found.ranking}
+    for one in found.comparisons:
+        assert bool(groups[one.first] & groups[one.second]) is (one.overall.holm > 0.05)
+    assert found.ranking[0].groups.startswith("a")
+
+
+def test_one_bad_run_does_not_stop_the_others(pair: dict[str, Result]) -> None:
+    foreign = StaICC.Normal(datasets=[own_data("elsewhere")], limit=9)(scored("c"))
+    found = compare_runs({**pair, "c": foreign})
+    assert figures(found.comparisons[0]) == figures(compare(pair["a"], pair["b"]))
+    assert found.left_out[0] == "c (mini, own: c: not in this run)"
+
+
+def test_comparing_ten_data_sets_takes_seconds() -> None:
+    runs = {name: StaICC.Normal(limit=64)(scored(name)) for name in "ab"}
+    began = time.process_time()
+    for metric in runs["a"].averaged:
+        found = compare_runs(runs, metric)
+        assert len(found.comparisons[0].datasets) == 10
+    assert time.process_time() - began < 8.0

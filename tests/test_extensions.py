@@ -1,0 +1,750 @@
+"""Extension points: entries of other packages by name, in Python and on the command line, and what goes wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import StaICC
+from StaICC import Normal, load, load_dataset, load_kernel
+from StaICC.benchmarks.catalogue import BENCHMARKS, make_benchmark
+from StaICC.benchmarks.verify import rebuild, verify
+from StaICC.cli import main
+from StaICC.datasets.dataset import Dataset, dataset_registry
+from StaICC.datasets.source import BuiltIn, FileSource, GivenRows, HubSource, ReleasedWheel, read_source, shipped
+from StaICC.errors import (
+    ArgumentError,
+    DataDamagedError,
+    DataMissingError,
+    MissingDependencyError,
+    PluginError,
+    SchemaError,
+    StaICCError,
+    UnknownNameError,
+)
+from StaICC.inference.identity import identity_of
+from StaICC.kernels.registry import KERNELS
+from StaICC.methods.catalogue import METHODS, TABLE_2, MethodSpec
+from StaICC.methods.options import NoOptions, make_options, option, options_of, read_options
+from StaICC.methods.run import Method, run_all
+from StaICC.metrics import metric_set, normalise
+from StaICC.metrics.classification import expected_calibration_error_1
+from StaICC.metrics.registry import METRICS, Metric
+from StaICC.registry import GROUPS, Entry, PluginWarning, Registry, callable_entry, fold, is_reference, origin_of
+
+ROOT = Path(__file__).parents[1]
+PLUGIN = Path(__file__).parent / "plugin"
+ORIGIN = "staicc-example-plugin-1.2"
+REGISTRIES: dict[str, Callable[[], Registry[Any]]] = {
+    "kernels": lambda: KERNELS,
+    "methods": lambda: METHODS,
+    "datasets": dataset_registry,
+    "benchmarks": lambda: BENCHMARKS,
+    "metrics": lambda: METRICS,
+}
+
+
+def install(site: Path, name: str, version: str, points: dict[str, dict[str, str]], **modules: str) -> None:
+    """Write what an installer writes: modules, and a ``.dist-info`` folder with the entry points."""
+    site.mkdir(exist_ok=True)
+    for module, code in modules.items():
+        (site / f"{module}.py").write_text(code, encoding="utf-8")
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    lines = [
+        line for group, items in points.items() for line in (f"[{group}]", *(f"{n} = {v}" for n, v in items.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def plugin_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the plug-in package as installed; no network is needed."""
+    site = tmp_path_factory.mktemp("installed") / "site"
+    text = (PLUGIN / "pyproject.toml").read_text("utf-8")
+    points = {}
+    for group, body in re.findall(r'^\[project\.entry-points\."([\w.]+)"\]\n((?:.+\n)+)', text, re.MULTILINE):
+        points[group] = dict(re.findall(r'^([\w-]+) = "(.+)"$', body, re.MULTILINE))
+    assert sorted(points) == sorted(GROUPS)
+    found = re.search(r'^version = "(.+)"$', text, re.MULTILINE)
+    assert found is not None
+    install(site, "staicc-example-plugin", found[1], points)
+    shutil.copytree(PLUGIN / "staicc_example", site / "staicc_example", ignore=shutil.ignore_patterns("__pycache__"))
+    return site
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder on the search path; what is imported from it is forgotten afterwards."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    for name in set(sys.modules) - before:
+        if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def plugin(plugin_site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(plugin_site)
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "staicc_example"]:
+        del sys.modules[name]
+
+
+def command(site: Path, folder: Path, *words: str, status: int = 0) -> str:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STAICC_")}
+    more = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(site)]), "STAICC_OFFLINE": "1", "COLUMNS": "120"}
+    done = subprocess.run(
+        [sys.executable, "-m", "StaICC", *words],
+        cwd=folder,
+        env={**kept, **more, "STAICC_HOME": str(folder / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    return done.stdout + done.stderr
+
+
+def letters(prompt: str, label_space: list[str]) -> list[float]:
+    return [1.0 + prompt.count(label) for label in label_space]
+
+
+# -- the plug-in package, in Python
+
+
+@pytest.mark.usefixtures("plugin")
+def test_one_of_each_kind_in_python(tmp_path: Path) -> None:
+    kernel = load_kernel("label_counts:0.5")
+    assert kernel.smoothing == 0.5
+    assert load_kernel("label_counts").smoothing == 1.0
+    assert load_kernel("Label-Counts", smoothing=2.0).smoothing == 2.0
+    data = load_dataset("example_tickets")
+    assert (len(data.table), data.card.label_space) == (96, ("bug", "wish", "praise"))
+    assert isinstance(data.source, FileSource)
+    benchmark = make_benchmark("symbol-labels", datasets=["example_tickets"], metrics="standard+brier_score", limit=8)
+    result = benchmark(kernel)
+    assert set(result["Averaged results"]) == {"loss"}
+    assert 0 <= result["Divided results"]["example_tickets"]["names"]["brier_score"] <= 2
+    fields = result.signature.fields
+    assert fields["benchmark"] == f"Symbol_labels@{ORIGIN}"
+    assert fields["datasets"] == f"example_tickets@{ORIGIN}"
+    assert re.fullmatch(rf"standard\+brier_score@{re.escape(ORIGIN)}-[0-9a-f]{{12}}", fields["metrics"])
+    result.save(tmp_path / "result.json")
+    checks = verify(load(tmp_path / "result.json"), benchmark)
+    assert [one for one in checks if one.same is False] == []
+
+
+@pytest.mark.usefixtures("plugin")
+def test_the_distribution_is_part_of_the_identity(plugin_site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = load_kernel("label_counts")
+    assert identity_of(kernel).who == {"model": "label counts, version 1", "distribution": "staicc-example-plugin 1.2"}
+    assert "distribution" not in identity_of(load_kernel("ppm")).who
+    before = identity_of(kernel).digest
+    for _ in range(2):
+        assert identity_of(load_kernel("label_counts")).digest == before
+    assert identity_of(load_kernel("label_counts:2")).digest != before
+    other = plugin_site.parent / "other"
+    if not other.exists():
+        install(
+            other,
+            "staicc-example-plugin",
+            "1.3",
+            {"staicc.kernels": {"label_counts": "staicc_example.kernel:LabelCounts"}},
+        )
+        shutil.copytree(plugin_site / "staicc_example", other / "staicc_example")
+    monkeypatch.setattr(sys, "path", [str(other), *(one for one in sys.path if one != str(plugin_site))])
+    assert identity_of(load_kernel("label_counts")).who["distribution"] == "staicc-example-plugin 1.3"
+    assert identity_of(load_kernel("label_counts")).digest != before
+
+
+@pytest.mark.usefixtures("plugin")
+def test_the_method_of_a_plugin() -> None:
+    rows = []
+
+    def kernel(prompt: str, label_space: list[str]) -> list[float]:
+        rows.append([(place + 1) / 6 for place in range(3)])
+        return rows[-1]
+
+    benchmark = Normal(datasets=["mini"], limit=4)
+    plain = Method("sharpened", kernel).run(benchmark, return_outputs=True)
+    cubed = Method("sharpened", kernel, exponent=3).run(benchmark, return_outputs=True)
+    assert plain.signature.fields["method"] == f"sharpened@{ORIGIN} paper"
+    assert cubed.signature.fields["method"] == f"sharpened@{ORIGIN} paper exponent=3.0"
+    by_hand = [value**3 / sum(one**3 for one in rows[0]) for value in rows[0]]
+    record = json.loads(json.dumps(cubed.outputs, default=lambda value: value.__dict__))
+    assert "0.75" in json.dumps(record)  # 27 / 36
+    assert by_hand[2] == 0.75
+    table = run_all(kernel, benchmark, methods=["vanilla", "sharpened", "batch_calibration"], options={"exponent": 1.0})
+    assert list(table) == ["vanilla", "sharpened", "batch_calibration"]
+    assert table["sharpened"]["Averaged results"] == table["vanilla"]["Averaged results"]
+
+
+@pytest.mark.usefixtures("plugin")
+def test_direct_use_has_the_same_signature_as_use_by_name() -> None:
+    benchmark = __import__("staicc_example.benchmark").benchmark
+    method = __import__("staicc_example.method").method
+    metric = __import__("staicc_example.metric").metric
+    by_name = make_benchmark("symbol-labels", datasets=["mini"], limit=2, metrics="standard+brier_score")
+    direct = benchmark.SymbolLabels(
+        datasets=["mini"], limit=2, metrics=metric_set("standard").adding(metric.BRIER_SCORE)
+    )
+    assert str(by_name.signature()) == str(direct.signature())
+    named = Method("sharpened", letters).run(Normal(datasets=["mini"], limit=2))
+    given = Method(method.SHARPENED, letters).run(Normal(datasets=["mini"], limit=2))
+    assert str(named.signature) == str(given.signature)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_references_are_the_same_objects() -> None:
+    assert load_kernel("staicc_example.kernel:LabelCounts:0.25").smoothing == 0.25
+    assert load_kernel("staicc_example.kernel:LabelCounts", smoothing=3.0).smoothing == 3.0
+    assert load_kernel("staicc_example.kernel:LabelCounts.from_spec:0.25").smoothing == 0.25
+    assert BENCHMARKS.find("staicc_example.benchmark:SymbolLabels").value is BENCHMARKS.find("Symbol Labels").value
+    assert METHODS.find("staicc_example.method:SHARPENED").value is METHODS.find("sharpened").value
+    assert load_dataset("staicc_example.data:tickets").origin == load_dataset("example_tickets").origin != ""
+    assert [one.name for one in metric_set("staicc_example.metric:brier_score+accuracy").metrics] == [
+        "brier_score",
+        "accuracy",
+    ]
+
+
+def test_installed_for_real() -> None:
+    """``.ci/run`` installs the package with pip."""
+    try:
+        version = importlib.metadata.version("staicc-example-plugin")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("tests/plugin is not installed; .ci/run installs it")
+    assert load_dataset("example_tickets").origin == f"staicc-example-plugin {version}"
+
+
+# -- the plug-in package, on the command line
+
+
+def test_one_of_each_kind_on_the_command_line(plugin_site: Path, tmp_path: Path) -> None:
+    words = ["--model", "label_counts:2", "--datasets", "example_tickets", "--limit", "4", "--json", "result.json"]
+    command(
+        plugin_site,
+        tmp_path,
+        "run",
+        "symbol-labels",
+        *words,
+        "--metrics",
+        "standard+brier_score",
+        "--store",
+        "s.sqlite",
+    )
+    result = load(tmp_path / "result.json")
+    assert f"Symbol_labels@{ORIGIN}" in str(result.signature)
+    assert f"standard+brier_score@{ORIGIN}" in str(result.signature)
+    command(plugin_site, tmp_path, "run", "normal", *words, "--method", "sharpened", "--method-option", "exponent=3.0")
+    assert load(tmp_path / "result.json").signature.fields["method"] == f"sharpened@{ORIGIN} paper exponent=3.0"
+    words = [
+        "--model",
+        "staicc_example.kernel:LabelCounts",
+        "--datasets",
+        "staicc_example.data:tickets",
+        "--limit",
+        "4",
+    ]
+    command(
+        plugin_site, tmp_path, "run", "staicc_example.benchmark:SymbolLabels", *words,
+        "--metrics", "accuracy+staicc_example.metric:brier_score",
+    )  # fmt: skip
+    lines = command(plugin_site, tmp_path, "prompts", "symbol-labels", "--datasets", "example_tickets", "--limit", "1")
+    assert "bug" in lines
+
+
+def test_the_listing_has_plugins_and_options(plugin_site: Path, tmp_path: Path) -> None:
+    listed = json.loads(command(plugin_site, tmp_path, "show", "--json"))
+    assert list(listed) == ["kernels", "methods", "datasets", "benchmarks", "metrics"]
+    ours = {kind: [row["name"] for row in rows if row["origin"]] for kind, rows in listed.items()}
+    assert ours == {
+        "kernels": ["label_counts"], "methods": ["sharpened"], "datasets": ["example_tickets"],
+        "benchmarks": ["symbol-labels"], "metrics": ["brier_score"],
+    }  # fmt: skip
+    (sharpened,) = [row for row in listed["methods"] if row["name"] == "sharpened"]
+    assert sharpened["options"] == [
+        {"name": "exponent", "type": "float", "default": 2.0, "help": "The power that probabilities are raised to."}
+    ]
+    sources = {row["name"]: row["description"] for row in listed["datasets"]}
+    assert sources["TREC"] == "source: released wheel"
+    assert sources["mini"] == "source: built in"
+    assert sources["example_tickets"] == "source: file"
+    text = command(plugin_site, tmp_path, "show", "methods")
+    assert "sharpened" in text
+    assert "[staicc-example-plugin 1.2]" in text
+    assert "exponent=2.0 (float)" in text
+    for name in METHODS:
+        assert name in text
+
+
+def test_the_commands_of_the_page(plugin_site: Path, tmp_path: Path) -> None:
+    """They need the plug-in, so the test of all pages cannot run them."""
+    page = (ROOT / "docs" / "extending.md").read_text("utf-8")
+    commands = re.findall(r"^\$ python -m StaICC (.+)$", page, re.MULTILINE)
+    assert len(commands) == 5
+    for line in commands:
+        command(plugin_site, tmp_path, *line.split())
+    assert re.findall(r"^\[project\.entry[^#`]+", page, re.MULTILINE)
+    for line in re.search(r"```toml\n(.+?)```", page, re.DOTALL)[1].splitlines():  # type: ignore[index]
+        assert line in (PLUGIN / "pyproject.toml").read_text("utf-8").splitlines(), line
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "nromal", "--datasets", "mini"], "did you mean 'normal'?"),
+        (["run", "normal", "--datasets", "mimi"], "did you mean 'mini'?"),
+        (["run", "normal", "--datasets", "mini", "--model", "pmp"], "did you mean 'ppm'?"),
+        (["run", "normal", "--datasets", "mini", "--metrics", "standart"], "did you mean 'standard'?"),
+        (["run", "normal", "--datasets", "mini", "--metrics", "standard+acuracy"], "did you mean 'accuracy'?"),
+        (["run", "normal", "--datasets", "mini", "--method", "vanila"], "did you mean 'vanilla'?"),
+        (
+            ["run", "normal", "--datasets", "mini", "--method", "knn_prompt", "--method-option", "knnk=3"],
+            "did you mean 'knn_k'?",
+        ),
+        (
+            ["run", "normal", "--datasets", "mini", "--method", "knn_prompt", "--method-option", "knn_k=three"],
+            "option 'knn_k': got 'three', expected int",
+        ),
+        (["run", "normal", "--datasets", "mini", "--method-option", "knn_k=3"], "Choose one with --method"),
+        (["run", "normal", "--datasets", "mini", "--model", "no_such_module:kernel"], "no module 'no_such_module'"),
+        (["show", "kernel"], "did you mean 'kernels'?"),
+    ],
+)
+def test_typing_errors_on_the_command_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status = main(words)
+    except SystemExit as end:
+        status = int(end.code or 0)
+    assert status == 2
+    assert message in capsys.readouterr().err
+
+
+# -- conflicts and broken plug-ins
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_built_in_names_cannot_be_taken(kind: str, site: Path) -> None:
+    entries = REGISTRIES[kind]()
+    victim = next(iter(entries))
+    spelled = victim.upper().replace("-", "_")
+    install(site, "thief", "6.6", {f"staicc.{kind}": {spelled: "thief:stolen"}}, thief="raise SystemExit('imported')\n")
+    assert entries.knows(victim)
+    with pytest.warns(PluginWarning, match=rf"thief 6\.6 has a {entries.kind} '{spelled}'; the name is built in"):
+        assert not entries.knows("no such name")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a built-in name does not read the entry points
+        if kind != "datasets":  # its first one needs the data pack
+            assert entries.find(spelled).origin == ""
+            assert entries.find(spelled).name == victim
+    (row,) = [row for row in entries.listing() if row.origin.startswith("thief")]
+    assert row.origin == "thief 6.6"
+    assert "built in" in row.problem
+    assert "thief" not in sys.modules
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_two_plugins_with_one_name_are_an_error_that_names_both(kind: str, site: Path) -> None:
+    for name in ("first", "second"):
+        install(site, name, "1.0", {f"staicc.{kind}": {"mine": f"{name}_module:value"}})
+    entries = REGISTRIES[kind]()
+    with pytest.raises(PluginError, match=r"'mine': first 1\.0 and second 1\.0; .*first_module:value"):
+        entries.find("mine")
+    listed = [row for row in entries.listing() if row.origin.startswith(("first", "second"))]
+    assert [row.problem != "" for row in listed] == [True, True]
+    with pytest.raises(UnknownNameError):  # others are not disturbed
+        entries.find("another name")
+
+
+BROKEN = {
+    "syntax": ("value = (", "SyntaxError"),
+    "missing": ("import no_such_package_at_all", "ModuleNotFoundError: No module named 'no_such_package_at_all'"),
+    "raises": ("raise RuntimeError('no licence server')", "RuntimeError: no licence server"),
+    "exits": ("raise SystemExit(3)", "SystemExit: 3"),
+    "empty": ("", "AttributeError"),
+    "wrong": ("value = 3", "cannot be used"),
+}
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_plugin_is_one_clear_error(
+    kind: str, fault: str, site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, reason = BROKEN[fault]
+    module = f"broken_{kind}_{fault}"
+    install(site, "broken-thing", "0.3", {f"staicc.{kind}": {"fragile": f"{module}:value"}}, **{module: code})
+    entries = REGISTRIES[kind]()
+    with pytest.raises(PluginError, match=rf"{entries.kind} 'fragile' of the plug-in broken-thing 0\.3") as caught:
+        entries.find("fragile")
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value) or fault == "syntax"
+    assert caught.value.__cause__ is not None
+    assert main(["show", kind]) == 1
+    told = capsys.readouterr()
+    assert "broken-thing 0.3" in told.err
+    assert next(iter(entries)) in told.out  # the others are listed
+
+
+def test_a_plugin_that_lacks_its_own_package_says_so(site: Path) -> None:
+    code = "from StaICC.optional import require\nrequire('no_such_package', 'hf', 'the plug-in')\n"
+    install(site, "needy", "1", {"staicc.metrics": {"needy": "needy:metric"}}, needy=code)
+    with pytest.raises(PluginError, match="needy 1 cannot be imported") as caught:
+        metric_set("needy")
+    assert isinstance(caught.value.__cause__, MissingDependencyError)
+    assert main(["run", "normal", "--datasets", "mini", "--metrics", "needy"]) == 3
+
+
+def test_a_plugin_must_use_the_name_of_its_entry_point(site: Path) -> None:
+    code = (
+        "from StaICC import Dataset\nfrom StaICC.methods.run import MethodSpec\n"
+        "rows = Dataset.from_rows([('a', 0), ('b', 1)], name='mini', label_space=['x', 'y'])\n"
+        "spec = MethodSpec('vanilla', 'Vanilla', print)\n"
+    )
+    points = {"staicc.datasets": {"mine": "liar:rows"}, "staicc.methods": {"other": "liar:spec"}}
+    install(site, "liar", "1", points, liar=code)
+    with pytest.raises(PluginError, match=r"data set 'mine' of the plug-in liar 1 calls itself 'mini'"):
+        load_dataset("mine")
+    with pytest.raises(PluginError, match=r"method 'other' of the plug-in liar 1 calls itself 'vanilla'"):
+        METHODS.find("other")
+
+
+@pytest.mark.parametrize(
+    ("reference", "error", "message"),
+    [
+        ("no_such_module:name", UnknownNameError, "There is no module 'no_such_module' either"),
+        ("json.no_such:name", UnknownNameError, "There is no module 'json.no_such' either"),
+        ("json:no_such_name", PluginError, "AttributeError"),
+        ("math:pi", PluginError, "expected"),
+    ],
+)
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_references_that_lead_nowhere(kind: str, reference: str, error: type[StaICCError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        REGISTRIES[kind]().find(reference)
+
+
+def test_names_from_files_import_nothing(site: Path) -> None:
+    (site / "trap.py").write_text("raise AssertionError('imported')\n", encoding="utf-8")
+    with pytest.raises(UnknownNameError, match="import no module"):
+        load_dataset("trap:rows", references=False)
+    result = Normal(datasets=["mini"], limit=2)(letters)
+    result.details = {"trap:rows": result.details["mini"]}  # as a saved file could say
+    with pytest.raises(ArgumentError, match="pass the benchmark itself"):
+        rebuild(result)
+    assert "trap" not in sys.modules
+
+
+def test_entry_points_are_read_only_when_they_are_needed(tmp_path: Path) -> None:
+    code = """
+import importlib.metadata, StaICC
+from StaICC.cli import main
+importlib.metadata.entry_points = None  # a call would fail
+kernel = StaICC.load_kernel("ppm")
+StaICC.Normal(datasets=["mini"], limit=2)(kernel)
+assert main(["run", "normal", "--datasets", "mini", "--limit", "2", "--method", "batch_calibration"]) == 0
+"""
+    subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+    )  # fmt: skip
+
+
+# -- origins
+
+
+def test_origins(site: Path) -> None:
+    code = "def metric(truth, rows):\n    return 0.5\n\n\nclass Thing:\n    pass\n"
+    install(site, "my-tools", "3.1", {"staicc.metrics": {"half": "my_tools_code:metric"}}, my_tools_code=code)
+
+    def local() -> None:
+        """A function of this file."""
+
+    assert origin_of(local) == origin_of(letters) == ""
+    assert origin_of(math.sqrt) == origin_of(Normal) == origin_of(partial(Normal, k=2)) == ""
+    assert "pytest" in origin_of(pytest.fixture)
+    module = __import__("my_tools_code")
+    assert origin_of(module.metric) == origin_of(module.Thing) == origin_of(module.Thing()) == "my-tools 3.1"
+    assert origin_of(partial(print, module.metric)) == "my-tools 3.1"
+    found = metric_set({"half": module.metric, "accuracy": lambda truth, rows: 1.0})
+    assert found.name == "custom+half@my-tools-3.1+accuracy"
+    signature = Normal(datasets=["mini"], limit=2, metrics="half").signature()
+    assert re.fullmatch(r"half@my-tools-3\.1-[0-9a-f]{12}", signature.fields["metrics"])
+
+
+def test_origins_in_a_namespace_package(site: Path) -> None:
+    """Two distributions share the package `shared`; only one of them has an entry point."""
+    install(site, "first-tools", "1.0", {"staicc.metrics": {"half": "shared.first:metric"}})
+    for name in ("first", "second"):
+        (site / "shared" / name).mkdir(parents=True)
+        (site / "shared" / name / "__init__.py").write_text("def metric(truth, rows):\n    return 0.5\n", "utf-8")
+    (site / "shared" / "first" / "more.py").write_text("def other():\n    pass\n", "utf-8")
+    from importlib import import_module
+
+    assert origin_of(import_module("shared.first").metric) == "first-tools 1.0"
+    assert origin_of(import_module("shared.first.more").other) == "first-tools 1.0"
+    assert origin_of(import_module("shared.second").metric) == ""
+
+
+def test_a_further_entry_is_found_by_all_its_spellings() -> None:
+    """Whether or not the registry has further spellings of other entries."""
+    for folded in (None, {"zweig": "branch"}):
+        entries: Registry[object] = Registry("thing", "staicc.tests", {"my-pi": "math:pi", "branch": "math:e"},
+            lambda name, value: value, folded=folded)  # fmt: skip
+        assert entries.find("My PI").value == math.pi
+        assert entries.knows("zweig") == (folded is not None)
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_a_registry_is_a_mapping_of_the_built_in_entries(kind: str) -> None:
+    entries = REGISTRIES[kind]()
+    names = list(entries)
+    assert len(entries) == len(names) == len({fold(name) for name in names})
+    assert all(name in entries and entries.knows(name) for name in names)
+    assert entries.names()[: len(names)] == tuple(names)
+    assert [row.name for row in entries.listing() if not row.origin] == names
+    assert "nothing" not in entries
+    if kind != "datasets":
+        assert all(entries.find(name) == Entry(name, entries[name], "") for name in names)
+    with pytest.raises(UnknownNameError):
+        entries.find(3)  # type: ignore[arg-type]
+    assert not entries.knows(3)
+
+
+def test_forms_of_references() -> None:
+    assert is_reference("a.b:c.d")
+    for text in ("a", "a:", ":b", "a b:c", "a:b:c", "openai:http://x", "1a:b", "", "hf:org/name", "a..b:c"):
+        assert not is_reference(text), text
+    with pytest.raises(ArgumentError, match="expected a function"):
+        callable_entry("a function")("name", 3)
+
+
+# -- options of methods
+
+
+@dataclass(frozen=True)
+class Options:
+    whole: int = option(3, "A number.")
+    real: float = option(0.5, "Another.")
+    switch: bool = option(False, "On or off.")
+    word: str = option("a", "A word.")
+    choice: Literal["left", "right"] = option("left", "One of two.")
+    maybe: int | None = option(None, "A number or none.")
+    several: list[str] | None = option(None, "Words.")  # noqa: RUF009
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("whole=-4", -4), ("real=2", 2.0), ("real=1e-3", 0.001), ("switch=true", True), ("switch=False", False),
+        ("word=", ""), ("word=a=b", "a=b"), ("choice=right", "right"), ("maybe=none", None), ("maybe=5", 5),
+        ('several=["x", "y"]', ["x", "y"]), ("several=none", None),
+    ],
+)  # fmt: skip
+def test_options_are_read_by_their_types(text: str, value: Any) -> None:
+    found = read_options("mine", [Options], [text])
+    assert found == {text.partition("=")[0]: value}
+    (read,) = found.values()
+    assert type(read) is type(value)
+    assert make_options("mine", Options, found) == Options(**found)
+
+
+@pytest.mark.parametrize(
+    "text", ["whole=2.5", "whole=", "real=x", "switch=1", "choice=up", "maybe=x", "several=[", "whole", "=3", "wole=3"]
+)
+def test_unfit_texts_are_refused(text: str) -> None:
+    with pytest.raises(ArgumentError):
+        read_options("mine", [Options], [text])
+    with pytest.raises(ArgumentError, match="given twice"):
+        read_options("mine", [Options], ["whole=1", "whole=1"])
+
+
+@pytest.mark.parametrize(
+    "given", [{"whole": 2.0}, {"whole": True}, {"real": "1"}, {"real": True}, {"switch": 1}, {"word": 3},
+              {"choice": "up"}, {"maybe": "5"}, {"whole": None}, {"wole": 3}],
+)  # fmt: skip
+def test_unfit_values_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError):
+        make_options("mine", Options, given)
+
+
+def test_options_that_no_method_has() -> None:
+    with pytest.raises(ArgumentError, match="vanilla has no option 'k'; it has no options at all"):
+        Method("vanilla", letters, k=3)
+    with pytest.raises(UnknownNameError, match="did you mean 'batch_size'"):
+        run_all(letters, Normal(datasets=["mini"]), options={"batchsize": 3})
+    assert options_of(NoOptions) == []
+    assert {fact.name for name in TABLE_2 for fact in options_of(METHODS[name].options)} == {
+        "sample_length", "batch_size", "instructions", "demonstration_set_cut", "orders", "knn_k", "shared_contexts",
+        "texts", "candidates", "samples_per_label", "shared_demonstrations", "encoder", "rule", "exclude_duplicates",
+    }  # fmt: skip
+    for spec in METHODS.values():
+        assert all(fact.help.endswith(".") or ":" in fact.help for fact in options_of(spec.options)), spec.name
+    with pytest.raises(ArgumentError, match="expected a dataclass"):
+        MethodSpec("mine", "Mine", print, options=dict)  # type: ignore[arg-type]
+    same = MethodSpec("vanilla", "Mine", print)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="got two methods of one name: vanilla, vanilla"):
+        run_all(letters, Normal(datasets=["mini"]), methods=["vanilla", same])
+
+
+# -- one metric engine
+
+
+@pytest.mark.parametrize("rows", [[0.2, 0.3, 0.5], [-4.0, 2.5, 70.0]], ids=["probabilities", "logits"])
+@pytest.mark.parametrize("function", [expected_calibration_error_1, lambda truth, rows: rows[0][2]])
+def test_a_function_gives_the_same_however_it_is_handed_over(rows: list[float], function: Any) -> None:
+    def answer(prompt: str, label_space: list[str]) -> list[float]:
+        return rows
+
+    values = [
+        Normal(datasets=["mini"], limit=6, metrics=metrics)(answer)["Averaged results"]["mine"]
+        for metrics in ({"mine": function}, metric_set({"mine": function}))
+    ]
+    benchmark = Normal(datasets=["mini"], limit=6)
+    benchmark[0].add_metric("mine", function)
+    values.append(benchmark(answer)["Averaged results"]["mine"])
+    assert values[0] is not None
+    assert values == [values[0]] * 3
+    by_hand = normalise([rows] * 12).probabilities
+    assert by_hand is not None
+    truth = [query.label for query in benchmark[0].all_queries()]
+    assert values[0] == pytest.approx(function(truth, by_hand))
+
+
+def test_numbers_of_uncertain_meaning_come_as_they_are() -> None:
+    def ambiguous(prompt: str, label_space: list[str]) -> list[float]:
+        return [0.9, 0.9, 0.1]
+
+    def first(truth: list[int], rows: list[list[float]]) -> float:
+        return rows[0][0]
+
+    for metrics in ({"mine": first}, metric_set({"mine": first})):
+        result = Normal(datasets=["mini"], limit=4, metrics=metrics)(ambiguous)
+        assert result["Averaged results"]["mine"] == 0.9
+    needs = metric_set("standard").adding(Metric("mine", first, requires_probabilities=True))
+    result = Normal(datasets=["mini"], limit=4, metrics=needs)(ambiguous)
+    assert result["Averaged results"]["mine"] is None
+    assert "mine" in result.details["mini"].missing
+    released = Normal(datasets=["mini"], limit=4, metrics="0.1.1")
+    released[0].add_metric("mine", first)
+    assert released(lambda prompt, label_space: [-4.0, 2.0, 1.0])["Averaged results"]["mine"] == -4.0
+
+
+def test_a_run_normalises_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from StaICC.metrics.normalisation import normalise
+
+    kinds: list[object] = []
+
+    def counted(rows: Any, kind: Any = "auto") -> Any:
+        kinds.append(kind)
+        return normalise(rows, kind)
+
+    for module in [one for name, one in sys.modules.items() if name.startswith("StaICC.")]:
+        for name, value in list(vars(module).items()):
+            if value is normalise:
+                monkeypatch.setattr(module, name, counted)
+    result = Normal(datasets=["mini"], limit=4)(letters)
+    assert result["Averaged results"]["accuracy"] is not None
+    assert kinds == ["auto"]
+
+
+# -- sources of rows
+
+
+LINES = b'{"text": "a", "label": "x"}\n{"text": "b", "label": 1}\n{"text": "c", "label": "y"}\n'
+
+
+def test_rows_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(LINES)
+    source = FileSource(path, hashlib.sha256(LINES).hexdigest())
+    dataset = Dataset.from_rows(source, name="mine", label_space=["x", "y"])
+    assert [(row.texts, row.label) for row in dataset.table] == [(("a",), 0), (("b",), 1), (("c",), 1)]
+    assert dataset.source is source
+    assert Dataset.from_rows([("a", 0)], name="mine", label_space=["x", "y"]).source == GivenRows()
+    path.write_bytes(LINES + b"\n")
+    with pytest.raises(DataDamagedError, match=r"rows\.jsonl is not the pinned file"):
+        Dataset.from_rows(source, name="mine", label_space=["x", "y"])
+    path.unlink()
+    with pytest.raises(DataMissingError, match=r"rows\.jsonl, cannot be read"):
+        Dataset.from_rows(source, name="mine", label_space=["x", "y"])
+
+
+@pytest.mark.parametrize(
+    "line", [b"{", b"[]", b"3", b'{"text": "a"}', b'{"text": "a", "label": "z"}', b"[" * 100_000, b"\xff"]
+)
+def test_lines_that_are_no_rows_are_named(line: bytes, tmp_path: Path) -> None:
+    data = LINES + line + b"\n"
+    (tmp_path / "rows.jsonl").write_bytes(data)
+    source = FileSource(tmp_path / "rows.jsonl", hashlib.sha256(data).hexdigest())
+    with pytest.raises(SchemaError, match=r"rows\.jsonl, line 4: "):
+        Dataset.from_rows(source, name="mine", label_space=["x", "y"])
+
+
+def test_rows_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(LINES)
+    asked = []
+
+    def hf_hub_download(repository: str, path: str, *, repo_type: str, revision: str) -> str:
+        asked.append((repository, path, repo_type, revision))
+        return str(tmp_path / path)
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(hf_hub_download=hf_hub_download))
+    source = HubSource("org/data", "0" * 40, "rows.jsonl", hashlib.sha256(LINES).hexdigest())
+    dataset = Dataset.from_rows(source, name="mine", label_space=["x", "y"])
+    assert asked == [("org/data", "rows.jsonl", "dataset", "0" * 40)]
+    assert (len(dataset.table), dataset.source) == (3, source)
+    with pytest.raises(DataDamagedError):
+        Dataset.from_rows(HubSource("org/data", "0" * 40, "rows.jsonl", "0" * 64), name="m", label_space=["x", "y"])
+    for revision, digest in (("main", "0" * 64), ("0" * 39, "0" * 64), ("0" * 40, "0" * 63), ("0" * 40, None)):
+        with pytest.raises(ArgumentError, match="expected"):
+            HubSource("org/data", revision, "rows.jsonl", digest)  # type: ignore[arg-type]
+
+
+def test_built_in_data_sets_name_their_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    import StaICC.datasets.catalogue as catalogue_module
+
+    catalogue = catalogue_module.catalogue
+    sources = catalogue().sources
+    assert set(sources) == set(catalogue().cards)
+    assert sources["mini"] == load_dataset("mini").source == BuiltIn("mini.json")
+    assert {name for name, source in sources.items() if isinstance(source, ReleasedWheel)} == set(
+        StaICC.datasets.names()
+    )
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    data = shipped("catalogue.json")
+    record = json.loads(json.dumps(data["datasets"]["mini"]))
+    page = (ROOT / "docs" / "adding_a_data_set.md").read_text("utf-8")
+    record["lookup"] = json.loads(re.search(r"```json\n(.+?)```", page, re.DOTALL)[1])  # type: ignore[index]
+    record["published"]["title"] = "tickets"
+    data["datasets"]["tickets"] = record
+    added = catalogue_module._parse(data)
+    assert isinstance(added.sources["tickets"], HubSource)
+    monkeypatch.setattr(catalogue_module, "catalogue", lambda: added)
+    with pytest.raises(MissingDependencyError, match=r"\[hub\]"):  # one record, and the data set is known
+        load_dataset("Support tickets")
+    for record, message in (({}, "kind of source None"), ({"kind": "ftp"}, "'ftp'"), ({"kind": "file"}, "wrong field")):
+        with pytest.raises(SchemaError, match=message):
+            read_source("mine", record)

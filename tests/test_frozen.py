@@ -1,0 +1,229 @@
+"""Nothing is ignored silently: an assignment on a public object works or raises."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.frozen import FixedAttributes, FrozenList
+
+
+def constant(prompt: Any, label_space: list[str]) -> int:
+    return 0
+
+
+def benchmark() -> StaICC.Normal:
+    return StaICC.Normal(datasets=["mini"], limit=6)
+
+
+OBJECTS = {
+    "benchmark": benchmark,
+    "bias": lambda: StaICC.DomainBias(datasets=["mini"], limit=6),
+    "sensitivity": lambda: StaICC.GLER(datasets=["mini"], limit=6),
+    "group": lambda: StaICC.TripletBias(datasets=["mini"], limit=6),
+    "suite": lambda: StaICC.Suite(datasets=["mini"], limit=6),
+    "experimentor": lambda: benchmark()[0],
+    "prompt_former": lambda: benchmark()[0].prompt_former,
+    "test_set": lambda: benchmark()[0].test_set(),
+    "split": lambda: benchmark()[0].triplet_dataset,
+    "dataset": lambda: benchmark()[0].dataset,
+    "card": lambda: benchmark()[0].card,
+    "label": lambda: benchmark()[0].test_set()[0][1],
+    "statistics": StaICC.Statistics,
+    "signature": lambda: benchmark().signature(),
+    "result": lambda: benchmark()(constant),
+}
+EFFECTIVE = {
+    "benchmark": {"experimentor"},
+    "bias": {"experimentor"},
+    "sensitivity": {"experimentor"},
+    "experimentor": {"outputs", "prompt_former", "demonstration_sampler"},
+    "prompt_former": {"cut_by_length", "label_wrong_rate", "pseudo_prompt"},
+}
+"""What may be assigned, with effect; tests of each are below or with its class. A result is a record, see below."""
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_an_attribute_that_nothing_reads_cannot_be_assigned(kind: str) -> None:
+    made = OBJECTS[kind]()
+    for name in ("k", "mine", "lable_space", "no_such_setting"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(made, name, 1)
+        assert not hasattr(made, name)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in OBJECTS if kind != "result"])
+def test_each_public_attribute_is_fixed_or_has_an_effect(kind: str) -> None:
+    made = OBJECTS[kind]()
+    names = [name for name in dir(type(made)) if not name.startswith("_")]
+    assert names
+    for name in names:
+        if name in EFFECTIVE.get(kind, set()):
+            continue
+        before = getattr(made, name)
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(made, name, before)
+
+
+def test_the_message_says_what_to_use() -> None:
+    with pytest.raises(AttributeError, match=r"^Experimentor.k cannot be assigned: .* set_k\(\)"):
+        benchmark()[0].k = 8  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"^Normal.noisy_channel cannot be assigned: .* re_initialize\(\)"):
+        benchmark().noisy_channel = True  # type: ignore[misc]
+    with pytest.raises(
+        AttributeError, match=r"^PromptWriter.instruction cannot be assigned: .* change_instruction\(\)"
+    ):
+        benchmark()[0].prompt_former.instruction = "Choose. "  # type: ignore[attr-defined]
+
+
+@pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("_instruction", "Choose. "),
+        ("_input_text_prefixes", ["text: "]),
+        ("_input_text_affixes", ["\n"]),
+        ("_label_prefix", "answer: "),
+        ("_label_affix", "\n\n"),
+        ("_query_prefix", "Now: "),
+        ("_label_space", ["A", "B", "C"]),
+        ("_label_wrong_rate", 0.5),
+        ("label_wrong_rate", 0.5),
+        ("_use_noisy_channel", True),
+    ],
+)
+def test_the_attributes_of_a_prompt_writer_are_its_settings(attribute: str, value: Any) -> None:
+    """The README of 0.1.1 documents them as members."""
+    one, other = benchmark()[0], benchmark()[0]
+    default = one.prompt_set()
+    setattr(one.prompt_former, attribute, value)
+    other.prompt_former.set_config_dict({attribute.removeprefix("_"): value})
+    assert getattr(one.prompt_former, attribute) == value
+    assert one.prompt_set() == other.prompt_set() != default
+    assert one.settings_for_signature() == other.settings_for_signature()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"), [("_label_space", ["A"]), ("label_wrong_rate", 2), ("_instruction", 3)]
+)
+def test_a_bad_value_is_refused(attribute: str, value: Any) -> None:
+    writer = benchmark()[0].prompt_former
+    with pytest.raises(StaICC.StaICCError):
+        setattr(writer, attribute, value)
+    assert not writer.changed
+
+
+def test_what_may_be_assigned_to_an_experimentor_has_an_effect() -> None:
+    one = benchmark()[0]
+    lists = [[0, 1, 2, 3]] * len(one.test_set())
+    one.demonstration_sampler = lists
+    assert one.demonstration_sampler == lists
+    assert one.get_repeat_times() == 1
+    one.outputs = "logits"
+    assert one.settings_for_signature()["outputs"] == "logits"
+    with pytest.raises(StaICC.StaICCError):
+        one.outputs = "numbers"  # type: ignore[assignment]
+    with pytest.raises(StaICC.StaICCError):
+        one.prompt_former = "text"  # type: ignore[assignment]
+
+
+def test_a_derived_class_may_have_attributes_of_its_own() -> None:
+    class Mine(StaICC.Normal):
+        def __init__(self) -> None:
+            super().__init__(datasets=["mini"], limit=2)
+            self.note = "first"
+
+    made = Mine()
+    made.note = "second"
+    assert made.note == "second"
+    assert isinstance(made, FixedAttributes)
+    assert copy.copy(made).note == "second"
+
+
+def test_a_result_is_saved_as_it_is_shown() -> None:
+    result = benchmark()(constant)
+    result["Averaged results"]["accuracy"] = 0.25
+    result["Divided results"]["mini"]["accuracy"] = 0.5
+    plain = result.to_dict()
+    assert (plain["Averaged results"]["accuracy"], plain["Divided results"]["mini"]["accuracy"]) == (0.25, 0.5)
+
+
+# -- lists that are copies
+
+
+CHANGES = [
+    lambda items: items.append(1),
+    lambda items: items.extend([1]),
+    lambda items: items.insert(0, 1),
+    lambda items: items.pop(),
+    lambda items: items.remove(3),
+    lambda items: items.clear(),
+    lambda items: items.sort(),
+    lambda items: items.sort(reverse=True),
+    lambda items: items.reverse(),
+    lambda items: items.__setitem__(0, 1),
+    lambda items: items.__setitem__(slice(0, 1), [1]),
+    lambda items: items.__delitem__(0),
+    lambda items: items.__iadd__([1]),
+    lambda items: items.__imul__(2),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_frozen_list_cannot_be_changed(change: Any) -> None:
+    items = FrozenList([3, 1, 2])
+    with pytest.raises(TypeError, match="this list is a copy"):
+        change(items)
+    assert items == [3, 1, 2]
+    plain = [3, 1, 2]
+    change(plain)
+    assert plain != items
+
+
+def test_every_method_that_changes_a_list_is_refused() -> None:
+    kept = {"__init__", "__getattribute__", "__new__", "__class_getitem__"}
+    own = {name for name in vars(list) if name in vars(FrozenList) and callable(getattr(list, name))}
+    harmless = {"copy", "count", "index"} | {name for name in vars(list) if name.startswith("__")} - {
+        "__setitem__", "__delitem__", "__iadd__", "__imul__",
+    }  # fmt: skip
+    assert {name for name in vars(list) if callable(getattr(list, name))} - own <= harmless | kept
+
+
+def test_a_frozen_list_is_a_list() -> None:
+    items = FrozenList([3, 1, 2])
+    assert isinstance(items, list)
+    assert (json.dumps(items), items[0], items[1:], items * 1, sorted(items)) == (
+        "[3, 1, 2]",
+        3,
+        [1, 2],
+        [3, 1, 2],
+        [1, 2, 3],
+    )
+    for copied in (
+        list(items),
+        items.copy(),
+        items[:],
+        copy.copy(items),
+        copy.deepcopy(items),
+        pickle.loads(pickle.dumps(items)),
+    ):
+        assert type(copied) is list
+        copied.append(4)
+    assert items == [3, 1, 2]
+
+
+def test_demonstrations_cannot_be_changed_in_place() -> None:
+    one = benchmark()[0]
+    before = one.prompt_set()
+    with pytest.raises(TypeError):
+        one.demonstration_sampler[0] = [1, 2, 3, 4]
+    with pytest.raises(TypeError):
+        one.demonstration_sampler[0][0] = 5
+    with pytest.raises(TypeError):
+        one.demonstration_sampler += [[1, 2, 3, 4]]
+    assert one.prompt_set() == before

@@ -1,0 +1,60 @@
+"""The record of measurements: what a script appends, and what the comparison of two entries prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "performance"
+
+
+def run(code: str, file: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(FOLDER)!r}); sys.argv = ['compare']\n{code}"],
+        env={**os.environ, "STAICC_PERFORMANCE_RECORDS": file},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_an_entry_says_where_its_figures_are_from(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    figures = {"a": 1.23456789, "b": {"c": [1, True, "text"]}, "d": None}
+    run(
+        f"from records import record; record('x/speed.py', {figures}, {{'k': 4, 'json': True, 'none': None}})",
+        str(file),
+    )
+    entry = json.loads(file.read_text("utf-8"))
+    assert entry["figures"] == {"a": 1.23457, "b / c [0]": 1, "b / c [1]": 1}
+    assert (entry["script"], entry["options"]) == ("speed", {"k": 4})
+    assert entry["version"]
+    assert entry["machine"]["cpu"]
+    assert entry["machine"]["cores"] >= 1
+    assert entry["date"].endswith("Z")
+
+
+def test_an_empty_variable_records_nothing(tmp_path: Path) -> None:
+    before = (FOLDER / "records.jsonl").read_bytes()
+    run("from records import record; record('speed.py', {'a': 1})", "")
+    assert (FOLDER / "records.jsonl").read_bytes() == before
+
+
+def test_the_comparison_is_with_the_last_entry_of_the_same_options(tmp_path: Path) -> None:
+    file = str(tmp_path / "records.jsonl")
+    show = "import compare; assert compare.main() == 0"
+    assert run(show, file) == "There are no records yet. Run a script of tests/performance.\n"
+    for k, seconds in ((4, 1.0), (4, 2.0), (8, 9.0), (4, 3.0)):
+        figures = {"s": seconds, "same": 5, "zero": 0, f"only {seconds}": 1}
+        run(f"from records import record; record('speed.py', {figures}, {{'k': {k}}})", file)
+    told = run(show, file).splitlines()
+    assert "compared with" in told[0]
+    assert [line.split() for line in told[1:]] == [
+        ["s", "2", "->", "3", "x", "1.5"],
+        ["only", "3.0", "->", "1", "new"],
+        ["only", "2.0", "gone"],
+    ]
