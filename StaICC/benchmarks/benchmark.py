@@ -23,6 +23,8 @@ from StaICC.datasets import Dataset, names
 from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference import Inference, Part
+from StaICC.inference.code_identity import in_library
+from StaICC.inference.identity import code_mark
 from StaICC.metrics import Kind, MetricSet
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultRecord, Signature, describe_environment, escaped, short_digest
@@ -298,7 +300,7 @@ class Benchmark(ExperimentorList[Experimentor]):
         return Signature(
             {
                 **fields,
-                "benchmark": labelled(self.task.name, origin_of(self.task) or origin_of(self)),
+                "benchmark": labelled(self.task.name, self._origin()),
                 "datasets": None
                 if chosen == names()
                 else "+".join(labelled(escaped(each.name), each.dataset.origin) for each in self.experimentor),
@@ -314,6 +316,11 @@ class Benchmark(ExperimentorList[Experimentor]):
                 "version": __version__,
             }
         )
+
+    def _origin(self) -> str:
+        """Return the plug-in that the benchmark is from, or a digest of the code of a task of the user's own."""
+        plugin = origin_of(self.task) or origin_of(self)
+        return plugin if plugin or in_library(type(self.task)) else code_mark(self.task)
 
 
 class TaskBenchmark(Benchmark):

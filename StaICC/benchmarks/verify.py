@@ -515,8 +515,9 @@ class _Verifier:
     def _signature(self, found: list[str], skipped: list[str]) -> None:
         result, where = self.result, self.where
         saved = result.signature.fields
+        own = saved.get("benchmark") or ""  # of a plug-in or of the user: with its version or a digest of its code
         expected: dict[str, str | None] = {
-            "benchmark": result.benchmark,
+            "benchmark": own if own.startswith(f"{result.benchmark}@") else result.benchmark,
             "prompts": short_digest({name: details.prompts for name, details in result.details.items()}),
             "stopping": None if result.stopping is None else result.stopping.settings,
         }

@@ -262,8 +262,9 @@ def _noisy_channel(bench: Workbench, one: Experimentor) -> Prepared:
         return Prepared([noisy], _NoisyChannel(kernel, "0.1.1" if bench.variant == "0.1.1" else "paper"))
     if bench.variant == "0.1.1":
         raise ArgumentError(
-            f"variant '0.1.1' of the noisy channel: {type(kernel).__name__} has no method noisy_channel (or overrides "
-            "what it stands for), so it computes its own variant only. Use variant 'paper', or a local model, such as hf:NAME"
+            f"variant '0.1.1' of the noisy channel: {type(kernel).__name__} has no method noisy_channel "
+            "(or overrides what it calls), so it computes its own variant only. Use variant 'paper', or a local model, "
+            "such as hf:NAME"
         )
     return Prepared([noisy], bench.kernel)
 
