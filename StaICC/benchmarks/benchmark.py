@@ -16,7 +16,6 @@ from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.records import digest_prompts, records_of
 from StaICC.benchmarks.run_warnings import data_warnings
 from StaICC.benchmarks.running import RunContext, RunSettings
-from StaICC.benchmarks.sequential import StoppingRule, evaluate_in_rounds, row_order
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.benchmarks.task import Task
 from StaICC.datasets import Dataset, names
@@ -191,6 +190,8 @@ class Benchmark(ExperimentorList[Experimentor]):
         predictions_given = self.predictions_for_datasets(preentered_prediction)
         rule = None
         if precision is not None:
+            from StaICC.benchmarks.sequential import StoppingRule, evaluate_in_rounds  # few runs stop early
+
             if preentered_prediction is not None:
                 raise ArgumentError("precision needs an inference function: got preentered_prediction")
             rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
@@ -221,6 +222,8 @@ class Benchmark(ExperimentorList[Experimentor]):
         Args:
             stopping: The record of the run.
         """
+        from StaICC.benchmarks.sequential import row_order
+
         restricted = [one.restricted_to(row_order(one)[: stopping.rounds]) for one in self.experimentor]
         return self.copy_with(experimentor=restricted, _stopping=stopping)
 
