@@ -456,6 +456,8 @@ class _Verifier:
         result, where = self.result, self.where
         found = [f"{where}{problem}" for problem in self.problems]
         skipped = [RECORDED, *(["warnings: recorded by the run"] if result.warnings else [])]
+        if result.files:
+            skipped.append("files (title, source, licence, notes, unused templates): recorded by the run")
         own, legacy = self.own, bool(self.legacy)
         recomputed: dict[str, Any] = {}
         if len(self.runs) == len(result.details) and self.scorer is not None:
