@@ -408,9 +408,9 @@ class _Verifier:
                 self.legacy.add(name)
                 if self.result.provenance.recorded:  # files of result schema 1 have neither
                     found.append(f"{place} / conditions / {number} / scores: missing, but every run saves label scores")
-        marks = iter(base64.b64decode(details.query_digests).hex(" ", 4).split())
-        recorded = [_condition(record, space, marks) for record in details.conditions]
         try:
+            marks = iter(base64.b64decode(details.query_digests).hex(" ", 4).split())
+            recorded = [_condition(record, space, marks) for record in details.conditions]
             return experimentor.assemble(conditions or recorded, answers)
         except (ArithmeticError, LookupError, ValueError) as error:
             found.append(f"{place}: the records cannot be scored ({error})")
