@@ -81,55 +81,59 @@ def wilson(share: Array, size: Array, q: float) -> tuple[Array, Array]:
     return np.where(share > 0, share - low, 0), np.where(share < 1, high - share, 0)
 
 
-def ratio_part(numerators: Array, denominators: Array, q: float, continuous: bool = False) -> tuple[Array, ...]:
-    """Value, below, above, influence, variance."""
-    total, size = denominators.sum(1), (denominators**2).sum(1)
+def dot(a: Array, b: Array) -> Array:
+    return np.einsum("ij,ij->i", a, b)
+
+
+def ratio_part(
+    numerators: Array, denominators: Array, q: float, continuous: bool = False, moves: bool = True
+) -> tuple[Array, ...]:
+    """Value, below, above, influence (empty without `moves`), variance."""
+    total, size = denominators.sum(1), dot(denominators, denominators)
     empty = total == 0
     total, size = np.where(empty, 1, total), np.where(empty, 1, size)
-    value = np.minimum(1, numerators.sum(1) / total)
-    influence = (numerators - value[:, None] * denominators) / total[:, None]
-    observed = (influence**2).sum(1)
+    mass, squares, cross = numerators.sum(1), dot(numerators, numerators), dot(numerators, denominators)
+    value = np.minimum(1, mass / total)
+    observed = np.maximum(0, squares - 2 * value * cross + value**2 * size) / total**2
     binomial = value * (1 - value) * size / total**2
-    minor = np.where((value < 0.5)[:, None], numerators, denominators - numerators)
-    mass, squares = minor.sum(1), (minor**2).sum(1)
-    events = mass * minor.shape[1] / total if continuous else mass**2 / np.maximum(squares, 1e-300)
+    mass, squares = np.where(value < 0.5, (mass, squares), (total - mass, size - 2 * cross + squares))
+    events = mass * numerators.shape[1] / total if continuous else mass**2 / np.maximum(squares, 1e-300)
     events = np.where(mass < 1e-12, 0, events)
     ratio = np.where(binomial > 1e-24, np.minimum(2, observed / np.maximum(binomial, 1e-300)), 0)
     effect = (events * ratio + 1) / (events + 1)
     below, above = wilson(value, np.maximum(0.5, total**2 / size / effect), q)
     variance = np.where(empty, 0, np.maximum(observed, effect * binomial))
+    influence = (numerators - value[:, None] * denominators) / total[:, None] if moves else numerators[:, :0]
     return value, np.where(empty, 0, below), np.where(empty, 1, above), influence, variance
 
 
 def combine(parts: list[tuple[Array, ...]], weights: list[float]) -> tuple[Array, ...]:
     value = sum(w * part[0] for w, part in zip(weights, parts, strict=True))
     influence = sum(w * part[3] for w, part in zip(weights, parts, strict=True))
+    moves = np.stack([part[3] for part in parts], 1)
+    products, rows = moves @ moves.transpose(0, 2, 1), influence.shape[1]
+    variance, weight = np.stack([part[4] for part in parts], 1), np.array(weights)
+    known = variance > 0
+    safe = np.where(known, variance, 1)
+    own = np.minimum(1, np.where(known, products.diagonal(0, 1, 2) / safe, 0))
     reaches = []
     for side in (1, -1):
-        shared: Any = 0.0
-        alone: Any = 0.0
-        lost: list[Any] = [0.0, 0.0]
-        for w, (_, below, above, moves, variance, *_rest) in zip(weights, parts, strict=True):
-            distance = w * (below if w * side > 0 else above)
-            known = variance > 0
-            safe = np.where(known, variance, 1)
-            scale = np.where(known, distance / np.sqrt(safe), 0)
-            lost = [
-                total + np.maximum(0, sign * scale) / moves.shape[1] for total, sign in zip(lost, (1, -1), strict=True)
-            ]
-            shared = shared + scale[:, None] * moves
-            alone = alone + distance**2 * (1 - np.minimum(1, np.where(known, (moves**2).sum(1) / safe, 0)))
-        reaches.append(np.sqrt((shared**2).sum(1) + np.maximum(alone, 2 * np.minimum(*lost) ** 2)))
-    return value, reaches[0], reaches[1], influence, (influence**2).sum(1)
+        ends = [part[1 if w * side > 0 else 2] for w, part in zip(weights, parts, strict=True)]
+        distance = weight * np.stack(ends, 1)
+        scale = np.where(known, distance / np.sqrt(safe), 0)
+        lost = np.minimum(np.maximum(0, scale).sum(1), np.maximum(0, -scale).sum(1)) / rows
+        shared = np.einsum("ij,ijk,ik->i", scale, products, scale)
+        reaches.append(np.sqrt(np.maximum(0, shared) + np.maximum((distance**2 * (1 - own)).sum(1), 2 * lost**2)))
+    return value, reaches[0], reaches[1], influence, dot(influence, influence)
 
 
 def of_difference(part: tuple[Array, ...], q: float) -> tuple[Array, ...]:
-    reach = q * np.sqrt((part[3] ** 2).sum(1))
+    reach = q * np.sqrt(dot(part[3], part[3]))
     return (part[0], np.maximum(part[1], reach), np.maximum(part[2], reach), *part[3:])
 
 
 def spread(part: tuple[Array, ...], q: float) -> Array:
-    return np.maximum((part[3] ** 2).sum(1), ((part[1] + part[2]) / (2 * q)) ** 2)
+    return np.maximum(dot(part[3], part[3]), ((part[1] + part[2]) / (2 * q)) ** 2)
 
 
 def with_spread(part: tuple[Array, ...], q: float) -> tuple[Array, ...]:
@@ -168,23 +172,28 @@ def likelihood_part(lik: Array, correct: Array, of_correct: Array, queries: Arra
     return with_spread((mean[0], below, above, mean[3]), q)
 
 
-def calibration_part(hits: list[Array], sizes: list[Array], excess: list[Array], queries: Array, q: float) -> Any:
+def calibration_part(
+    hits: list[Array], sizes: list[Array], excess: list[Array], queries: Array, q: float, moves: bool = True
+) -> Any:
     total = queries.sum(1)
     gaps, upward, downward = [], [], []
-    influence: Any = 0.0
+    influence: Any = np.zeros((len(queries), 0 if not moves else queries.shape[1]))
     for hit, size, over in zip(hits, sizes, excess, strict=True):
         count = size.sum(1)
         used = count > 0
+        if not used.any():
+            continue
         gap, share = over.sum(1) / total, count / total
-        _, below, above, _, _ = ratio_part(hit, size, q)
-        moves = (size - share[:, None] * queries) / total[:, None]
-        of_size = (gap / np.where(used, share, 1)) ** 2 * (moves**2).sum(1)
+        _, below, above, _, _ = ratio_part(hit, size, q, moves=False)
+        spread_of = dot(size, size) - 2 * share * dot(size, queries) + share**2 * dot(queries, queries)
+        of_size = (gap / np.where(used, share, 1) / total) ** 2 * np.maximum(0, spread_of)
         less, more = (np.where(used, np.sqrt((share * side / q) ** 2 + of_size), 0) for side in (below, above))
         toward, away = np.where(gap <= 0, more, less), np.where(gap <= 0, less, more)
         gaps.append(np.abs(gap))
         upward.append(np.maximum(away, toward - 2 * np.abs(gap) / q))
         downward.append(toward)
-        influence = influence + np.where(gap < 0, -1, 1)[:, None] * (over - gap[:, None] * queries) / total[:, None]
+        if moves:
+            influence = influence + np.where(gap < 0, -1, 1)[:, None] * (over - gap[:, None] * queries) / total[:, None]
     value = sum(gaps)
     plain = np.minimum(value, q * np.sqrt(sum(one**2 for one in downward)))
     below = np.maximum(value - invert(value, gaps, downward, q, -1), plain)
@@ -213,10 +222,10 @@ def invert(value: Array, gaps: list[Array], deviations: list[Array], q: float, s
 
 
 def divergence_interval(
-    columns: list[Array], counts: list[Array] | None, queries: Array, q: float
+    probabilities: list[Array], counts: list[Array] | None, queries: Array, q: float
 ) -> tuple[Array, ...]:
-    rows, width, total = queries.shape[1], len(columns), queries.sum(1)
-    parts = [ratio_part(column, queries, q, True) for column in columns]
+    rows, width, total = queries.shape[1], len(probabilities), queries.sum(1)
+    parts = [ratio_part(column, queries, q, True) for column in probabilities]
     safe = [(rows * part[0] + 1 / width) / (rows + 1) for part in parts]
     value, bias, extra_linear = 0.0, 0.0, 0.0
     linear: Any = 0.0
@@ -230,17 +239,18 @@ def divergence_interval(
         with np.errstate(divide="ignore", invalid="ignore"):
             value = value + np.where(part[0] > 0, part[0] * np.log(part[0] / truth), 0)
             slope = np.log(mean / truth) + 1
-            hidden = np.maximum(0.5 / rows**2, spread(part, q) - (part[3] ** 2).sum(1))
+            hidden = np.maximum(0.5 / rows**2, spread(part, q) - dot(part[3], part[3]))
             tied = mean / truth
             scaled.append((part[3] - tied[:, None] * move) / np.sqrt(mean)[:, None])
             linear = linear + slope[:, None] * part[3] - tied[:, None] * move
         extra.append(hidden / mean)
         extra_linear = extra_linear + (slope - 1) ** 2 * hidden
-    bias = 0.5 * sum((s**2).sum(1) + e for s, e in zip(scaled, extra, strict=True))
-    curved = 0.5 * sum(
-        ((scaled[a] * scaled[b]).sum(1) + (extra[a] if a == b else 0)) ** 2 for a in range(width) for b in range(width)
-    )
-    variance = (linear**2).sum(1) + extra_linear
+    columns = np.stack(scaled, 1)
+    products = columns @ columns.transpose(0, 2, 1)
+    for label in range(width):
+        products[:, label, label] += extra[label]
+    bias, curved = 0.5 * np.trace(products, 0, 1, 2), 0.5 * (products**2).sum((1, 2))
+    variance = dot(linear, linear) + extra_linear
     unbiased = np.maximum(0, value - bias)
     tilt = q * q * variance / np.maximum(value, 0.01 * bias) / 2
     reach = np.sqrt(tilt**2 + 2 * tilt * unbiased + q * q * curved)
@@ -366,8 +376,8 @@ def scored(found: dict[str, Any], q: float) -> dict[str, tuple[Array, ...]]:
         "accuracy": ratio_part(found["correct"], queries, q),
         "macro F1": macro_part(found["hits"], found["sizes"], q),
         "likelihood": likelihood_part(found["lik"], found["correct"], found["of_correct"], queries, q),
-        "ECE-1": calibration_part(found["bin_hits"], found["bin_sizes"], found["excess"], queries, q),
-        "mean entropy": ratio_part(found["entropy"], queries, q, True),
+        "ECE-1": calibration_part(found["bin_hits"], found["bin_sizes"], found["excess"], queries, q, False),
+        "mean entropy": ratio_part(found["entropy"], queries, q, True, False),
     }
     result = {
         name: (
@@ -420,7 +430,7 @@ def truths(counts: tuple[int, ...], model: tuple[Any, ...], near: float) -> dict
 
 SCORES = ("accuracy", "macro F1", "likelihood", "ECE-1", "mean entropy", "entropy of mean", "posterior bias")
 NEEDS_LABELS = ("macro F1", "posterior bias")
-_CHUNK = 12_000  # rows that are simulated at once
+_CHUNK = 60_000  # rows that are simulated at once
 
 
 def chunks(samples: int, rows: int) -> Iterator[int]:
