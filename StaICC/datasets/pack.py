@@ -115,7 +115,9 @@ def _temporary_home() -> Path:
             folder.mkdir(mode=0o700)
         found = folder.lstat()
     except OSError as error:
-        raise DataMissingError(f"the data has no folder ({error}); set {HOME} to a folder that can be written") from error
+        raise DataMissingError(
+            f"the data has no folder ({error}); set {HOME} to a folder that can be written"
+        ) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise DataMissingError(f"{folder} is not a folder of this user alone; set {HOME} to a folder for the data")
     return folder
