@@ -185,7 +185,8 @@ class Benchmark(ExperimentorList[Experimentor]):
             functions = self.functions_for_datasets(list_of_forward_inference)
         elif preentered_prediction is None:
             raise ArgumentError(
-                "give an inference function, a list with one for each data set, or preentered_prediction"
+                "give an inference function (the function itself, not what it returns), a list with one for each data "
+                "set, or preentered_prediction"
             )
         predictions_given = self.predictions_for_datasets(preentered_prediction)
         rule = None
