@@ -41,7 +41,7 @@ from StaICC.kernels.huggingface.prompt_tokens import PromptReader, Reading, enco
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.label_scores import softmax
 from StaICC.kernels.noisy_channel import after_label, check_channel
-from StaICC.kernels.option_text import option_types, read_json_or_text, split_options
+from StaICC.kernels.option_text import OptionFact, option_types, options_of, read_json_or_text, split_options
 from StaICC.kernels.protocol import Capability, check_generation
 from StaICC.optional import require
 
@@ -98,6 +98,11 @@ class VLLMKernel:
         self._engine: Any = None
         self._content: Mapping[str, str] | None = None
         self._audited: dict[tuple[str, ...], tuple[LabelIssue, ...]] = {}
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the options of scoring and length; all others are arguments of ``vllm.EngineArgs``."""
+        return options_of(KernelOptions, *NEUTRAL)
 
     @classmethod
     def from_spec(cls, text: str, **options: Any) -> Self:

@@ -55,7 +55,7 @@ from StaICC.kernels.endpoint.scoring import (
 )
 from StaICC.kernels.endpoint.transport import Api, Edition, EndpointUsage, Limits, Transport
 from StaICC.kernels.label_scores import softmax
-from StaICC.kernels.option_text import option_types, split_options
+from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
 from StaICC.kernels.protocol import Capability, check_generation
 
 __all__ = ["EndpointError", "EndpointKernel", "EndpointUsage", "NoMatch"]
@@ -250,6 +250,11 @@ class EndpointKernel:
             )
         if self.instruction and self.api != "chat":
             raise ArgumentError("an instruction is a system message, which needs api='chat'")
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the settings that may follow the name of the model."""
+        return options_of(cls, "base_url", "model")
 
     @classmethod
     def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:

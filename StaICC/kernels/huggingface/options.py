@@ -13,6 +13,7 @@ __all__ = ["NEUTRAL", "KernelOptions", "Normalisation", "OnTooLong", "Variant", 
 OnTooLong = Literal["error", "drop-demonstrations"]
 Variant = Literal["paper", "0.1.1"]
 Normalisation = Literal["sum", "mean"]
+Padding = Literal["right", "left"]
 Choice = TypeVar("Choice")
 
 NEUTRAL = frozenset({"token_budget", "prefix_reuse", "label_mass", "padding"})
@@ -37,16 +38,37 @@ class KernelOptions:
     """
 
     label_scoring: LabelScoring = "last"
+    """The tokens that score a label: ``"last"``, ``"first"``, or all of them in the context of the prompt, ``"full"``."""
+
     label_normalisation: Normalisation = "sum"
+    """For ``"full"``: the sum of the log-probabilities, or their mean per token."""
+
     variant: Variant = "paper"
+    """Noisy channel: the sum over the query's tokens, or, as in 0.1.1, minus the mean loss over the prompt."""
+
     token_budget: int | None = None
+    """Maximum number of positions in one call of the model. By default 2,048 on the CPU, 16,384 on a GPU."""
+
     max_length: int | None = None
+    """Maximum number of tokens of a prompt. By default the model's limit."""
+
     on_too_long: OnTooLong = "error"
+    """What to do with a longer prompt: fail, or drop demonstrations from the front."""
+
     demonstration_separator: str = "\n"
+    """The text at the end of each demonstration."""
+
     prefix_reuse: bool = True
+    """Compute shared prefixes once."""
+
     add_special_tokens: bool = True
+    """Let the tokenizer add its special tokens to plain prompts."""
+
     label_mass: bool = True
-    padding: Literal["right", "left"] = "right"
+    """Also report the total probability of the labels."""
+
+    padding: Padding = "right"
+    """Side on which plain batches are padded."""
 
     def __post_init__(self) -> None:
         for name, value in (("token_budget", self.token_budget), ("max_length", self.max_length)):
@@ -58,7 +80,7 @@ class KernelOptions:
         choose("label_normalisation", self.label_normalisation, Normalisation)
         choose("variant", self.variant, Variant)
         choose("on_too_long", self.on_too_long, OnTooLong)
-        choose("padding", self.padding, Literal["right", "left"])
+        choose("padding", self.padding, Padding)
         for name, flag in (
             ("prefix_reuse", self.prefix_reuse), ("add_special_tokens", self.add_special_tokens),
             ("label_mass", self.label_mass),
