@@ -24,7 +24,16 @@ from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
 from StaICC.methods.run import run_method
 from StaICC.methods.table import format_methods
 
-__all__ = ["EPILOG", "add_arguments", "add_execution_options", "add_model_options", "model_files", "model_of", "run", "shown_model"]
+__all__ = [
+    "EPILOG",
+    "add_arguments",
+    "add_execution_options",
+    "add_model_options",
+    "model_files",
+    "model_of",
+    "run",
+    "shown_model",
+]
 
 EPILOG = """\
 examples:

@@ -27,12 +27,14 @@ OTHER = {
     "prefix_reuse": "false", "add_special_tokens": "false", "label_mass": "false", "padding": "left",
     "scoring": "top-logprobs", "api": "chat", "instruction": "Be brief.", "top_n": "7", "unlisted": "bound",
     "max_tokens": "9", "served_model": "other", "concurrency": "2", "timeout": "5", "retries": "1", "backoff": "2",
-    "longest_wait": "3", "allow_edition_change": "true",
+    "longest_wait": "3", "allow_edition_change": "true", "prompt_format": "chat", "system": "Be brief.",
+    "template_arguments": "{}",
 }  # fmt: skip
 """A value of each option of scoring that is not its default."""
 NEEDS = {
     "instruction": {"scoring": "text", "api": "chat"}, "api": {"scoring": "text"}, "top_n": {"scoring": "top-logprobs"},
-    "unlisted": {"scoring": "top-logprobs"}, "max_tokens": {"scoring": "text"},
+    "unlisted": {"scoring": "top-logprobs"}, "max_tokens": {"scoring": "text"}, "system": {"prompt_format": "chat"},
+    "template_arguments": {"prompt_format": "chat"},
 }  # fmt: skip
 """The options without which another one has no meaning."""
 NAMES = {"ppm": "ppm", "openai": "openai:http://localhost:1/v1#m", "hf": "hf:x/y", "vllm": "vllm:x/y"}
@@ -51,9 +53,9 @@ def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -
     needs = "".join(f";{name}={text}" for name, text in NEEDS.get(fact.name, {}).items())
     plain, changed = load_kernel(NAMES[kind] + needs), load_kernel(f"{NAMES[kind]}{needs};{fact.name}={value}")
     holder = (lambda kernel: kernel.options) if kind in ("hf", "vllm") else (lambda kernel: kernel)
-    assert str(getattr(holder(changed), fact.name)).casefold() == str(type(fact.default or value)(value)).casefold() or (
-        isinstance(fact.default, bool)
-    )
+    assert str(getattr(holder(changed), fact.name)).casefold() == str(
+        type(fact.default or value)(value)
+    ).casefold() or (isinstance(fact.default, bool))
     assert getattr(holder(changed), fact.name) != getattr(holder(plain), fact.name)
     if kind in ("hf", "vllm"):  # their identity needs the files
         before, after = plain.options.settings(), changed.options.settings()
@@ -95,7 +97,9 @@ def test_options_of_loading_that_are_illegal(options: dict[str, Any], message: s
 
 
 def test_names_with_revisions_and_quantised_files(tmp_path: Path) -> None:
-    assert ModelSource("hf:x/y", revision="main").where() == ModelSource("hf:x/y@main").where() == ("hub", "x/y", "main")
+    assert (
+        ModelSource("hf:x/y", revision="main").where() == ModelSource("hf:x/y@main").where() == ("hub", "x/y", "main")
+    )
     for name in ("hf:x/y@main", "smollm2", str(tmp_path)):
         with pytest.raises(ArgumentError, match="is for a model of the hub without @REVISION"):
             ModelSource(name, revision="v1")
@@ -122,13 +126,15 @@ def test_options_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_pat
     separate = ["--model", "ppm", "--model-option", "order=3", "--model-option", "escape=C"]
     assert main([*run, str(tmp_path / "b.json"), *separate]) == 0
     settings = [json.loads((tmp_path / name).read_text("utf-8")) for name in ("a.json", "b.json")]
-    first, second = (one["results"]["provenance"]["predictors"][0]["identity"] for one in settings) if (
-        "results" in settings[0]
-    ) else (one["provenance"]["predictors"][0]["identity"] for one in settings)
+    first, second = (
+        (one["results"]["provenance"]["predictors"][0]["identity"] for one in settings)
+        if ("results" in settings[0])
+        else (one["provenance"]["predictors"][0]["identity"] for one in settings)
+    )
     assert first == second
     for wrong, message in (
-        ("order", "expected name=value"), ("ordr=3", "did you mean 'order'"), ("order=3;escape=A", "without a semicolon"),
-        ("order=x", "expected an integer"),
+        ("order", "expected name=value"), ("ordr=3", "did you mean 'order'"), ("order=x", "expected an integer"),
+        ("order=3;escape=A", "without a semicolon"),
     ):  # fmt: skip
         assert main(["run", "normal", "--datasets", "mini", "--model", "ppm", "--model-option", wrong]) == 2
         assert message in capsys.readouterr().err

@@ -55,7 +55,9 @@ def answer(engine: str, limit: int, store: Path, output: Path) -> None:
             if mode != "channel":
                 kernel.options = dataclasses.replace(kernel.options, label_scoring=mode)
             result = benchmark(mode, limit)(kernel, store=store, return_outputs=True, progress=False, chunk_size=16)
-            found[mode] = {name: [one["predicted_probabilities"] for one in rows] for name, rows in result.outputs.items()}
+            found[mode] = {
+                name: [one["predicted_probabilities"] for one in rows] for name, rows in result.outputs.items()
+            }
             found["reused"][mode] = sum(one.reused for one in result.provenance.predictors)
         found["seconds"][mode] = round(time.monotonic() - began, 1)
         print(engine, mode, found["seconds"][mode], file=sys.stderr, flush=True)
@@ -132,7 +134,10 @@ def main() -> None:
         subprocess.run(command, check=True)
     ours, theirs = (json.loads((folder / f"{engine}.json").read_text("utf-8")) for engine in MODELS)
     found = {"limit": args.limit, "rows": compare(args.limit, ours, theirs)}
-    found |= {"reused after the kill": theirs["reused"], "seconds": {"torch": ours["seconds"], "vllm": theirs["seconds"]}}
+    found |= {
+        "reused after the kill": theirs["reused"],
+        "seconds": {"torch": ours["seconds"], "vllm": theirs["seconds"]},
+    }
     text = json.dumps(found, indent=2)
     print(text)
     if args.json:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface.batching import BatchRunner
 from StaICC.kernels.huggingface.capabilities import examine, forget, guard
+from StaICC.kernels.huggingface.chat import PromptFormat
 from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.live_state import live_state, numerics
 from StaICC.kernels.huggingface.model_calls import ModelCalls, torch_module
@@ -23,7 +24,7 @@ from StaICC.kernels.huggingface.options import KernelOptions
 from StaICC.kernels.huggingface.source import Loaded, ModelSource
 from StaICC.kernels.huggingface.values import checksum
 from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
-from StaICC.kernels.protocol import Capability
+from StaICC.kernels.protocol import TEXT_SCORES, Capability
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -134,8 +135,17 @@ class KernelBase:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this kernel can compute: everything."""
-        return frozenset(Capability)
+        """What this kernel can compute: everything; with chat prompts nothing that scores the text of a prompt."""
+        return frozenset(Capability) - (TEXT_SCORES if self.options.is_chat else set())
+
+    @property
+    def format(self) -> PromptFormat:
+        """How prompts and labels are written for the tokenizer; loads the model."""
+        return PromptFormat(self.tokenizer, self.options)
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as the model reads them."""
+        return [self.format.render(prompt) for prompt in prompts]
 
     @property
     def recheck_tolerance(self) -> float:

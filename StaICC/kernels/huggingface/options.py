@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeVar, get_args
 
@@ -14,6 +15,7 @@ OnTooLong = Literal["error", "drop-demonstrations"]
 Variant = Literal["paper", "0.1.1"]
 Normalisation = Literal["sum", "mean"]
 Padding = Literal["right", "left"]
+PromptFormatName = Literal["plain", "chat", "chat-turns"]
 Choice = TypeVar("Choice")
 
 NEUTRAL = frozenset({"token_budget", "prefix_reuse", "label_mass", "padding"})
@@ -58,6 +60,15 @@ class KernelOptions:
     demonstration_separator: str = "\n"
     """The text at the end of each demonstration."""
 
+    prompt_format: PromptFormatName = "plain"
+    """The prompt as it is; as one turn of a user, through the chat template; or with demonstrations as turns."""
+
+    system: str = ""
+    """Text of a system turn before a chat prompt."""
+
+    template_arguments: str = ""
+    """Arguments of the chat template as a JSON object, such as ``{"enable_thinking": false}``."""
+
     prefix_reuse: bool = True
     """Compute shared prefixes once."""
 
@@ -80,6 +91,18 @@ class KernelOptions:
         choose("label_normalisation", self.label_normalisation, Normalisation)
         choose("variant", self.variant, Variant)
         choose("on_too_long", self.on_too_long, OnTooLong)
+        choose("prompt_format", self.prompt_format, PromptFormatName)
+        for name, text in (("system", self.system), ("template_arguments", self.template_arguments)):
+            if not isinstance(text, str):
+                raise ArgumentError(f"{name} must be a text, not {text!r}")
+            if text and not self.is_chat:
+                raise ArgumentError(f"{name} is for chat prompts: got prompt_format='plain', expected 'chat'")
+        try:
+            arguments = json.loads(self.template_arguments or "{}")
+        except ValueError:
+            arguments = None
+        if not isinstance(arguments, dict):
+            raise ArgumentError(f"template_arguments: got {self.template_arguments!r}, expected a JSON object")
         choose("padding", self.padding, Padding)
         for name, flag in (
             ("prefix_reuse", self.prefix_reuse), ("add_special_tokens", self.add_special_tokens),
@@ -88,7 +111,12 @@ class KernelOptions:
             if not isinstance(flag, bool):
                 raise ArgumentError(f"{name} must be True or False, not {flag!r}")
 
+    @property
+    def is_chat(self) -> bool:
+        """Whether prompts are written by the chat template."""
+        return self.prompt_format != "plain"
+
     def settings(self) -> dict[str, str]:
         """The options that change predictions, as texts by name."""
-        texts = {name: str(value) for name, value in asdict(self).items() if name not in NEUTRAL}
+        texts = {name: str(value) for name, value in asdict(self).items() if name not in NEUTRAL and value != ""}
         return {name: text if text.isprintable() else repr(text) for name, text in texts.items()}

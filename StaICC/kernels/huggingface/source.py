@@ -306,4 +306,7 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
     if "device_map" not in options:
         model.to(source.resolved_device())
     model.eval()
+    if source.quantization is not None:  # bitsandbytes packs its weights in the first call
+        with torch.inference_mode():
+            model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
     return model, tokenizer
