@@ -76,6 +76,8 @@ WHO = frozenset({"base_url", "model", "served_model"})
 NO_NUMBERS = frozenset({"allow_edition_change", "backoff", "concurrency", "longest_wait", "retries", "timeout"})
 """The options that change no number. All others are settings of the identity."""
 
+_FORMATS = {"plain": "completions", "chat": "chat"}
+
 _APPLIES: dict[str, tuple[str, str]] = {
     "instruction": ("api", "chat"),
     "max_tokens": ("scoring", "text"),
@@ -273,7 +275,12 @@ class EndpointKernel:
             'org/model:7b'
         """
         address, mark, rest = spec.removeprefix("openai:").partition("#")
-        model, given = split_options(rest, option_types(cls, "base_url", "model"), None, "a served model", options)
+        types = {**option_types(cls, "base_url", "model"), "prompt_format": "str"}
+        model, given = split_options(rest, types, None, "a served model", options)
+        if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
+            if "api" in given or written not in _FORMATS:
+                raise ArgumentError(f"got prompt_format={written!r}, expected plain or chat, and no api")
+            given["api"] = _FORMATS[written]
         if not mark or not model or not address:
             raise ArgumentError(
                 "a served model is given as openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model; "
@@ -432,6 +439,11 @@ class EndpointKernel:
             if isinstance(outcome, OutputError):
                 raise outcome
         return texts
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
+        sent = [self._request(prompt, 1, {}) for prompt in prompts]
+        return [one["prompt"] if "prompt" in one else json.dumps(one["messages"], ensure_ascii=False) for one in sent]
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""

@@ -2,8 +2,8 @@
 
 A chat prompt is the text of the tokenizer's own template, with the beginning of the reply
 (``add_generation_prompt=True``), tokenized without further special tokens. Its token ids are those of
-``tokenizer.apply_chat_template``. Labels are scored where the reply starts, with the tokens that they have there: with a
-blank before them if the template writes one before a reply.
+``tokenizer.apply_chat_template``. Labels are scored where the reply starts, with the tokens that they have there: with
+a blank before them if the template writes one before a reply.
 
 A template that shows the current date gets a constant one, so that the same prompt has the same tokens on every day.
 """

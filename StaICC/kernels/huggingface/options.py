@@ -40,7 +40,7 @@ class KernelOptions:
     """
 
     label_scoring: LabelScoring = "last"
-    """The tokens that score a label: ``"last"``, ``"first"``, or all of them in the context of the prompt, ``"full"``."""
+    """The tokens that score a label: ``"last"``, ``"first"``, or ``"full"``: all, in the context of the prompt."""
 
     label_normalisation: Normalisation = "sum"
     """For ``"full"``: the sum of the log-probabilities, or their mean per token."""

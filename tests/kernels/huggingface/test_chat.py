@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from StaICC import Normal, load_kernel
+from StaICC.cli import main
 from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError
 from StaICC.kernels.huggingface.chat import DATE, PromptFormat, split_turns
 from StaICC.kernels.huggingface.options import KernelOptions
@@ -149,7 +152,7 @@ def test_a_bad_demonstration_names_its_prompt(tokenizer: Any, model: Any) -> Non
 def test_what_has_no_meaning_in_a_conversation_is_refused(tokenizer: Any, model: Any) -> None:
     kernel = CausalLMKernel(model, tokenizer, prompt_format="chat")
     assert not kernel.capabilities & {Capability.NOISY_CHANNEL, Capability.LOSSES}
-    with pytest.raises(ArgumentError, match="the noisy channel scores the text of a prompt.*prompt_format='plain'"):
+    with pytest.raises(ArgumentError, match=r"the noisy channel scores the text of a prompt.*prompt_format='plain'"):
         kernel.batch([["a", "b"]], ["a", "b"])
     with pytest.raises(ArgumentError, match="a loss scores the text"):
         kernel.losses(["a text"])
@@ -219,6 +222,21 @@ def test_generation_and_features_read_the_conversation(tokenizer: Any, model: An
     found = kernel.features(PROMPTS, LABELS, {"probabilities"})["probabilities"]
     assert found == [pytest.approx(row, abs=1e-5) for row in kernel.batch(PROMPTS, LABELS)]
     assert dataclasses.replace(kernel.options, prompt_format="plain").is_chat is False
+
+
+def test_a_command_shows_the_conversation(
+    tokenizer: Any, model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    options = ["--model", f"hf:{tmp_path / 'model'}", "--model-option", "prompt_format=chat-turns"]
+    assert main(["prompts", "normal", "--datasets", "mini", "--limit", "1", *options]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns")
+    assert [record["rendered"] for record in records] == kernel.rendered([record["prompt"] for record in records])
+    assert main(["prompts", "normal", "--datasets", "mini", "--limit", "1", "--noisy-channel", "--model", "ppm"]) == 0
+    (first, *_) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["rendered"] == first["prompt"]
 
 
 @pytest.mark.slow
