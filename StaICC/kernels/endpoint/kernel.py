@@ -55,7 +55,7 @@ from StaICC.kernels.endpoint.scoring import (
 )
 from StaICC.kernels.endpoint.transport import Api, Edition, EndpointUsage, Limits, Transport
 from StaICC.kernels.label_scores import softmax
-from StaICC.kernels.option_text import option_types, split_options
+from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
 from StaICC.kernels.protocol import Capability, check_generation
 
 __all__ = ["EndpointError", "EndpointKernel", "EndpointUsage", "NoMatch"]
@@ -75,6 +75,8 @@ WHO = frozenset({"base_url", "model", "served_model"})
 
 NO_NUMBERS = frozenset({"allow_edition_change", "backoff", "concurrency", "longest_wait", "retries", "timeout"})
 """The options that change no number. All others are settings of the identity."""
+
+_FORMATS = {"plain": "completions", "chat": "chat"}
 
 _APPLIES: dict[str, tuple[str, str]] = {
     "instruction": ("api", "chat"),
@@ -252,6 +254,11 @@ class EndpointKernel:
             raise ArgumentError("an instruction is a system message, which needs api='chat'")
 
     @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the settings that may follow the name of the model."""
+        return options_of(cls, "base_url", "model")
+
+    @classmethod
     def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:
         """Make a kernel from a text, such as the command line's ``--model``.
 
@@ -268,7 +275,12 @@ class EndpointKernel:
             'org/model:7b'
         """
         address, mark, rest = spec.removeprefix("openai:").partition("#")
-        model, given = split_options(rest, option_types(cls, "base_url", "model"), None, "a served model", options)
+        types = {**option_types(cls, "base_url", "model"), "prompt_format": "str"}
+        model, given = split_options(rest, types, None, "a served model", options)
+        if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
+            if "api" in given or written not in _FORMATS:
+                raise ArgumentError(f"got prompt_format={written!r}, expected plain or chat, and no api")
+            given["api"] = _FORMATS[written]
         if not mark or not model or not address:
             raise ArgumentError(
                 "a served model is given as openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model; "
@@ -427,6 +439,11 @@ class EndpointKernel:
             if isinstance(outcome, OutputError):
                 raise outcome
         return texts
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
+        sent = [self._request(prompt, 1, {}) for prompt in prompts]
+        return [one["prompt"] if "prompt" in one else json.dumps(one["messages"], ensure_ascii=False) for one in sent]
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
