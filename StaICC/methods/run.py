@@ -245,7 +245,7 @@ class Method:
         if self.spec.name == "vanilla":
             return signature
         name = labelled(self.spec.name, origin_of(self.spec.prepare))
-        parts = [name, self.variant, *([f"n={self.calibration_number}"] if self.spec.trains else [])]
+        parts = [name, self.variant, *([f"n={self.calibration_number}"] if self.spec.counts(self.options, self.variant) else [])]
         for fact in options_of(self.spec.options):
             value = getattr(self.options, fact.name)
             if value != fact.default:
