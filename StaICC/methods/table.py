@@ -15,12 +15,12 @@ _SAME_FOR_ALL = ("random", "majority")
 """Columns of a result's own table that are equal for all methods."""
 
 _COSTS = {
-    "loading_seconds": "load s",
     "training_prompts": "train prompts",
     "training_seconds": "train s",
     "test_prompts": "test prompts",
     "seconds": "test s",
     "reused_prompts": "reused",
+    "loading_seconds": "load s",
 }
 
 
