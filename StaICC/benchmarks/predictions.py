@@ -9,6 +9,7 @@ from typing import Any
 
 from StaICC.benchmarks.running import RunContext
 from StaICC.inference import Failure, Inference
+from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.run_record import RunRecord
 from StaICC.results import DatasetDetails
 from StaICC.results.provenance import Provenance, digest_failures, given_predictor, predictors_of, utc_now
@@ -58,8 +59,9 @@ class Predictions:
     def _scoring(self, dataset: str) -> str:
         if dataset not in self.records:
             return self.given
-        settings = self.records[dataset].identity.settings
-        return scoring_field(settings) + (";batched" if self.batched else "")
+        record = self.records[dataset]
+        parser = f";parser={PARSER_VERSION}" if record.replies else ""
+        return scoring_field(record.identity.settings) + parser + (";batched" if self.batched else "")
 
     def provenance(self, answers: Mapping[str, Sequence[Any]], details: Mapping[str, DatasetDetails]) -> Provenance:
         """Return the provenance.
