@@ -54,14 +54,14 @@ class Predictions:
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
         """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
-        return common([self._scoring(name) for name in datasets]) if datasets else None
+        parser = f";parser={PARSER_VERSION}" if any(one.replies for one in self.records.values()) else ""
+        return f"{common([self._scoring(name) for name in datasets])}{parser}" if datasets else None
 
     def _scoring(self, dataset: str) -> str:
         if dataset not in self.records:
             return self.given
-        record = self.records[dataset]
-        parser = f";parser={PARSER_VERSION}" if record.replies else ""
-        return scoring_field(record.identity.settings) + parser + (";batched" if self.batched else "")
+        settings = self.records[dataset].identity.settings
+        return scoring_field(settings) + (";batched" if self.batched else "")
 
     def provenance(self, answers: Mapping[str, Sequence[Any]], details: Mapping[str, DatasetDetails]) -> Provenance:
         """Return the provenance.

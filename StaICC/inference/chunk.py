@@ -108,7 +108,7 @@ def checked(value: object, label_space: Sequence[str]) -> Answer | Failure:
         if isinstance(value, BaseException):
             reason = f"the inference function gave an error: {_describe(value)}"
             withheld = "" if isinstance(value, WithheldReplyError) else None
-            return Failure(reason, value, isinstance(value, _FINAL), withheld)
+            return Failure(reason, value, isinstance(value, RunEndingError), withheld)
         return check_answer(value, label_space, free_text=True)
     except OutputError as error:
         return Failure(f"the inference function's answer cannot be scored: {error}", error)
@@ -134,11 +134,11 @@ def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: U
     if parsed.label is not None:
         return parsed.label
     shown = one_line(answer if len(answer) <= 80 else answer[:77] + "...")
+    reason = f"unparsed reply ({parsed.rule}): {shown!r}"
+    if unparsed != "error":
+        return Failure(reason, reply=answer)
     labels = ", ".join(map(repr, label_space[:10])) + ", ..." * (len(label_space) > 10)
-    return Failure(
-        f"unparsed reply ({parsed.rule}): {shown!r}; expected one of {labels}",
-        reply=None if unparsed == "error" else answer,
-    )
+    return Failure(f"{reason}; expected one of {labels}. unparsed='wrong' or 'excluded' continues without its label")
 
 
 def batch_answers(batch: Batch, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Sequence[object] | Failure:

@@ -44,6 +44,7 @@ __all__ = [
     "OnError",
     "Part",
     "RunOptions",
+    "Unparsed",
     "ask",
     "report_phase",
     "solve_chunk",

@@ -32,8 +32,8 @@ from StaICC.kernels.endpoint.kernel import (
     EndpointUsage,
     NoMatch,
 )
-from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.endpoint.transport import Limits, Transport, _Fault, retry_after
+from StaICC.kernels.registry import load_kernel
 
 ROOT = Path(wrong.__file__).parents[3]
 KEY = "sk-test-0123456789abcdef"
