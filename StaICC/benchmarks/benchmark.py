@@ -21,7 +21,7 @@ from StaICC.benchmarks.task import Task
 from StaICC.datasets import Dataset, names
 from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, unknown_name
-from StaICC.inference import Inference, Part
+from StaICC.inference import Inference, Part, Unparsed
 from StaICC.inference.code_identity import in_library
 from StaICC.inference.identity import code_mark
 from StaICC.metrics import Kind, MetricSet
@@ -50,6 +50,9 @@ class Settings(TypedDict, total=False):
     """Read rows of numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides once for each condition."""
     statistics: Statistics | None
     """Options of the confidence intervals and random baselines."""
+    unparsed: Unparsed
+    """How generated replies without a label count: ``"error"`` (the default) ends the run, ``"wrong"`` scores them as
+    wrong predictions, ``"excluded"`` leaves them out and reports the scores if all were wrong and if all were right."""
 
 
 class Benchmark(ExperimentorList[Experimentor]):
