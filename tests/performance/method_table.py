@@ -93,7 +93,7 @@ def table(options: argparse.Namespace) -> None:
                 cells.append("")
                 continue
             score = result.divided[dataset]["accuracy"]
-            interval = result.intervals[dataset]["accuracy"]
+            interval = result.details[dataset].intervals["accuracy"]
             scores.append(score)
             prompts += int(result.timing["training_prompts"] + result.timing["test_prompts"])
             mark = ""

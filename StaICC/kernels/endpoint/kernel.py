@@ -416,7 +416,7 @@ class EndpointKernel(ReplyKernel, ReplySettings):
         return self._replies(prompts, max_new_tokens, self.stop or () if stop is None else stop, {})
 
     def _replies(
-        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: Mapping[str, Any]
+        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> list[str | OutputError]:
         if stop is None:  # a label is one line, and a completion goes on
             stop = ["\n"] if self.api == "completions" else []
@@ -445,7 +445,7 @@ class EndpointKernel(ReplyKernel, ReplySettings):
 
     def rendered(self, prompts: Sequence[str]) -> list[str]:
         """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
-        sent = [self._request(prompt, 1, {}) for prompt in prompts]
+        sent = [self._request(prompt, {}) for prompt in prompts]
         return [one["prompt"] if "prompt" in one else json.dumps(one["messages"], ensure_ascii=False) for one in sent]
 
     def close(self) -> None:
