@@ -23,6 +23,7 @@ from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
 from StaICC.methods.run import run_method
 from StaICC.methods.table import format_methods
+from StaICC.results.published import compare_with_published, format_published
 
 __all__ = [
     "EPILOG",
@@ -293,6 +294,6 @@ def run(args: argparse.Namespace) -> int:
     check()
     shown = [str(result) if args.method is None else format_methods(result)]
     if args.published:
-        shown += ["", long_icl.published(result)]
+        shown += ["", format_published(compare_with_published(result))]
     show_result(result, args.json, args.records, "\n".join(shown))
     return 0 if result.complete else 1
