@@ -29,8 +29,6 @@ from StaICC.datasets.storage import passing_folder
 from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, unknown_name
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface.label_tokens import (
-    LabelIssue,
-    audit_labels,
     check_labels,
     continuations,
     deciding_tokens,
@@ -99,7 +97,6 @@ class VLLMKernel:
         self._lock = threading.RLock()
         self._engine: Any = None
         self._content: Mapping[str, str] | None = None
-        self._audited: dict[tuple[str, ...], tuple[LabelIssue, ...]] = {}
 
     @classmethod
     def from_spec(cls, text: str, **options: Any) -> Self:
@@ -201,10 +198,6 @@ class VLLMKernel:
             ids = [row for (row,) in self._read([[prompt] for prompt in prompts]).ids]
             tokens = deciding_tokens(self.tokenizer, label_space, self.options.label_scoring)
             return [softmax([row[token] for token in tokens]) for row in self._next(ids, [tokens] * len(ids))]
-
-    def label_issues(self, label_space: Sequence[str], prompt: str | None = None) -> tuple[LabelIssue, ...]:
-        """Return what can spoil the scores of these labels."""
-        return audit_labels(self.tokenizer, label_space, self.options.label_scoring, prompt)
 
     def noisy_channel(
         self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str | None = None
