@@ -21,7 +21,7 @@ from StaICC.benchmarks.task import Task
 from StaICC.datasets import Dataset, names
 from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, unknown_name
-from StaICC.inference import Inference, Part
+from StaICC.inference import Inference, Part, Unparsed
 from StaICC.inference.code_identity import in_library
 from StaICC.inference.identity import code_mark
 from StaICC.metrics import Kind, MetricSet
@@ -50,6 +50,9 @@ class Settings(TypedDict, total=False):
     """Read rows of numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides once for each condition."""
     statistics: Statistics | None
     """Options of the confidence intervals and random baselines."""
+    unparsed: Unparsed
+    """How generated replies without a label count: ``"error"`` (the default) ends the run, ``"wrong"`` scores them as
+    wrong predictions, ``"excluded"`` leaves them out and reports the scores if all were wrong and if all were right."""
 
 
 class Benchmark(ExperimentorList[Experimentor]):
@@ -185,7 +188,8 @@ class Benchmark(ExperimentorList[Experimentor]):
             functions = self.functions_for_datasets(list_of_forward_inference)
         elif preentered_prediction is None:
             raise ArgumentError(
-                "give an inference function, a list with one for each data set, or preentered_prediction"
+                "give an inference function (the function itself, not what it returns), a list with one for each data "
+                "set, or preentered_prediction"
             )
         predictions_given = self.predictions_for_datasets(preentered_prediction)
         rule = None

@@ -169,6 +169,7 @@ def _settings(result: Result) -> dict[str, Any]:
         "limit": _whole(fields, "limit", 10**9) or None,
         "metrics": metrics if own is not None else MetricSet("custom", ()),
         "outputs": outputs or "auto",
+        "unparsed": fields.get("unparsed") or "error",
         "statistics": read_statistics(result),
     }
 

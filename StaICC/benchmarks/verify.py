@@ -69,7 +69,8 @@ _FROM_LABELS = frozenset({"accuracy", "macro_F1", "consistency"})
 _DERIVED = frozenset(
     {
         *("benchmark", "datasets", "data", "split", "sampler", "k", "repeats", "rows", "demonstrations", "template"),
-        *("channel", "options", "limit", "stopping", "metrics", "outputs", "statistics", "prompts", "failed"),
+        *("channel", "options", "limit", "stopping", "metrics", "outputs", "unparsed", "statistics", "prompts"),
+        "failed",
     }
 )
 """Fields of a signature that follow from the benchmark; the others were recorded by the run."""
@@ -396,11 +397,12 @@ class _Verifier:
         experimentor = scorer[name]
         space = tuple(experimentor.get_label_space())
         place = f"{self.where}details / {name}"
-        reasons = {(one.condition, one.query): one.reason for one in details.failures}
+        failures = {(one.condition, one.query): Failure(one.reason) for one in details.failures}
+        failures |= {(one.condition, one.query): Failure(one.reason, reply="") for one in details.unparsed}
         answers: list[Answer | Failure] = []
         for number, record in enumerate(details.conditions):
             try:
-                answers += _answers(record, len(space), reasons)
+                answers += _answers(record, len(space), failures)
             except StaICCError as error:
                 found.append(f"{place} / conditions / {number}: {error}")
                 return None
@@ -566,10 +568,10 @@ def _condition(record: ConditionRecord, space: tuple[str, ...], marks: Iterator[
 
 
 def _answers(
-    record: ConditionRecord, labels: int, reasons: Mapping[tuple[str, int], str]
+    record: ConditionRecord, labels: int, failures: Mapping[tuple[str, int], Failure]
 ) -> Iterator[Answer | Failure]:
     """Yield the predictions of a condition: label scores, or else predicted labels."""
-    failed = [(record.name, number) in reasons for number in range(len(record.truth))]
+    failed = [(record.name, number) in failures for number in range(len(record.truth))]
     rows: Iterator[list[float]] | None = None
     if record.scores is not None:
         scores = unpack_scores(record.scores, labels)
@@ -583,7 +585,7 @@ def _answers(
     hard = record.output == "labels"
     for number, (without, label) in enumerate(zip(failed, record.predictions, strict=True)):
         if without:
-            yield Failure(reasons.get((record.name, number), ""))
+            yield failures.get((record.name, number), Failure(""))
         elif rows is not None:
             yield next(rows)
         elif label is None or not 0 <= label < labels:

@@ -132,7 +132,10 @@ def _position(number: int, rows: int) -> int:
 
 def _check_row(number: int, row: object, columns: int | None) -> Row:
     if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
-        raise ArgumentError(f"row {number}: expected (text or texts, label index), got {row!r}")
+        raise ArgumentError(
+            f"row {number}: expected (text or texts, label index), got {row!r:.80}. For a "
+            "table with named columns use Dataset.from_file, from_pandas or from_huggingface"
+        )
     given, label = row
     texts = (given,) if isinstance(given, str) else given
     if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):

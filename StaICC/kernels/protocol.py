@@ -17,9 +17,11 @@ from StaICC.inference.identity import Identity
 
 __all__ = [
     "METHODS",
+    "TEXT_SCORES",
     "Capability",
     "Kernel",
     "NoisyChannelVariants",
+    "RendersPrompts",
     "capabilities_of",
     "check_generation",
     "represents",
@@ -37,6 +39,9 @@ class Capability(enum.Enum):
     LOSSES = "losses"
     BATCH = "batch"
 
+
+TEXT_SCORES = frozenset({Capability.NOISY_CHANNEL, Capability.LOSSES})
+"""The capabilities that score the text of a prompt."""
 
 METHODS = {
     Capability.LABEL_SCORES: "__call__",
@@ -77,6 +82,15 @@ class NoisyChannelVariants(Protocol):
 
     def noisy_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Any = None) -> Any:
         """Return probabilities of the labels from the probability of the text given the label."""
+        ...
+
+
+@runtime_checkable
+class RendersPrompts(Protocol):
+    """A kernel whose model reads another text than the prompt, such as a chat template's."""
+
+    def rendered(self, prompts: Sequence[str]) -> Sequence[str]:
+        """Return prompts as the model reads them."""
         ...
 
 

@@ -65,10 +65,7 @@ def _packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
         OutputError: The row has NaN or an infinity, or is not what the feature is.
     """
     if feature in _OF_LABELS:
-        answer = check_answer(row, label_space)
-        if isinstance(answer, list) and -math.inf in answer:
-            raise OutputError(f"{NEEDS[feature]} must be a row of finite numbers, got minus infinity")
-        return answer
+        return check_answer(row, label_space)
     if feature in _VECTORS:
         numpy = require("numpy", "hf", NEEDS[feature])
         array = numpy.asarray(row)
@@ -185,7 +182,7 @@ def _numbers(answer: Answer) -> Answer:
     for feature, value in sorted(json.loads(answer).items()):
         row = _unpacked(feature, value)
         row = [float(number) for number in (row if hasattr(row, "__len__") else [row])]
-        scale = max(1.0, *map(abs, row))
+        scale = max(1.0, *(abs(number) for number in row if math.isfinite(number)))
         found += [number / scale for number in row]
     return found
 

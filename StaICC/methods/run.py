@@ -248,7 +248,8 @@ class Method:
         plugin = origin_of(self.spec.prepare)
         own = not builtin and not plugin
         name = labelled(self.spec.name, code_mark(self.spec.prepare) if own else plugin)
-        parts = [name, self.variant, *([f"n={self.calibration_number}"] if self.spec.trains else [])]
+        counts = self.spec.counts(self.options, self.variant)
+        parts = [name, self.variant, *([f"n={self.calibration_number}"] if counts else [])]
         for fact in options_of(self.spec.options):
             value = getattr(self.options, fact.name)
             if own or value != fact.default:

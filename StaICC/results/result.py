@@ -122,7 +122,8 @@ class Result(dict[str, Any]):
         self.files = dict(record.files)
 
     def __missing__(self, key: object) -> NoReturn:
-        raise unknown_key("entry of a result", key, self, self.divided)
+        entry = next((name for name, values in self.items() if key in values), "")
+        raise unknown_key("entry of a result", key, self, entry)
 
     @property
     def model(self) -> str:

@@ -122,13 +122,14 @@ def test_hugging_face() -> None:
         max_size=20,
     ),
     st.sampled_from([",", ";", "\t"]),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
-def test_any_text_survives_csv_and_json(rows: list[tuple[str, str]], separator: str) -> None:
+def test_any_text_survives_csv_and_json(rows: list[tuple[str, str]], separator: str, quoting: Any) -> None:
     labels = sorted({label for _, label in rows})
     if len(labels) < 2 or len(labels) == len(rows):
         return
     table = io.StringIO(newline="")
-    csv.writer(table, delimiter=separator).writerows([("text", "label"), *rows])
+    csv.writer(table, delimiter=separator, quoting=quoting).writerows([("text", "label"), *rows])
     Path("t.csv").write_bytes(table.getvalue().encode())
     Path("t.jsonl").write_bytes("".join(json.dumps({"text": a, "label": b}) + "\n" for a, b in rows).encode())
     for name in ("t.csv", "t.jsonl"):

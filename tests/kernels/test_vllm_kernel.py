@@ -183,6 +183,28 @@ def test_noisy_channel_losses_and_text(fake_vllm: Any, folder: Path, variant: st
     assert kernel.generate(PROMPTS[:3], 6, ["e"]) == other.generate(PROMPTS[:3], 6, ["e"])
 
 
+@pytest.mark.parametrize("style", ["chat", "chat-turns"])
+def test_chat_prompts_equal_the_torch_kernel(
+    fake_vllm: Any, make_model: Any, make_tokenizer: Any, tmp_path: Path, style: str
+) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
+    )
+    make_model("Llama", **SHAPE).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    for scoring in ("last", "first", "full"):
+        options = {"prompt_format": style, "label_scoring": scoring, "system": "Answer."}
+        kernel, other = load_kernel(f"vllm:{tmp_path}", **options), load_kernel(str(tmp_path), **options)
+        close(kernel.batch(PROMPTS[:4], LABELS), other.batch(PROMPTS[:4], LABELS))
+    assert kernel.rendered(PROMPTS) == other.rendered(PROMPTS)
+    assert kernel.generate(PROMPTS[:2], 5) == other.generate(PROMPTS[:2], 5)
+    assert {one.value for one in kernel.capabilities} == {"label scores", "text", "batch"}
+    with pytest.raises(ArgumentError, match="the noisy channel scores the text of a prompt"):
+        kernel.batch([channel(1)], LABELS)
+
+
 def test_identity_follows_files_engine_and_options(
     fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path
 ) -> None:
