@@ -211,10 +211,8 @@ def _csv(found: Sequence[BenchmarkComparison]) -> str:
             ends = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
             names = (one.benchmark, one.metric, one.first, one.second, row.dataset)
             figures = (row.rows, *row.values, row.difference, *ends, row.p_value, row.holm, row.detectable)
-            notes = [row.reason] if row.reason else []
-            if row is one.overall:
-                notes += [*one.left_out, *map(str, one.non_inferiority)]
-            cells = [csv_cell(" ".join(text.split())) for text in (*names, "; ".join(notes))]
+            notes = "; ".join([*one.left_out, *one.conclusion()]) if row is one.overall else row.reason or ""
+            cells = [csv_cell(" ".join(text.split())) for text in (*names, notes)]
             writer.writerow([*cells[:-1], *figures, cells[-1]])
     return text.getvalue().rstrip("\n")
 

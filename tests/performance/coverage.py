@@ -586,9 +586,7 @@ def slope_cells(limit: int, samples: int) -> Iterator[dict[str, Any]]:
         for accuracy, drop in ((0.6, 0.02), (0.8, 0.0), (0.95, 0.05), (0.99, 0.005)):
             draw = np.random.default_rng([limit, len(prior), int(1000 * accuracy)])
             q, tally = library.student_quantile(LEVEL, limit), {}
-            true_parts = [
-                truths(counts, (accuracy - step * drop, False, "over", 0.5), 1.0) for step in range(5)
-            ]
+            true_parts = [truths(counts, (accuracy - step * drop, False, "over", 0.5), 1.0) for step in range(5)]
             for size in chunks(samples, limit):
                 state = draw.integers(2**31)
                 each = []
