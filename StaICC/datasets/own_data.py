@@ -36,6 +36,7 @@ __all__ = [
     "generated_alternatives",
     "generated_template",
     "record_of",
+    "refuse_builtin",
     "reopen",
 ]
 
@@ -305,8 +306,7 @@ def _make(
             f"{records.place(blank[0])} has no text ({len(blank)} of {len(records.rows)} rows have none). "
             "Remove these rows"
         )
-    if isinstance(name, str) and (builtin := catalogue().folded.get(fold(name))) is not None:
-        raise ArgumentError(f"name: got {name!r}, which is a name of the built-in {builtin}. Choose another name")
+    refuse_builtin(name)
     values, space = _label_names(records, labels)
     where = f"the card of {name}"
     template = _part(Template, generated_template(texts, label), card.get("template"), f"{where}, template")
@@ -334,6 +334,12 @@ def _make(
     if some:
         remarks.append(f"{len(some)} rows have an empty text in one of their columns (first: {records.place(some[0])})")
     return OwnData(described, table, GIVEN_ROWS, tuple(remarks)), values
+
+
+def refuse_builtin(name: object) -> None:
+    """Raise :class:`ArgumentError` if a user's data set has a name of a built-in one, in any spelling."""
+    if isinstance(name, str) and (builtin := catalogue().folded.get(fold(name))) is not None:
+        raise ArgumentError(f"name: got {name!r}, which is a name of the built-in {builtin}. Choose another name")
 
 
 def _columns(texts: object, label: object, where: str) -> tuple[list[str], str]:
