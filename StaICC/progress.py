@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import shutil
 import sys
 import time
@@ -176,7 +177,10 @@ class ProgressLine:
         if self._lines:
             self._stream.write(text + "\n")
         else:
-            text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps could not be erased
+            columns = shutil.get_terminal_size().columns
+            if len(text) >= columns:  # the numbers say more than the bar
+                text = re.sub(r" \|[#.]*\|", "", text)
+            text = text[: columns - 1]  # a line that wraps could not be erased
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
         self._stream.flush()

@@ -357,7 +357,7 @@ def _columns(texts: object, label: object, where: str) -> tuple[list[str], str]:
 
 
 def _merged(card: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    _check_keys("from_file", given, _CARD_KEYS)
+    _check_keys("the arguments", given, _CARD_KEYS)
     return {**card, **{key: value for key, value in given.items() if value is not None}}
 
 
@@ -410,7 +410,7 @@ def from_pandas(frame: Any, texts: Sequence[str] | str, label: str, *, name: str
     if not isinstance(frame, pandas.DataFrame):
         raise ArgumentError(f"from_pandas: got {type(frame).__name__}, expected a pandas.DataFrame")
     chosen, label = _columns(texts, label, "the data frame")
-    positions = choose(list(frame.columns), [*chosen, label], "the data frame")
+    positions = choose(list(map(str, frame.columns)), [*chosen, label], "the data frame")
     # pandas has several values for a missing cell; all become None.
     columns = [frame.iloc[:, one].astype(object).where(frame.iloc[:, one].notna(), None).tolist() for one in positions]
     return _given("the data frame", columns, chosen, label, name, given)

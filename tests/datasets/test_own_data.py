@@ -91,6 +91,8 @@ def test_data_frames_parquet_and_hugging_face() -> None:
         numbers, ["premise", "hypothesis"], "label", name="x", labels={0: "no", 1: "so", 2: "yes"}
     )
     assert named.table.digest == expected
+    unnamed = pandas.DataFrame(ROWS)  # its columns are numbers, as after header=None
+    assert Dataset.from_pandas(unnamed, ["0", "1"], "2", name="x").table.digest == expected
     floats = numbers.assign(label=numbers.label.astype(float))
     assert Dataset.from_pandas(floats, ["premise"], "label", name="x").card.label_space == ("0", "1", "2")
 
