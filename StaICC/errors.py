@@ -22,11 +22,13 @@ __all__ = [
     "PluginError",
     "PromptError",
     "RemovedNameError",
+    "RunEndingError",
     "SchemaError",
     "StaICCError",
     "UndefinedMetricError",
     "UnknownKeyError",
     "UnknownNameError",
+    "WithheldReplyError",
     "removed_names",
     "unknown_key",
     "unknown_name",
@@ -71,8 +73,16 @@ class OutputError(StaICCError, ValueError):
     """The user's inference function failed or returned something that cannot be scored."""
 
 
-class EditionError(OutputError):
-    """A served model changed to another edition, so that predictions of two models would be mixed. It ends a run."""
+class WithheldReplyError(OutputError):
+    """A server withheld the reply to one prompt (a content filter)."""
+
+
+class RunEndingError(OutputError):
+    """Every other query would fail in the same way (a wrong key, an unknown model, a used-up quota). It ends a run."""
+
+
+class EditionError(RunEndingError):
+    """A served model changed to another edition, so that predictions of two models would be mixed."""
 
 
 class DataError(StaICCError, RuntimeError):

@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import os
 import re
-import shutil
 import sys
 import time
 from collections import deque
@@ -177,6 +176,8 @@ class ProgressLine:
         if self._lines:
             self._stream.write(text + "\n")
         else:
+            import shutil  # with many modules, which few runs need
+
             columns = shutil.get_terminal_size().columns
             if len(text) >= columns:  # the numbers say more than the bar
                 text = re.sub(r" \|[#.]*\|", "", text)

@@ -43,7 +43,7 @@ VERSION = 1
 _START = struct.Struct("<8sII")
 _LABEL_LIMIT = 1 << 32
 _DIGEST_CHUNK = 1024
-_PIECE = 1 << 20
+_PIECE = 1 << 16
 
 _verified: set[tuple[str, int, int, int, str]] = set()
 """Files found good in this process: path, inode, size, time of change, digest. Each is hashed once."""

@@ -7,8 +7,6 @@ strictly: what cannot be read without guessing is refused with the place and a w
 from __future__ import annotations
 
 import codecs
-import csv
-import difflib
 import hashlib
 import io
 import math
@@ -182,6 +180,8 @@ def _bytes(file: Path) -> bytes:
         refuse_device(file)
         data = file.read_bytes()
     except FileNotFoundError as error:
+        import difflib
+
         there = [one.name for one in file.parent.iterdir()] if file.parent.is_dir() else []
         near = difflib.get_close_matches(file.name, there, n=1)
         raise DataMissingError(f"there is no file {file}" + (f". Did you mean {near[0]!r}?" if near else "")) from error
@@ -219,6 +219,7 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
 
 def _separated(name: str, text: str, columns: Sequence[str], separators: Sequence[str]) -> Records:
     """Read CSV or TSV. The separator is the first one with which the header has all columns."""
+    import csv
 
     def reader(separator: str, strict: bool = True) -> Any:
         return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=strict)

@@ -24,7 +24,6 @@ from StaICC.results.early_stopping import EarlyStopping
 from StaICC.results.file_format import AVERAGED, DIVIDED, digest_problems, read_result_file, write_result_file
 from StaICC.results.provenance import Provenance
 from StaICC.results.signature import Signature
-from StaICC.results.table import format_result, format_warnings, html_result
 from StaICC.version import RESULT_SCHEMA
 
 __all__ = [
@@ -162,6 +161,8 @@ class Result(dict[str, Any]):
     __hash__ = None
 
     def __str__(self) -> str:
+        from StaICC.results.table import format_result, format_warnings
+
         return "\n".join([format_result(self), *format_warnings(self.warnings)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -237,6 +238,8 @@ class Result(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         """Show a table in a notebook."""
+        from StaICC.results.table import html_result
+
         return html_result(self)
 
 
@@ -278,6 +281,8 @@ class ResultGroup(dict[str, Any]):
             yield from part.results()
 
     def __str__(self) -> str:
+        from StaICC.results.table import format_result, format_warnings
+
         tables = "\n\n".join(map(format_result, self.results()))
         return "\n".join([tables, *([""] if self.warnings else []), *format_warnings(self.warnings)])
 

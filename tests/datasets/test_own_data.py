@@ -24,6 +24,7 @@ from StaICC.datasets import SplitSizes
 from StaICC.datasets.own_data import file_split, generated_alternatives, generated_template
 from StaICC.datasets.source import TableFile
 from StaICC.errors import ArgumentError, SchemaError, StaICCError, UnknownNameError
+from StaICC.results.file_format import with_digests
 
 ROWS = [(f"text {i}, with a comma", 'a "quote"\nand a break', ["no", "yes", "so"][i % 3]) for i in range(60)]
 
@@ -426,6 +427,30 @@ def test_a_forged_record_is_never_consistent_and_checked(change: dict[str, Any])
     except SchemaError:
         return
     assert not any(one.same for one in findings)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("card", "name"), "b"),
+        (("card", "rows"), 1000),
+        (("card", "label_space"), ["no", "yes", "maybe"]),
+        (("label",), "no such column"),
+        (("texts",), ["premise", "no such column"]),
+        (("values",), {"no": "other"}),
+    ],
+)
+def test_a_record_that_does_not_fit_its_file_is_named(path: tuple[str, ...], value: Any) -> None:
+    """With the file at hand; a forger can compute the digests of the result again."""
+    data = json.loads(saved().read_text("utf-8"))
+    place = data["files"]["a"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    Path("r.json").write_text(json.dumps(with_digests(data)), encoding="utf-8")
+    findings = verify_file("r.json")
+    assert any(one.inconsistent for one in findings)
+    assert any("files (title" in line for one in findings for line in one.not_checkable)
 
 
 def test_text_labels_in_rows() -> None:
