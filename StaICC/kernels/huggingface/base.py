@@ -51,8 +51,7 @@ class KernelBase:
         self._source: ModelSource | None = None
         self._loaded: Loaded | None = None
         if isinstance(model, ModelSource):
-            given = {name: value for name, value in (("device", device), ("dtype", dtype)) if value}
-            self._source = dataclasses.replace(model, **given)
+            self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
         else:
             torch = torch_module()
             if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
