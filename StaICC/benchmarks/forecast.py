@@ -159,10 +159,10 @@ def _probe(function: Inference, chunks: Sequence[_Chunk], total: int, limit: flo
 
     def solve(chunk: _Chunk) -> float:
         began = time.perf_counter()
-        answers = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "raise")
-        failed = next((answer for answer in answers if isinstance(answer, Failure)), None)
-        if failed is not None:
-            raise OutputError(f"the probe of the forecast failed: {failed.reason}") from failed.cause
+        answers = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "collect", free_text=True)
+        failed = [answer for answer in answers if isinstance(answer, Failure)]
+        if len(failed) == len(answers):
+            raise OutputError(f"the probe of the forecast failed: {failed[0].reason}") from failed[0].cause
         return time.perf_counter() - began
 
     done = _work(function, chunks[0][:1]).positions

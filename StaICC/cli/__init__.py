@@ -101,8 +101,10 @@ def _parser(wanted: str | None) -> Parser:
     return parser
 
 
-def _in_lower_case(arguments: list[str]) -> list[str]:
-    """Return the arguments with the name of the command in lower case."""
+def _normalised(arguments: list[str]) -> list[str]:
+    """Return the arguments with the name of the command in lower case; ``methods`` is short for ``show methods``."""
+    if arguments[:1] == ["methods"]:
+        return ["show", *arguments]
     place = next((number for number, word in enumerate(arguments) if not word.startswith("-")), None)
     if place is None or arguments[place].lower() not in _COMMANDS:
         return arguments
@@ -141,7 +143,7 @@ def _status(argv: list[str]) -> int:
     try:
         if "_ARGCOMPLETE" in os.environ:
             complete(_parser(None))
-        argv = _in_lower_case(argv)
+        argv = _normalised(argv)
         args = _parser(_wanted(argv)).parse_args(argv)
         return int(args.run(args))
     except (DataError, MissingDependencyError) as error:

@@ -24,7 +24,12 @@ def _truth(text: str) -> bool:
     return {"true": True, "false": False}[text.casefold()]
 
 
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text.startswith("[") else (text,)
+
+
 _READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "tuple[str, ...]": (_texts, "a text, or a JSON list of texts"),
     "bool": (_truth, "true or false"),
     "float": (float, "a number"),
     "int": (int, "an integer"),

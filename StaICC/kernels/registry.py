@@ -73,7 +73,7 @@ KERNELS: Registry[KernelFactory] = Registry(
         "openai": "StaICC.kernels.endpoint.kernel:EndpointKernel",
     },
     _read_factory,
-    "A folder, a .gguf file and package.module:name work too.",
+    "Write hf:NAME for a model of the hub, package.module:name for a function. A folder and a .gguf file work too.",
 )
 """The kinds of kernels, by the word before the colon."""
 

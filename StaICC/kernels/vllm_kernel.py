@@ -51,6 +51,8 @@ NOT_PASSED_ON = frozenset(
     {"model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "max_logprobs"}
 )
 """Engine arguments that the kernel sets."""
+NO_NUMBER = frozenset({"download_dir", "hf_token"})
+"""Engine arguments that change no number; the token is a secret."""
 TOKENS_PER_REQUEST = 128
 """The maximum number of tokens whose log-probabilities one request returns, set by vLLM."""
 Tokens = tuple[int, ...]
@@ -139,12 +141,17 @@ class VLLMKernel:
             for name, value in (self._content or self._source.content()).items()
             if name not in ("dtype", "device", "gguf")
         }
-        arguments = {"dtype": "auto", **self.engine_arguments}
+        arguments = {k: v for k, v in {"dtype": "auto", **self.engine_arguments}.items() if k not in NO_NUMBER}
+        platform = require("vllm.platforms", "vllm", FEATURE).current_platform
         who = {
-            **facts, "kernel": "VLLMKernel", "vllm": str(vllm.__version__),
-            "engine arguments": json.dumps(arguments, sort_keys=True, default=repr),
+            **facts, "kernel": "VLLMKernel", "vllm": str(vllm.__version__), "device": str(platform.device_type),
+            "attention backend": os.environ.get("VLLM_ATTENTION_BACKEND", "auto"),
+            "engine arguments": json.dumps(arguments, sort_keys=True, default=lambda value: type(value).__qualname__),
         }  # fmt: skip
-        return Identity(who, self.options.settings())
+        reasons = {
+            f"engine argument {name!r} {why}" for name, value in arguments.items() for why in _unidentified(value)
+        }
+        return Identity(who, self.options.settings(), tuple(sorted(reasons)))
 
     @property
     def recheck_tolerance(self) -> float:
@@ -159,8 +166,10 @@ class VLLMKernel:
                 vllm, content = _vllm(), self._source.content()
                 name, revision = _checkpoint(self._source)
                 arguments = {"enable_prefix_caching": True, "seed": 0, **self.engine_arguments}
-                self._engine = vllm.LLM(model=name, revision=revision, max_logprobs=-1, **arguments)
-                self._content = content  # of the files that the engine read
+                engine = vllm.LLM(model=name, revision=revision, max_logprobs=-1, **arguments)
+                if self._source.content() != content:
+                    raise StaICCError(f"the files of the model {name!r} changed while it was loaded; load it again")
+                self._engine, self._content = engine, content
             return self._engine
 
     @property
@@ -378,6 +387,17 @@ class VLLMKernel:
         for number, output in zip(order, outputs, strict=True):
             placed[number] = output
         return placed
+
+
+def _unidentified(value: Any) -> list[str]:
+    """Return why the text of an engine argument does not say what it is."""
+    if isinstance(value, Mapping):
+        return [why for item in value.values() for why in _unidentified(item)]
+    if isinstance(value, (list, tuple)):
+        return [why for item in value for why in _unidentified(item)]
+    if isinstance(value, str):
+        return ["names a file or folder, which can change"] if os.path.exists(value) else []
+    return [] if value is None or isinstance(value, (bool, int, float)) else [f"is a {type(value).__qualname__}"]
 
 
 def _vllm() -> Any:

@@ -49,6 +49,9 @@ class EngineArgs:
     max_model_len: int | None = None
     tensor_parallel_size: int = 1
     enforce_eager: bool = False
+    hf_config_path: str | None = None
+    hf_overrides: Any = None
+    hf_token: str | None = None
 
 
 class Logprob(types.SimpleNamespace):
@@ -107,9 +110,12 @@ def fake_vllm(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     made.LLM, made.SamplingParams, made.__version__ = FakeLLM, SamplingParams, "0.0-test"
     arguments: Any = types.ModuleType("vllm.engine.arg_utils")
     arguments.EngineArgs = EngineArgs
+    platforms: Any = types.ModuleType("vllm.platforms")
+    platforms.current_platform = types.SimpleNamespace(device_type="cpu")
     for name, module in (
         ("vllm", made),
         ("vllm.engine", types.ModuleType("vllm.engine")),
+        ("vllm.platforms", platforms),
         (arguments.__name__, arguments),
     ):
         monkeypatch.setitem(sys.modules, name, module)
@@ -226,6 +232,47 @@ def test_identity_follows_files_engine_and_options(
     assert identity_of(load_kernel(f"vllm:{copy}")).digest not in digests
     kernel.release()
     assert kernel.batch(PROMPTS[:2], LABELS) == before
+
+
+def test_identity_follows_device_attention_and_further_files(
+    fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def digest(**options: Any) -> str:
+        return identity_of(load_kernel(f"vllm:{folder}", **options)).digest
+
+    base = digest()
+    assert digest(hf_token="secret-of-mine") == base  # a secret, which changes no number
+    monkeypatch.setenv("VLLM_ATTENTION_BACKEND", "XFORMERS")
+    other = digest()
+    monkeypatch.delenv("VLLM_ATTENTION_BACKEND")
+    monkeypatch.setattr(sys.modules["vllm.platforms"].current_platform, "device_type", "cuda")
+    assert len({base, other, digest()}) == 3
+    for options in (
+        {"hf_config_path": str(folder)},
+        {"hf_overrides": {"text_config": {"path": str(folder)}}},
+        {"hf_overrides": lambda config: config},
+    ):
+        found = identity_of(load_kernel(f"vllm:{folder}", **options))
+        assert found.unidentified
+        assert "0x" not in str(found.who)  # addresses differ in every process
+    assert not identity_of(load_kernel(f"vllm:{folder}", hf_overrides={"rope_theta": 5.0})).unidentified
+
+
+def test_files_that_change_while_the_engine_starts(
+    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    make_model("Llama", **SHAPE).save_pretrained(copy)
+    load_kernel(f"vllm:{folder}").tokenizer.save_pretrained(copy)
+
+    def starting(*arguments: Any, **more: Any) -> Any:
+        made = FakeLLM(*arguments, **more)
+        make_model("Llama", seed=5, **SHAPE).save_pretrained(copy)
+        return made
+
+    monkeypatch.setattr(fake_vllm, "LLM", starting)
+    with pytest.raises(StaICCError, match="changed while it was loaded"):
+        load_kernel(f"vllm:{copy}").batch(PROMPTS[:1], LABELS)
 
 
 def test_files_that_change_after_loading_do_not_change_who_predicts(
