@@ -159,7 +159,7 @@ def _probe(function: Inference, chunks: Sequence[_Chunk], total: int, limit: flo
 
     def solve(chunk: _Chunk) -> float:
         began = time.perf_counter()
-        answers = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "collect", free_text=True)
+        answers = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "collect")
         failed = [answer for answer in answers if isinstance(answer, Failure)]
         if len(failed) == len(answers):
             raise OutputError(f"the probe of the forecast failed: {failed[0].reason}") from failed[0].cause
