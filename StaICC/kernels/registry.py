@@ -81,7 +81,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "ppm": "the embedded model: no weights, no packages",
     "smollm2": "SmolLM2-135M, fetched with pip (extra hf)",
     "hf": "hf:NAME_OR_PATH, by transformers (extra hf)",
-    "vllm": "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm)",
+    "vllm": "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm); it takes the engine's arguments as options too",
     "openai": "openai:BASE_URL#MODEL, an OpenAI-compatible server (extra endpoint)",
 }
 """What each built-in kind is."""

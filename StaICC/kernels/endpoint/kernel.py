@@ -349,6 +349,11 @@ class EndpointKernel(ReplyKernel, ReplySettings):
         return EndpointUsage(**self._live["counts"])
 
     @property
+    def tokens_used(self) -> tuple[int, int]:
+        """Tokens of prompts and of completions so far, in this process, as the server counted them."""
+        return self.usage.prompt_tokens, self.usage.completion_tokens
+
+    @property
     def retried(self) -> int:
         """Number of retries so far, in this process."""
         return self.usage.retries
