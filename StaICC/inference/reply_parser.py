@@ -27,7 +27,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["PARSER_VERSION", "ParsedReply", "parse_reply"]
+__all__ = ["PARSER_VERSION", "ParsedReply", "parse_reply", "reply_text"]
 
 PARSER_VERSION = "1"
 """Changes when a reply can be parsed differently; part of the signature."""
@@ -198,6 +198,11 @@ def parse_reply(reply: str, label_space: Sequence[str]) -> ParsedReply:
         if found is not None:
             return ParsedReply(found, rule)
     return ParsedReply(None, "several labels" if len(labels.mentioned(text)) > 1 else "no label")
+
+
+def reply_text(reply: str) -> str:
+    """Return what a reply says after its reasoning, out of its code block; empty if the reasoning does not end."""
+    return _unwrapped(_without_reasoning(reply) or "").strip()
 
 
 def _without_reasoning(reply: str) -> str | None:

@@ -22,6 +22,7 @@ from StaICC.benchmarks.long_icl.data.loading import Skipped
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
 from StaICC.benchmarks.long_icl.records import DataSetScore, RoundScore
 from StaICC.benchmarks.long_icl.scoring import Accuracy, MicroF1, Tally, scored
+from StaICC.benchmarks.records import unparsed_note
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.inference import Failure
 from StaICC.metrics.intervals import Interval
@@ -189,11 +190,29 @@ def _notes(own: LongICLExperimentor, score: DataSetScore) -> tuple[str, ...]:
         expected = own.card.demonstrations.expected[one.round - 1]
         if one.demonstrations != expected:
             notes.append(f"{round_name(one.round)} has {one.demonstrations} demonstrations instead of {expected}")
+    unparsed = _unparsed(score)
+    if unparsed:
+        asked = sum(one.asked for one in score.rounds)
+        notes.append(unparsed_note(unparsed, asked, own.unparsed))
     empty = {round_name(one.round): one.empty for one in score.rounds if one.empty}
     if empty:
         listed = ", ".join(f"{name} {count}" for name, count in empty.items())
-        notes.append(f"empty answers, which count as wrong: {listed} (of {score.rounds[0].asked} each)")
+        how = "which count as wrong" if own.unparsed == "wrong" else "which are excluded"
+        notes.append(f"empty answers, {how}: {listed} (of {score.rounds[0].asked} each)")
     return tuple(notes)
+
+
+def _unparsed(score: DataSetScore) -> tuple[FailedQuery, ...]:
+    return tuple(FailedQuery(round_name(one.round), *pair) for one in score.rounds for pair in one.unparsed)
+
+
+def _bounds(score: DataSetScore) -> dict[str, tuple[float | None, float | None]]:
+    """Return the bounds of the rounds with excluded responses, and of the mean over the rounds."""
+    found = {round_name(one.round): one.bounds for one in score.rounds if one.bounds is not None}
+    if not found:
+        return {}
+    pairs = [one.bounds or (value, value) for one, value in zip(score.rounds, score.values().values(), strict=True)]
+    return {**found, "mean": (mean([low for low, _ in pairs]), mean([high for _, high in pairs]))}
 
 
 def _missing(score: DataSetScore) -> dict[str, str]:
@@ -222,7 +241,11 @@ def details_of(
     return DatasetDetails(
         asked=len(answers),
         distinct=len({own.context(number) for number in own.rounds}) * own.distinct_questions,
-        scored=sum(one.asked for one in score.rounds if one.score is not None),
+        scored=sum(
+            one.asked - len(one.unparsed) * (own.unparsed == "excluded")
+            for one in score.rounds
+            if one.score is not None
+        ),
         failed=sum(one.asked - one.answered for one in score.rounds),
         prompts=prompts,
         query_digests=marks,
@@ -235,8 +258,10 @@ def details_of(
             FailedQuery(round_name(number), place, answer.reason)
             for number, part in zip(own.rounds, rounds, strict=True)
             for place, answer in enumerate(part)
-            if isinstance(answer, Failure)
+            if isinstance(answer, Failure) and answer.reply is None
         ),
+        unparsed=_unparsed(score),
+        bounds=_bounds(score),
         data=own.data.test_file.identity,
     )
 
