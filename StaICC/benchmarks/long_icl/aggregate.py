@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from StaICC.benchmarks.benchmark import mean
+from StaICC.benchmarks.intervals import aligned
 from StaICC.benchmarks.long_icl.data.items import Item
 from StaICC.benchmarks.long_icl.data.loading import Skipped
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
@@ -87,14 +88,18 @@ def _items(one: RoundScore) -> list[list[int | None]]:
 
 def _part(own: LongICLExperimentor, one: RoundScore, level: float) -> Part | None:
     """Return the score of a round with its limits and the influence of each item; ``None`` if it is undefined."""
-    tallies = scored(own.card.scoring, [part.tally for part in one.outcomes if part.tally is not None], own.variant)
+    kept = [(place, part.tally) for place, part in enumerate(one.outcomes) if part.tally is not None]
+    tallies = scored(own.card.scoring, [tally for _, tally in kept], own.variant)
     if one.score is None or len(tallies) < 2:
         return None
     if isinstance(one.score, Accuracy):
-        return ratio_part([len(tally.correct) for tally in tallies], [1] * len(tallies), level)
-    sizes = [len(tally.gold) + len(tally.predicted) for tally in tallies]
-    hits = [min(2 * len(tally.correct), size) for tally, size in zip(tallies, sizes, strict=True)]
-    return ratio_part(hits, sizes, level)
+        part = ratio_part([len(tally.correct) for tally in tallies], [1] * len(tallies), level)
+    else:
+        sizes = [len(tally.gold) + len(tally.predicted) for tally in tallies]
+        hits = [min(2 * len(tally.correct), size) for tally, size in zip(tallies, sizes, strict=True)]
+        part = ratio_part(hits, sizes, level)
+    places = [place for place, _ in kept][: len(tallies)]
+    return aligned(part, places, range(len(one.outcomes)))
 
 
 def _intervals(own: LongICLExperimentor, score: DataSetScore, level: float) -> dict[str, Interval]:

@@ -29,8 +29,8 @@ from StaICC.benchmarks.long_icl.protocol.prompts import write_context, write_que
 from StaICC.benchmarks.long_icl.records import DataSetScore, LongICLOutcome, LongICLQuery, RoundScore
 from StaICC.benchmarks.long_icl.scoring import Tally, label_counts, score_tallies, scored, tally_prediction
 from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
-from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.inference.chunk import unparsed_reason
+from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.inference.runner import Failure, Unparsed
 from StaICC.prompting import Query
 
