@@ -90,7 +90,7 @@ def load_for_text(spec: str, max_tokens: int | None = None, stop: Sequence[str] 
     text = {"scoring": "text"} if spec.startswith("openai:") and ";scoring=" not in spec else {}
     kernel = load_kernel(spec, **options, **text)
     if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in kernel.capabilities:
-        given = {"max_tokens": max_tokens, "stop": None if stop is None else tuple(stop)}
+        given: dict[str, Any] = {"max_tokens": max_tokens, "stop": None if stop is None else tuple(stop)}
         return replace(kernel, **{name: value for name, value in given.items() if value is not None})
     return text_inference(kernel, max_tokens or NEW_TOKENS, stop or ())
 
