@@ -155,6 +155,8 @@ def shown_model(spec: str) -> str:
     kind, colon, rest = spec.partition(":")
     if kind == "openai":
         return f"{kind}{colon}{rest.partition('#')[2] or 'the model of its server'}"
+    if kind == "litellm":
+        return spec.partition(";")[0]
     if kind in KERNELS and kind != "hf":
         return kind
     name = rest if kind == "hf" else spec

@@ -70,6 +70,7 @@ KERNELS: Registry[KernelFactory] = Registry(
         "hf": _CAUSAL_LM,
         "vllm": "StaICC.kernels.vllm_kernel:VLLMKernel",
         "openai": "StaICC.kernels.endpoint.kernel:EndpointKernel",
+        "litellm": "StaICC.kernels.litellm_kernel:LiteLLMKernel",
     },
     _read_factory,
     "A folder, a .gguf file and package.module:name work too.",
@@ -82,6 +83,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "hf": "hf:NAME_OR_PATH, by transformers (extra hf)",
     "vllm": "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm)",
     "openai": "openai:BASE_URL#MODEL, an OpenAI-compatible server (extra endpoint)",
+    "litellm": "litellm:PROVIDER/MODEL, by litellm: providers with interfaces of their own (extra litellm)",
 }
 """What each built-in kind is."""
 

@@ -16,7 +16,7 @@ from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
-from StaICC.kernels.protocol import Capability, check_generation
+from StaICC.kernels.protocol import Capability, capabilities_of, check_generation
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
 
@@ -89,7 +89,7 @@ def load_for_text(spec: str, max_tokens: int | None = None, stop: Sequence[str] 
     """
     text = {"scoring": "text"} if spec.startswith("openai:") and ";scoring=" not in spec else {}
     kernel = load_kernel(spec, **options, **text)
-    if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in kernel.capabilities:
+    if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities_of(kernel):
         given: dict[str, Any] = {"max_tokens": max_tokens, "stop": None if stop is None else tuple(stop)}
         return replace(kernel, **{name: value for name, value in given.items() if value is not None})
     return text_inference(kernel, max_tokens or NEW_TOKENS, stop or ())
