@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from StaICC.benchmarks.baselines import baselines_of, count_outcome
 from StaICC.benchmarks.diagnostics import find_warnings
 from StaICC.benchmarks.outcome import Outcome
 from StaICC.inference import Failure, Unparsed
@@ -36,6 +35,8 @@ def details_of(
         tried: The number of settings that were tried; ``None`` where accuracy is not scored.
         content_free: Whether the queries have no content.
     """
+    from StaICC.benchmarks.baselines import baselines_of, count_outcome  # with the models of chance
+
     queries = [query for outcome in outcomes for query in outcome.condition.queries]
     scored = sum(len(outcome.queries) for outcome in outcomes)
     prompts, marks = digest_prompts(queries)

@@ -410,9 +410,9 @@ class _Verifier:
                 self.legacy.add(name)
                 if self.result.provenance.recorded:  # files of result schema 1 have neither
                     found.append(f"{place} / conditions / {number} / scores: missing, but every run saves label scores")
-        marks = iter(base64.b64decode(details.query_digests).hex(" ", 4).split())
-        recorded = [_condition(record, space, marks) for record in details.conditions]
         try:
+            marks = iter(base64.b64decode(details.query_digests).hex(" ", 4).split())
+            recorded = [_condition(record, space, marks) for record in details.conditions]
             return experimentor.assemble(conditions or recorded, answers)
         except (ArithmeticError, LookupError, ValueError) as error:
             found.append(f"{place}: the records cannot be scored ({error})")
@@ -458,6 +458,8 @@ class _Verifier:
         result, where = self.result, self.where
         found = [f"{where}{problem}" for problem in self.problems]
         skipped = [RECORDED, *(["warnings: recorded by the run"] if result.warnings else [])]
+        if result.files:
+            skipped.append("files (title, source, licence, notes, unused templates): recorded by the run")
         own, legacy = self.own, bool(self.legacy)
         recomputed: dict[str, Any] = {}
         if len(self.runs) == len(result.details) and self.scorer is not None:
@@ -517,8 +519,9 @@ class _Verifier:
     def _signature(self, found: list[str], skipped: list[str]) -> None:
         result, where = self.result, self.where
         saved = result.signature.fields
+        own = saved.get("benchmark") or ""  # of a plug-in or of the user: with its version or a digest of its code
         expected: dict[str, str | None] = {
-            "benchmark": result.benchmark,
+            "benchmark": own if own.startswith(f"{result.benchmark}@") else result.benchmark,
             "prompts": short_digest({name: details.prompts for name, details in result.details.items()}),
             "stopping": None if result.stopping is None else result.stopping.settings,
         }

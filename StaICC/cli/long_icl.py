@@ -26,7 +26,6 @@ __all__ = [
     "add_run_arguments",
     "install",
     "prepare",
-    "published",
     "refuse",
 ]
 
@@ -63,7 +62,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--variant", help="published (default), or strict: with its errors corrected")
     group.add_argument("--arrangement", help="interleaved (default), or grouped by label")
     group.add_argument("--parsing", help="of generated text: published (default), strict, or tolerant")
-    group.add_argument("--published", action="store_true", default=None, help="print the published tables too")
+    group.add_argument("--published", action="store_true", default=None, help="compare with the published figures too")
 
 
 def add_install_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,17 +150,6 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
         options["test_number"] = None if args.test_number == "all" else args.test_number
     benchmark = LongICL(datasets=datasets, statistics=Statistics(tried=args.tried), announce=_show, **options)
     return benchmark, function
-
-
-def published(result: Any) -> str:
-    """Return a comparison of a result with the published tables, as text.
-
-    Args:
-        result: A result of LongICL.
-    """
-    from StaICC.benchmarks.long_icl import compare_with_published
-
-    return str(compare_with_published(result))
 
 
 def install(args: argparse.Namespace) -> int:

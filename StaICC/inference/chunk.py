@@ -89,8 +89,11 @@ def _raised(who: str, error: BaseException) -> Failure:
         return Failure(str(error), error, final=True)
     hint = ""
     if isinstance(error, TypeError) and "unexpected keyword argument 'prompt" in str(error):
-        names = "prompts and label_space" if who.startswith("the batched") else "prompt and label_space"
-        hint = f"; it is called with arguments by name: call its parameters {names}"
+        hint = "; it is called with arguments by name: call its parameters "
+        if who.startswith("the batched"):
+            hint += "prompts and label_space"
+        else:
+            hint += "prompt and label_space, or pass batched_inference=True if it takes a list of prompts"
     withheld = "" if isinstance(error, WithheldReplyError) else None
     return Failure(f"{who} raised {_describe(error)}{hint}", error, isinstance(error, _FINAL), withheld)
 

@@ -409,9 +409,8 @@ def test_a_bad_answer_names_benchmark_data_set_query_and_reason(mini: Experiment
     with pytest.raises(OutputError) as caught:
         mini.auto_run(lambda prompt, label_space: next(answers))
     start = "Normal, mini, query 17: the inference function's answer cannot be scored: "
-    expected = (
-        start + reason if reason else "Normal, mini, query 17: unparsed reply (no label): 'rain'; expected one of "
-    )
+    unparsed = "Normal, mini, query 17: unparsed reply (no label): 'rain'; expected one of "
+    expected = start + reason if reason else unparsed
     assert str(caught.value).startswith(expected)
 
 

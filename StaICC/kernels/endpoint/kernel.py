@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import math
 import os
 import threading
@@ -54,7 +55,7 @@ from StaICC.kernels.endpoint.scoring import (
 )
 from StaICC.kernels.endpoint.transport import Api, Edition, EndpointUsage, Limits, Transport
 from StaICC.kernels.label_scores import softmax
-from StaICC.kernels.option_text import option_types, split_options
+from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.reply_settings import ReplyKernel, ReplySettings
 
@@ -76,6 +77,7 @@ WHO = frozenset({"base_url", "model", "served_model"})
 NO_NUMBERS = frozenset({"allow_edition_change", "backoff", "concurrency", "longest_wait", "retries", "timeout"})
 """The options that change no number. All others are settings of the identity."""
 
+_FORMATS = {"plain": "completions", "chat": "chat"}
 REPLY_SETTINGS = tuple(one.name for one in fields(ReplySettings))
 
 _APPLIES: dict[str, tuple[str, str]] = {
@@ -248,6 +250,11 @@ class EndpointKernel(ReplyKernel, ReplySettings):
                 raise ArgumentError(f"{name}: got {getattr(self, name)!r} with api='completions', expected api='chat'")
 
     @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the settings that may follow the name of the model."""
+        return options_of(cls, "base_url", "model")
+
+    @classmethod
     def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:
         """Make a kernel from a text, such as the command line's ``--model``.
 
@@ -264,7 +271,12 @@ class EndpointKernel(ReplyKernel, ReplySettings):
             'org/model:7b'
         """
         address, mark, rest = spec.removeprefix("openai:").partition("#")
-        model, given = split_options(rest, option_types(cls, "base_url", "model"), None, "a served model", options)
+        types = {**option_types(cls, "base_url", "model"), "prompt_format": "str"}
+        model, given = split_options(rest, types, None, "a served model", options)
+        if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
+            if "api" in given or written not in _FORMATS:
+                raise ArgumentError(f"got prompt_format={written!r}, expected plain or chat, and no api")
+            given["api"] = _FORMATS[written]
         if not mark or not model or not address:
             raise ArgumentError(
                 "a served model is given as openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model; "
@@ -337,6 +349,11 @@ class EndpointKernel(ReplyKernel, ReplySettings):
         return EndpointUsage(**self._live["counts"])
 
     @property
+    def tokens_used(self) -> tuple[int, int]:
+        """Tokens of prompts and of completions so far, in this process, as the server counted them."""
+        return self.usage.prompt_tokens, self.usage.completion_tokens
+
+    @property
     def retried(self) -> int:
         """Number of retries so far, in this process."""
         return self.usage.retries
@@ -404,7 +421,7 @@ class EndpointKernel(ReplyKernel, ReplySettings):
         return self._replies(prompts, max_new_tokens, self.stop or () if stop is None else stop, {})
 
     def _replies(
-        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: Mapping[str, Any]
+        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> list[str | OutputError]:
         if stop is None:  # a label is one line, and a completion goes on
             stop = ["\n"] if self.api == "completions" else []
@@ -430,6 +447,11 @@ class EndpointKernel(ReplyKernel, ReplySettings):
         }  # fmt: skip
         form = {"name": "label", "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
+        sent = [self._request(prompt, {}) for prompt in prompts]
+        return [one["prompt"] if "prompt" in one else json.dumps(one["messages"], ensure_ascii=False) for one in sent]
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,7 +121,7 @@ def test_text_is_the_reply(make, server, api):
     assert server.requests[0].get("stop") == (["\n"] if api == "completions" else None)
 
 
-SENT = {
+SENT: dict[str, Any] = {
     "max_tokens": 7,
     "max_completion_tokens": 8,
     "temperature": 0.5,
