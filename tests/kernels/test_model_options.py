@@ -33,7 +33,8 @@ OTHER = {
 }  # fmt: skip
 """A value of each option of scoring that is not its default."""
 NEEDS = {
-    "openai system": {"scoring": "text", "api": "chat"}, "guided": {"scoring": "text"}, "api": {"scoring": "text"}, "top_n": {"scoring": "top-logprobs"},
+    "openai system": {"scoring": "text", "api": "chat"}, "guided": {"scoring": "text"},
+    "api": {"scoring": "text"}, "top_n": {"scoring": "top-logprobs"},
     "unlisted": {"scoring": "top-logprobs"}, "max_tokens": {"scoring": "text"}, "system": {"prompt_format": "chat"},
     "template_arguments": {"prompt_format": "chat"},
 }  # fmt: skip
