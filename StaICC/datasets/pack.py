@@ -108,7 +108,7 @@ def _cache_folder() -> Path:
 
 def _temporary_home() -> Path:
     """Return a folder for the data that nobody else can write to."""
-    import tempfile
+    import tempfile  # with many modules, which few runs need
 
     try:
         folder = Path(tempfile.gettempdir(), f"staicc-{os.getuid()}").absolute()
