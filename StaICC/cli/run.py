@@ -20,7 +20,8 @@ from StaICC.cli.files import STDOUT, add_result_outputs, check_output, show_resu
 from StaICC.errors import ArgumentError
 from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
-from StaICC.methods.run import run_method
+from StaICC.methods.many_shot import run_many_shot
+from StaICC.methods.run import read_method, run_method
 from StaICC.methods.table import format_methods
 
 __all__ = ["EPILOG", "add_arguments", "add_execution_options", "model_files", "run", "shown_model"]
@@ -32,6 +33,7 @@ examples:
   python -m StaICC run diagnosis --datasets mini --json diagnosis.json
   python -m StaICC run normal --method contextual-calibration --datasets mini
   python -m StaICC run normal --model smollm2 --precision 0.02
+  python -m StaICC run normal --model smollm2 --k 4,16,64 --sampler nested --datasets TREC
   python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
   python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
 """
@@ -62,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("paper", "staicc", "0.1.1"),
         help="each method as in its paper, in the protocol of StaICC's Table 2, or as in the release",
     )
-    add_prompt_options(parser)
+    add_prompt_options(parser, several=True)
     add_scoring_options(parser)
     parser.add_argument(
         "--precision",
@@ -123,9 +125,13 @@ def add_execution_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _prepare(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the benchmark and the kernel."""
+    """Return the benchmark (for several k: None) and the kernel."""
     long_icl.refuse(args)
-    return make(args), load_kernel(args.model)
+    return None if isinstance(args.k, list) else make(args), load_kernel(args.model)
+
+
+def _made(args: argparse.Namespace, k: int) -> Any:
+    return make(argparse.Namespace(**{**vars(args), "k": k}))
 
 
 def shown_model(spec: str) -> str:
@@ -205,11 +211,16 @@ def run(args: argparse.Namespace) -> int:
         raise ArgumentError("--records needs a file: got '-'. On most systems /dev/stdout works")
     if args.method_option and args.method is None:
         raise ArgumentError("--method-option needs a method. Choose one with --method")
+    several = isinstance(args.k, list)
+    if several and args.method == "all":
+        raise ArgumentError(f"got {len(args.k)} k for all methods, expected one. Choose one method with --method")
     early = {"precision": args.precision, "score": args.score}
     wanted = {name: value for name, value in early.items() if value is not None}
-    if wanted and (args.method is not None or args.benchmark not in ("normal",)):
-        given = f"--method {args.method}" if args.method is not None else args.benchmark
-        raise ArgumentError(f"--{next(iter(wanted))} is for the benchmark normal without a method: got {given}")
+    if wanted and (args.method is not None or args.benchmark not in ("normal",) or several):
+        given = f"--method {args.method}" if args.method is not None else f"{args.benchmark} --k {args.k}"
+        raise ArgumentError(
+            f"--{next(iter(wanted))} is for the benchmark normal with one k and without a method: got {given}"
+        )
     benchmark, function = long_icl.prepare(args) if args.benchmark == long_icl.NAME else _prepare(args)
     check()  # the modules of the model and the metrics are imported now; their files are inputs
     how = {
@@ -234,19 +245,16 @@ def run(args: argparse.Namespace) -> int:
             named(table).save(args.json)
 
     try:
-        result: Any = (
-            benchmark(function, **how)
-            if args.method is None
-            else run_method(
-                args.method,
-                function,
-                lambda: benchmark,
-                args.method_variant,
-                options=args.method_option,
-                finished=save,
-                **how,
+        variant, options = args.method_variant, args.method_option
+        if several:
+            method = read_method(args.method or "vanilla", function, variant, options=options)
+            result: Any = run_many_shot(method, partial(_made, args), args.k, save, **how)
+        elif args.method is None:
+            result = benchmark(function, **how)
+        else:
+            result = run_method(
+                args.method, function, lambda: benchmark, variant, options=options, finished=save, **how
             )
-        )
     except KeyboardInterrupt:
         kept = "no predictions were stored; with --store FILE a run can continue"
         if args.store is not None:
@@ -254,7 +262,7 @@ def run(args: argparse.Namespace) -> int:
         raise KeyboardInterrupt(kept) from None
     named(result)
     check()
-    shown = [str(result) if args.method is None else format_methods(result)]
+    shown = [str(result) if args.method is None and not several else format_methods(result)]
     if args.published:
         shown += ["", long_icl.published(result)]
     show_result(result, args.json, args.records, "\n".join(shown))

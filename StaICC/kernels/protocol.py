@@ -7,6 +7,7 @@ that :data:`METHODS` lists.
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +15,15 @@ from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity
 
-__all__ = ["METHODS", "Capability", "Kernel", "NoisyChannelVariants", "capabilities_of", "check_generation"]
+__all__ = [
+    "METHODS",
+    "Capability",
+    "Kernel",
+    "NoisyChannelVariants",
+    "capabilities_of",
+    "check_generation",
+    "stable_seed",
+]
 
 
 class Capability(enum.Enum):
@@ -68,8 +77,13 @@ class NoisyChannelVariants(Protocol):
         ...
 
 
-def check_generation(max_new_tokens: int, stop: Sequence[str]) -> None:
-    """Refuse a number of new tokens below 1, and stop strings that are no list of non-empty texts.
+def stable_seed(*parts: object) -> int:
+    """Return the seed below 2**31 that belongs to some values."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") >> 1
+
+
+def check_generation(max_new_tokens: int, stop: Sequence[str], temperature: float = 0.0) -> None:
+    """Refuse a number of new tokens below 1, stop strings that are no list of non-empty texts, and odd temperatures.
 
     Raises:
         ArgumentError: An argument has another value or type.
@@ -77,6 +91,8 @@ def check_generation(max_new_tokens: int, stop: Sequence[str]) -> None:
     validate_integer("max_new_tokens", max_new_tokens, 1)
     if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
         raise ArgumentError(f"stop must be a list of non-empty texts, not {stop!r}")
+    if isinstance(temperature, bool) or not (isinstance(temperature, (int, float)) and 0 <= temperature <= 100):
+        raise ArgumentError(f"temperature: got {temperature!r}, expected a number from 0 (most probable token) to 100")
 
 
 def capabilities_of(function: Any) -> frozenset[Capability]:

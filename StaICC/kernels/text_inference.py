@@ -17,7 +17,7 @@ from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
-from StaICC.kernels.protocol import check_generation
+from StaICC.kernels.protocol import check_generation, stable_seed
 
 __all__ = ["TextInference", "text_inference"]
 
@@ -32,10 +32,17 @@ class TextInference:
     kernel: Any
     max_new_tokens: int = NEW_TOKENS
     stop: tuple[str, ...] = ()
+    temperature: float = 0.0
+    """Above 0, tokens are sampled."""
+    seed: int = 0
+    sample: int = 0
+    """Number of the sample; samples of one seed are different."""
 
     def identity(self) -> Identity:
-        """The identity of the kernel, with the most tokens and the stop strings."""
+        """The identity of the kernel, with the most tokens, the stop strings and how tokens are sampled."""
         settings = {"max_new_tokens": str(self.max_new_tokens), "stop": repr(list(self.stop))}
+        if self.temperature:
+            settings |= {"temperature": repr(self.temperature), "seed": str(self.seed), "sample": str(self.sample)}
         return combined(identity_of(self.kernel), "text", Identity({}, settings))
 
     @property
@@ -69,7 +76,10 @@ class TextInference:
             prompts: The prompts.
             label_space: Not used.
         """
-        texts: list[str] = self.kernel.generate(list(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop))
+        how: dict[str, Any] = {"max_new_tokens": self.max_new_tokens, "stop": list(self.stop)}
+        if self.temperature:
+            how |= {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
+        texts: list[str] = self.kernel.generate(list(prompts), **how)
         return texts
 
 

@@ -93,17 +93,17 @@ def table(options: argparse.Namespace) -> None:
                 cells.append("")
                 continue
             score = result.divided[dataset]["accuracy"]
-            interval = result.intervals[dataset]["accuracy"]
+            interval = result.details[dataset].intervals["accuracy"]
             scores.append(score)
             prompts += int(result.timing["training_prompts"] + result.timing["test_prompts"])
             mark = ""
             if name != "vanilla":
                 compared = compare_runs({"vanilla": vanilla, name: result}, metric="accuracy").comparisons[0]
-                line = compared.datasets[dataset]
+                line = compared.datasets[0]
                 if line.p_value is not None and line.p_value < 0.05:
-                    mark = "+" if line.difference > 0 else "-"
+                    mark = "+" if line.difference < 0 else "-"
                     better, worse = better + (mark == "+"), worse + (mark == "-")
-            cells.append(f"{score:.3f}{mark} [{interval[0]:.3f}, {interval[1]:.3f}]")
+            cells.append(f"{score:.3f}{mark} [{interval.low:.3f}, {interval.high:.3f}]")
         mean = sum(scores) / len(scores) if scores else float("nan")
         figures[f"{name} {variant}"] = mean
         partial = "" if len(scores) == len(options.datasets) else f" ({len(scores)})"

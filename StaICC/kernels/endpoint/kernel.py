@@ -394,13 +394,22 @@ class EndpointKernel:
                 return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
         return outcomes
 
-    def generate(self, prompts: Sequence[str], max_new_tokens: int = 32, stop: Sequence[str] = ()) -> list[str]:
+    def generate(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int = 32,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> list[str]:
         """Continue each prompt (or with ``api="chat"`` reply to it) with the most probable tokens.
 
         Args:
             prompts: The prompts.
             max_new_tokens: Most tokens of a continuation.
             stop: Texts before which a continuation ends.
+            temperature: Above 0, tokens are sampled from the distribution at this temperature.
+            seed: Seed of the samples; the same seed and prompt give the same text, if the server keeps to it.
 
         Returns:
             The continuations.
@@ -410,9 +419,10 @@ class EndpointKernel:
             NoMatch: The server withheld a reply.
             EndpointError: The server failed, or its answer cannot be used.
         """
-        check_generation(max_new_tokens, stop)
+        check_generation(max_new_tokens, stop, temperature)
         _check_prompts(prompts)
-        more = {"stop": list(stop)} if stop else {}
+        more: dict[str, Any] = {"stop": list(stop)} if stop else {}
+        more |= {"temperature": temperature, "seed": seed} if temperature else {}
 
         async def continuation(session: _Session, prompt: str) -> str:
             body = await session.transport.ask(self.api, self._request(prompt, max_new_tokens, more))
