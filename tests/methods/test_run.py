@@ -617,7 +617,7 @@ def test_documented_calls_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "methods.md").read_text("utf-8"), flags=re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, "docs/methods.md", "exec"), {})
 
