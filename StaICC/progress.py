@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import shutil
 import sys
 import time
 from collections import deque
@@ -176,6 +175,8 @@ class ProgressLine:
         if self._lines:
             self._stream.write(text + "\n")
         else:
+            import shutil  # with many modules, which few runs need
+
             text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps could not be erased
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)

@@ -147,7 +147,8 @@ def _run_together(
     by_member = {name: experimentor.conditions() for name, experimentor in experimentors.items()}
     queries = [query for conditions in by_member.values() for condition in conditions for query in condition.queries]
     first = next(iter(experimentors.values()))
-    options = replace(options, watched=first.watched)
+    unparsed = "error" if any(one.unparsed == "error" for one in experimentors.values()) else first.unparsed
+    options = replace(options, watched=first.watched, unparsed=unparsed)
     answers = ask(function, queries, part, options)
     report_phase(options, part, "statistics", queries, answers)
     runs = {}

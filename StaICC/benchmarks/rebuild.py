@@ -119,6 +119,8 @@ def rebuild(
     except UnknownNameError as error:
         raise ArgumentError(f"the result is over the user's own data ({error}); pass the benchmark itself") from error
     for experimentor in benchmark:
+        if experimentor.name not in result.details:
+            raise ImplausibleError("datasets", f"the record of a data file has the name {experimentor.name!r:.60}")
         _check_size(result, experimentor)
         if fields.get("demonstrations") == "in-domain":
             experimentor.set_in_domain_mode()
@@ -170,6 +172,7 @@ def _settings(result: Result) -> dict[str, Any]:
         "limit": _whole(fields, "limit", 10**9) or None,
         "metrics": metrics if own is not None else MetricSet("custom", ()),
         "outputs": outputs or "auto",
+        "unparsed": fields.get("unparsed") or "error",
         "statistics": read_statistics(result),
     }
 

@@ -80,7 +80,7 @@ class _Tracked:
         retried = self.function.retried - self._retried if isinstance(self.function, CountsRetries) else 0
         counts = self.counter.counts + RunCounts(retried=retried)
         editions = self._served.editions if self._pinned and self._served is not None else ()
-        return RunRecord(self.identity, model_name, self.started, utc_now(), counts, editions)
+        return RunRecord(self.identity, model_name, self.started, utc_now(), counts, editions, self.counter.replies)
 
     def pin_edition(self) -> None:
         """Once in a run, hold a served model to the edition that it has now.
@@ -257,7 +257,7 @@ class RunContext:
             from StaICC.inference.bound_store import BoundStore
 
             name = name_in_store(tracked.identity, self._settings.get("model_name"))
-            tracked.bound = BoundStore(self._store, name, free_text)
+            tracked.bound = BoundStore(self._store, name)
         return RunOptions(
             batched=self._batched,
             store=None if tracked is None else tracked.bound,

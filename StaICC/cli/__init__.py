@@ -41,6 +41,7 @@ _COMMANDS = {
     "export": "write benchmarks as lm-evaluation-harness tasks, and results as tables",
     "verify": "recompute saved results from their records, and their prompts from the data",
     "data": "install, verify, list and find the frozen data",
+    "models": "list the kinds of models with their options",
     "show": "list kernels, methods, data sets, benchmarks and metrics, including plug-ins",
     "store": "inspect, export, merge and salvage a prediction store",
     "baseline": "print random baselines, and the p-value of an accuracy",

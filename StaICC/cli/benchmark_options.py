@@ -7,13 +7,14 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from StaICC.benchmarks.catalogue import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, StaICCError
+from StaICC.inference import Unparsed
 from StaICC.safe_text import one_line
 
 __all__ = [
@@ -122,6 +123,12 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that change the scores but not the prompts."""
     parser.add_argument("--metrics", default="standard", help=METRICS_HELP)
     parser.add_argument(
+        "--unparsed",
+        choices=get_args(Unparsed),
+        help="generated replies without a label: stop (error, the default; long-icl: wrong), count them as wrong, or "
+        "exclude them and report bounds",
+    )
+    parser.add_argument(
         "--tried",
         type=int,
         default=1,
@@ -184,6 +191,8 @@ def make(args: argparse.Namespace) -> Any:
     scoring: dict[str, Any] = {}
     if hasattr(args, "metrics"):
         scoring = {"metrics": args.metrics, "statistics": Statistics(tried=args.tried)}
+        if args.unparsed is not None:
+            scoring["unparsed"] = args.unparsed
     if hasattr(args, "outputs"):
         scoring["outputs"] = args.outputs
     return make_benchmark(

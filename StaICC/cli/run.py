@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -24,7 +25,16 @@ from StaICC.methods.many_shot import run_many_shot
 from StaICC.methods.run import read_method, run_method
 from StaICC.methods.table import format_methods
 
-__all__ = ["EPILOG", "add_arguments", "add_execution_options", "model_files", "run", "shown_model"]
+__all__ = [
+    "EPILOG",
+    "add_arguments",
+    "add_execution_options",
+    "add_model_options",
+    "model_files",
+    "model_of",
+    "run",
+    "shown_model",
+]
 
 EPILOG = """\
 examples:
@@ -46,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
     parser.add_argument("--model", default="ppm", help=f"{kinds}; or the name of a plug-in, or package.module:name")
+    add_model_options(parser)
     parser.add_argument(
         "--method",
         metavar="METHOD",
@@ -87,6 +98,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_execution_options(parser)
     add_result_outputs(parser)
     long_icl.add_run_arguments(parser)
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the model, for shells in which a semicolon ends the command."""
+    parser.add_argument(
+        "--model-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the model; repeat it for several (python -m StaICC models lists them)",
+    )
+
+
+def model_of(args: argparse.Namespace) -> str:
+    """Return the name of the model with its options.
+
+    Raises:
+        ArgumentError: A value contains a semicolon.
+    """
+    for setting in args.model_option:
+        if ";" in setting:
+            raise ArgumentError(f"--model-option: got {setting!r}, expected one NAME=VALUE without a semicolon")
+    return ";".join([args.model, *args.model_option])
 
 
 def add_execution_options(parser: argparse.ArgumentParser) -> None:
@@ -143,9 +177,10 @@ def shown_model(spec: str) -> str:
     Example:
         >>> shown_model("smollm2"), shown_model("hf:EleutherAI/pythia-70m"), shown_model("/home/me/model.gguf")
         ('smollm2', 'hf:EleutherAI/pythia-70m', 'model.gguf')
-        >>> shown_model("openai:http://localhost:8000/v1#name"), shown_model("hf:./runs/mine")
+        >>> shown_model("openai:http://localhost:8000/v1#name;api=chat"), shown_model("hf:./runs/mine;adapter=./a")
         ('openai:name', 'hf:mine')
     """
+    spec = spec.partition(";")[0]
     kind, colon, rest = spec.partition(":")
     if kind == "openai":
         return f"{kind}{colon}{rest.partition('#')[2] or 'the model of its server'}"
@@ -167,7 +202,8 @@ def model_files(model: str) -> list[Path]:
     Args:
         model: The value of ``--model``.
     """
-    places = [Path(model), Path(model.partition(":")[2].partition("#")[0] or model)]
+    named = model.partition(":")[2].partition(";")[0]
+    places = [Path(part) for part in [named, *re.split("[;=#]", model)] if part]
     found = [*places]
     for place in places:
         found += [file for pattern in _MODEL_FILES for file in place.glob(pattern)] if place.is_dir() else []
@@ -199,6 +235,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         KeyboardInterrupt: The user interrupted the run; the text says what was stored.
     """
+    args.model = model_of(args)
     check = partial(
         check_output,
         args.json,

@@ -6,7 +6,8 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from StaICC.benchmarks.catalogue import BENCHMARKS
@@ -14,9 +15,9 @@ from StaICC.cli import long_icl
 from StaICC.datasets.catalogue import catalogue
 from StaICC.datasets.dataset import dataset_registry
 from StaICC.errors import StaICCError, UnknownNameError
-from StaICC.kernels.registry import DESCRIPTIONS, KERNELS
+from StaICC.kernels.option_text import OptionFact, options_of
+from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, declared_options
 from StaICC.methods.catalogue import METHODS, MethodSpec
-from StaICC.methods.options import options_of
 from StaICC.metrics.registry import METRICS
 from StaICC.registry import Registry
 from StaICC.results.citations import find_work
@@ -50,13 +51,15 @@ def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:
     for listed in entries.listing():
         row: dict[str, Any] = {"name": listed.name, "origin": listed.origin or None, "problem": listed.problem or None}
         value = None
-        if kind == "methods" or listed.origin:
+        if kind in ("kernels", "methods") or listed.origin:
             try:
                 value = None if listed.problem else entries.find(listed.name).value
             except StaICCError as error:
                 row["problem"] = str(error)
+        options: Sequence[OptionFact] = ()
         if kind == "kernels":
             row["description"] = DESCRIPTIONS.get(listed.name)
+            options = () if value is None else declared_options(value)
         if kind == "datasets" and not row["problem"]:
             source = catalogue().sources[listed.name] if value is None else value.source
             row["description"] = f"source: {source.kind}"
@@ -64,10 +67,9 @@ def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:
             row["description"] = f"{value.title}; needs {value.needs}"
             with contextlib.suppress(UnknownNameError):
                 row["paper"] = str(find_work(value.name))
-            row["options"] = [
-                {"name": one.name, "type": one.type, "default": one.default, "help": one.help}
-                for one in options_of(value.options)
-            ]
+            options = options_of(value.options)
+        if options or kind == "methods":
+            row["options"] = [{**asdict(one), "help": one.help.replace("`", "")} for one in options]
         rows.append(row)
     if kind == "benchmarks":
         rows.append({"name": long_icl.NAME, "origin": None, "problem": None})

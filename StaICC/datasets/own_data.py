@@ -23,7 +23,7 @@ from StaICC.datasets.json_reading import read_json
 from StaICC.datasets.source import GIVEN_ROWS, GivenRows, Source
 from StaICC.datasets.table import MemoryTable
 from StaICC.datasets.user_files import Records, TableFile, choose, file_digest, label_text, read_records
-from StaICC.errors import ArgumentError, SchemaError, unknown_name
+from StaICC.errors import ArgumentError, SchemaError, UnknownNameError, unknown_name
 from StaICC.optional import require
 from StaICC.registry import fold
 
@@ -500,7 +500,12 @@ def reopen(record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) 
     if file is None:
         raise ArgumentError(f"the file {name} is not here. Put it next to the result, or name it with --data")
     source = TableFile(os.fspath(file), *fields, Path(name).suffix)
+    if (found := file_digest(file)) != fields[0]:
+        raise ArgumentError(f"{file} has changed: its SHA-256 is {found}, expected {fields[0]}")
     try:
-        return OwnData(card, MemoryTable(source.rows(card.label_space)), source)
-    except SchemaError as error:
-        raise ArgumentError(str(error)) from error
+        table = MemoryTable(source.rows(card.label_space))
+    except (ArgumentError, SchemaError, UnknownNameError) as error:
+        raise SchemaError(f"the record of the data file does not fit the file: {error}") from error
+    if card.rows != len(table):
+        raise SchemaError(f"the record of the data file names {card.rows} rows, but the file has {len(table)}")
+    return OwnData(card, table, source)

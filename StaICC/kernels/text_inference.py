@@ -1,9 +1,8 @@
-"""A kernel that writes, as an inference function that answers by text.
+"""A kernel that generates text, as an inference function that returns its replies.
 
-Some tasks cannot be answered by choosing a label: several labels are asked for at once (Few-NERD, DialogRE), or the
-published protocol lets a model write and reads the label from what it wrote. :func:`text_inference` makes an inference
-function of any kernel with ``generate(prompts, max_new_tokens, stop)``: ``CausalLMKernel``, ``EndpointKernel``, your
-own. It is for benchmarks that ask for free text, such as ``LongICL``; others want a label.
+:func:`text_inference` makes an inference function of any kernel with ``generate(prompts, max_new_tokens, stop)``:
+``CausalLMKernel``, ``EndpointKernel``, your own. A run finds the label of each reply
+(:mod:`StaICC.inference.reply_parser`); ``LongICL`` has parsers of its own.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
 from StaICC.kernels.protocol import check_generation, stable_seed
+from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel
 
 __all__ = ["TextInference", "text_inference"]
-
-NEW_TOKENS = 100
-"""Most tokens of an answer in the published runs of LongICLBench."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +64,27 @@ class TextInference:
             prompt: The prompt.
             label_space: Not used; the model writes what it likes.
         """
-        return self.batch([prompt], label_space)[0]
+        (text,) = self.batch([prompt], label_space)
+        if isinstance(text, OutputError):
+            raise text
+        return text
 
-    def batch(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> list[str]:
+    def batch(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> list[str | OutputError]:
         """Continue many prompts; a context that they share is computed once, where the kernel can do that.
 
         Args:
             prompts: The prompts.
             label_space: Not used.
         """
-        how: dict[str, Any] = {"max_new_tokens": self.max_new_tokens, "stop": list(self.stop)}
+        sampling: dict[str, Any] = {}
         if self.temperature:
-            how |= {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
-        texts: list[str] = self.kernel.generate(list(prompts), **how)
-        return texts
+            sampling = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
+        if isinstance(self.kernel, ReplyKernel):
+            return self.kernel.replies(list(prompts), self.max_new_tokens, self.stop, sampling)
+        found: list[str | OutputError] = self.kernel.generate(
+            list(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop), **sampling
+        )
+        return found
 
 
 def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence[str] = ()) -> TextInference:

@@ -29,7 +29,7 @@ from StaICC.inference.recheck import RunCounter, tolerance_of
 from StaICC.inference.run_record import RunCounts
 from StaICC.inference.store_format import query_key
 from StaICC.kernels.joint_features import JointFeatures
-from StaICC.kernels.protocol import Capability, capabilities_of
+from StaICC.kernels.protocol import Capability, capabilities_of, represents
 from StaICC.methods.features import NEEDS, Feature
 from StaICC.optional import require
 from StaICC.prompting import Prompt, Query, as_argument
@@ -133,7 +133,7 @@ class FeatureFunction:
         """Yield each feature with the prompts that it was computed for, by number, and the rows."""
         kernel: Any = self.kernel
         here = {each for each, needed in self.wanted.items() if needed is None or not needed.isdisjoint(marks)}
-        joint = here & (kernel.joint_features if isinstance(kernel, JointFeatures) else frozenset())
+        joint = here & _joint(kernel)
         if len(joint) > 1 or "log_probabilities" in joint:
             found = kernel.features(prompts, labels, joint)
             yield from ((feature, range(len(prompts)), found[feature]) for feature in sorted(joint))
@@ -143,6 +143,12 @@ class FeatureFunction:
             needed = self.wanted[feature]
             places = [place for place, mark in enumerate(marks) if needed is None or mark in needed]
             yield feature, places, _computed(kernel, feature, [prompts[place] for place in places], list(labels))
+
+
+def _joint(kernel: Any) -> frozenset[str]:
+    """Return the features that one run of the model computes; none where that would bypass what a subclass adds."""
+    usable = isinstance(kernel, JointFeatures) and represents(kernel, "features")
+    return kernel.joint_features if usable else frozenset()
 
 
 def _computed(kernel: Any, feature: Feature, prompts: list[Any], labels: list[str]) -> Any:
@@ -271,7 +277,7 @@ class CachingKernel:
     @property
     def label_log_probabilities(self) -> bool:
         """Whether the kernel computes log-probabilities of the labels over the vocabulary."""
-        return isinstance(self.kernel, JointFeatures) and "log_probabilities" in self.kernel.joint_features
+        return "log_probabilities" in _joint(self.kernel)
 
     def identity(self) -> Identity:
         """Return the identity of the kernel."""

@@ -18,7 +18,7 @@ from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Answer, Failure
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import tolerance_of
-from StaICC.kernels.protocol import Capability, NoisyChannelVariants
+from StaICC.kernels.protocol import Capability, NoisyChannelVariants, represents
 from StaICC.methods.caching import Request
 from StaICC.methods.calibration import (
     ContextualCalibration,
@@ -263,12 +263,13 @@ class _NoisyChannel:
 def _noisy_channel(bench: Workbench, one: Experimentor) -> Prepared:
     noisy = fresh(one, noisy_channel=True)
     kernel = bench.kernel.kernel
-    if isinstance(kernel, NoisyChannelVariants):
+    if isinstance(kernel, NoisyChannelVariants) and represents(kernel, "noisy_channel"):
         return Prepared([noisy], _NoisyChannel(kernel, "0.1.1" if bench.variant == "0.1.1" else "paper"))
     if bench.variant == "0.1.1":
         raise ArgumentError(
-            f"variant '0.1.1' of the noisy channel: {type(kernel).__name__} has no method noisy_channel, "
-            "so it computes its own variant only. Use variant 'paper', or a local model, such as hf:NAME"
+            f"variant '0.1.1' of the noisy channel: {type(kernel).__name__} has no method noisy_channel "
+            "(or overrides what it calls), so it computes its own variant only. Use variant 'paper', or a local model, "
+            "such as hf:NAME"
         )
     return Prepared([noisy], bench.kernel)
 

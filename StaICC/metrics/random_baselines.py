@@ -316,7 +316,7 @@ class RandomBaseline:
             29
         """
         share = _share(acc, "an accuracy")
-        answers = Fraction(acc if isinstance(acc, Fraction) else share) * self.n
+        answers = acc * self.n if isinstance(acc, Fraction) else share * self.n
         k = round(answers)
         if abs(answers - k) > _COUNT_TOLERANCE:
             raise ArgumentError(
@@ -333,8 +333,8 @@ class RandomBaseline:
 
     def _below(self, k: int) -> tuple[float, float]:
         """Logarithms of P(X < k), from the smaller tail, and of P(X >= k); the latter 0 where it is not small."""
-        _, tail, upper = _log_tail(self.p, k)
-        if upper:
+        if k > sum(rate * examples for rate, examples in self.p):
+            tail = _log_tail(self.p, k)[1]
             return math.log1p(-math.exp(tail)), tail
         return _log_tail(self.p, k - 1)[1] if k else -math.inf, 0.0
 

@@ -537,8 +537,10 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
     level = math.fsum(less * more * kept / (1.0 - own) for less, more, own in zip(below, above, lost, strict=True))
     reach = math.sqrt(level / count**2 + slope * slope / 4.0)
     centre = math.fsum(centres) / count
-    bias = mean - centre  # estimated, and uncertain by about its size
-    low, high = centre - reach + slope / 2.0 - max(0.0, bias), centre + reach + slope / 2.0 + max(0.0, -bias)
+    bias = mean - centre  # estimated, and uncertain by about its size: it may be twice that, or nothing
+    far, near = reach + abs(bias), math.hypot(reach, bias)
+    low = centre + slope / 2.0 - (far if bias > 0.0 else near)
+    high = centre + slope / 2.0 + (near if bias > 0.0 else far)
     least, most = (math.fsum(ends) / count for ends in _ranges(intervals))
     if biased:
         least, most = 0.0, highest

@@ -147,6 +147,10 @@ class DatasetDetails:
     baselines: Mapping[str, Baselines] = field(default_factory=dict)
     """Accuracy of guessing, by the condition whose accuracy it belongs to."""
     failures: tuple[FailedQuery, ...] = ()
+    unparsed: tuple[FailedQuery, ...] = ()
+    """Generated replies without a label, with the beginning of each."""
+    bounds: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """Scores that exclude unparsed replies: their values if all of these were wrong, and if all were right."""
     labels: tuple[str, ...] = ()
     """Label names in the order of the label space; empty in older files."""
     data: str | None = None
@@ -170,6 +174,8 @@ class DatasetDetails:
             values["intervals"] = {name: Interval(**record) for name, record in values["intervals"].items()}
             values["baselines"] = {name: Baselines(**record) for name, record in values["baselines"].items()}
             values["failures"] = tuple(FailedQuery(**record) for record in values["failures"])
+            values["unparsed"] = tuple(FailedQuery(**record) for record in values.get("unparsed", ()))
+            values["bounds"] = {key: tuple(pair) for key, pair in values.get("bounds", {}).items()}
             values["notes"] = tuple(values["notes"])
             values["labels"] = tuple(values.get("labels", ()))
             details = cls(**values)

@@ -23,6 +23,7 @@ from StaICC.datasets import SplitSizes
 from StaICC.datasets.own_data import file_split, generated_alternatives, generated_template
 from StaICC.datasets.source import TableFile
 from StaICC.errors import ArgumentError, SchemaError, StaICCError, UnknownNameError
+from StaICC.results.file_format import with_digests
 
 ROWS = [(f"text {i}, with a comma", 'a "quote"\nand a break', ["no", "yes", "so"][i % 3]) for i in range(60)]
 
@@ -121,13 +122,14 @@ def test_hugging_face() -> None:
         max_size=20,
     ),
     st.sampled_from([",", ";", "\t"]),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
-def test_any_text_survives_csv_and_json(rows: list[tuple[str, str]], separator: str) -> None:
+def test_any_text_survives_csv_and_json(rows: list[tuple[str, str]], separator: str, quoting: Any) -> None:
     labels = sorted({label for _, label in rows})
     if len(labels) < 2 or len(labels) == len(rows):
         return
     table = io.StringIO(newline="")
-    csv.writer(table, delimiter=separator).writerows([("text", "label"), *rows])
+    csv.writer(table, delimiter=separator, quoting=quoting).writerows([("text", "label"), *rows])
     Path("t.csv").write_bytes(table.getvalue().encode())
     Path("t.jsonl").write_bytes("".join(json.dumps({"text": a, "label": b}) + "\n" for a, b in rows).encode())
     for name in ("t.csv", "t.jsonl"):
@@ -422,6 +424,30 @@ def test_a_forged_record_is_never_consistent_and_checked(change: dict[str, Any])
     except SchemaError:
         return
     assert not any(one.same for one in findings)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("card", "name"), "b"),
+        (("card", "rows"), 1000),
+        (("card", "label_space"), ["no", "yes", "maybe"]),
+        (("label",), "no such column"),
+        (("texts",), ["premise", "no such column"]),
+        (("values",), {"no": "other"}),
+    ],
+)
+def test_a_record_that_does_not_fit_its_file_is_named(path: tuple[str, ...], value: Any) -> None:
+    """With the file at hand; a forger can compute the digests of the result again."""
+    data = json.loads(saved().read_text("utf-8"))
+    place = data["files"]["a"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    Path("r.json").write_text(json.dumps(with_digests(data)), encoding="utf-8")
+    findings = verify_file("r.json")
+    assert any(one.inconsistent for one in findings)
+    assert any("files (title" in line for one in findings for line in one.not_checkable)
 
 
 def test_text_labels_in_rows() -> None:

@@ -128,8 +128,8 @@ def features(prompt, width, spread):
     generator = random.Random(prompt)
     logits = [generator.gauss(0, spread) for _ in range(width)]
     top = [math.exp(value - max(logits)) for value in logits]
-    hidden, whole = ([generator.gauss(0, 3) for _ in range(size)] for size in (9, 21))
-    return [value / sum(top) for value in top], hidden, whole
+    hidden, vocabulary = ([generator.gauss(0, 3) for _ in range(size)] for size in (9, 21))
+    return [v / sum(top) for v in top], hidden, vocabulary
 
 def cases(make, batch_calibration):
     for width in range(2, 7):
@@ -157,9 +157,7 @@ def cases(make, batch_calibration):
 ARITHMETIC = """
 import json, sys
 from StaICC.prefabricate_inference import standard_calibration
-def make(name, labels):
-    return getattr(standard_calibration, name)(labels)
-
+make = lambda name, labels: getattr(standard_calibration, name)(labels)
 found = list(cases(make, standard_calibration.batch_calibration))
 json.dump(found, open(sys.argv[1], "w"))
 """

@@ -31,13 +31,13 @@ from StaICC.benchmarks.long_icl.data.cards import cards
 from StaICC.benchmarks.long_icl.data.installing import default_folder
 from StaICC.benchmarks.long_icl.data.loading import load_available, show_notice
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
-from StaICC.benchmarks.long_icl.protocol.limits import alike, is_too_long
 from StaICC.benchmarks.long_icl.records import DataSetScore
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.errors import ArgumentError, DataMissingError, OutputError
 from StaICC.inference import Failure, Inference, Part, RunOptions, ask
+from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.results import Result, ResultRecord, Signature, describe_environment, short_digest
 from StaICC.results.provenance import utc_now
 from StaICC.version import __version__

@@ -21,13 +21,13 @@ from StaICC.benchmarks.long_icl.baselines import compute_baselines
 from StaICC.benchmarks.long_icl.data.cards import ROUNDS
 from StaICC.benchmarks.long_icl.data.items import Item
 from StaICC.benchmarks.long_icl.data.loading import LongICLData
-from StaICC.benchmarks.long_icl.protocol.limits import alike, is_too_long
 from StaICC.benchmarks.long_icl.protocol.parsing import VARIANTS
 from StaICC.benchmarks.long_icl.protocol.positions import arrange, label_positions
 from StaICC.benchmarks.long_icl.protocol.prompts import write_context, write_query
 from StaICC.benchmarks.long_icl.records import DataSetScore, LongICLOutcome, LongICLQuery, RoundScore
 from StaICC.benchmarks.long_icl.scoring import label_counts, score_tallies, scored, tally_prediction
 from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
+from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.inference.runner import Failure
 from StaICC.prompting import Query
 

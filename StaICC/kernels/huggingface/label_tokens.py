@@ -17,7 +17,7 @@ from StaICC.errors import ArgumentError
 from StaICC.kernels.huggingface.prefix_plan import shared_length
 from StaICC.kernels.huggingface.prompt_tokens import encode
 
-__all__ = ["LabelIssue", "LabelScoring", "audit_labels", "continuations", "deciding_tokens"]
+__all__ = ["LabelIssue", "LabelScoring", "audit_labels", "continuations", "deciding_tokens", "reply_tokens"]
 
 LabelScoring = Literal["last", "first", "full"]
 IssueKind = Literal["no-token", "shared-token", "special-token", "boundary", "space"]
@@ -114,11 +114,29 @@ def _named(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
     return tuple(str(name) for name in tokenizer.convert_ids_to_tokens(list(ids)))
 
 
+def reply_tokens(tokenizer: Any, label_space: Sequence[str], context: str) -> tuple[list[tuple[int, ...]], int]:
+    """Tokens of each label directly after a text that writes its own special tokens.
+
+    Args:
+        tokenizer: A tokenizer of ``transformers``.
+        label_space: The labels.
+        context: The text, such as the end of a chat prompt.
+
+    Returns:
+        For each label its tokens, from the first one that is not the same for all texts; and how many tokens at the end
+        of the context alone belong to the labels in this way.
+    """
+    (alone,) = encode(tokenizer, [context], special=False)
+    ((given, rows),) = continuations(tokenizer, [context], label_space, special=False)
+    return [row[given:] for row in rows], len(alone) - given
+
+
 def audit_labels(
     tokenizer: Any,
     label_space: Sequence[str],
     scoring: str = "last",
     prompt: str | None = None,
+    context: str = "",
 ) -> tuple[LabelIssue, ...]:
     """Look for what can spoil the labels' scores.
 
@@ -127,12 +145,17 @@ def audit_labels(
         label_space: The labels.
         scoring: ``"last"``, ``"first"`` or ``"full"``.
         prompt: A prompt that the labels follow, for the findings that depend on it.
+        context: The end of every prompt, if labels are scored with the tokens that they have there.
 
     Returns:
         The findings, the fatal ones first; empty if there are none.
     """
     check_labels(label_space, scoring)
-    whole = encode(tokenizer, label_space, special=scoring == "last")
+    whole = (
+        reply_tokens(tokenizer, label_space, context)[0]
+        if context
+        else encode(tokenizer, label_space, special=scoring == "last")
+    )
     special = set(getattr(tokenizer, "all_special_ids", ()))
     issues: list[LabelIssue] = []
     deciding: dict[tuple[int, ...], list[str]] = {}
