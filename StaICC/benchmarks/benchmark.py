@@ -11,6 +11,7 @@ from StaICC.benchmarks.arguments import Metric, MetricTable
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.experimentor_list import ExperimentorList
+from StaICC.benchmarks.forecast import Forecast, forecast
 from StaICC.benchmarks.means import means_of
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.records import digest_prompts, records_of
@@ -222,6 +223,16 @@ class Benchmark(ExperimentorList[Experimentor]):
         return finished.collect(runs, time.monotonic() - started, predictions, return_outputs, return_divided_results)
 
     __call__ = auto_run
+
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function: queries, tokens, time and cost.
+
+        Args:
+            function: The inference function.
+            **options: See :func:`~StaICC.benchmarks.forecast.forecast`: ``store``, ``model_name``, ``chunk_size``,
+                ``probe_seconds`` and ``prices``.
+        """
+        return forecast({one.name: one.all_queries() for one in self.experimentor}, function, **options)
 
     def stopped(self, stopping: EarlyStopping) -> Benchmark:
         """Return this benchmark with the test rows that a run evaluated before it stopped early.

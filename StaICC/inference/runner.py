@@ -46,6 +46,8 @@ __all__ = [
     "RunOptions",
     "Unparsed",
     "ask",
+    "chunks_of",
+    "distinct_keys",
     "report_phase",
     "solve_chunk",
 ]
@@ -142,6 +144,14 @@ class Part:
     """As for :class:`~StaICC.progress.Progress`."""
 
 
+def distinct_keys(queries: Iterable[Query], group_prefixes: bool) -> list[_Key]:
+    """Return the distinct pairs of prompt and label space, in order or so that common prefixes follow each other."""
+    keys = list(dict.fromkeys((query.prompt, query.label_space) for query in queries))
+    if group_prefixes:  # the channels may differ from part to part, and texts do not compare with tuples
+        keys.sort(key=lambda key: (isinstance(key[0], str), *key))
+    return keys
+
+
 def ask(
     function: Inference, queries: Sequence[Query], part: Part | str, options: RunOptions | None = None
 ) -> list[Answer | Failure]:
@@ -168,15 +178,13 @@ def ask(
     numbers: dict[_Key, int] = {}
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)
-    keys = list(numbers)
+    keys = distinct_keys(queries, options.group_prefixes)
     counter = options.counter or RunCounter(recheck=False)
     reused = options.store.get_many(keys) if options.store is not None else {}
     counter.reuse(reused, part.name)
     collector = AnswerCollector(replace(options, counter=counter), part, len(keys), reused)
     if 0 < options.watched <= len(queries):
         collector.watch(queries[: options.watched])
-    if options.group_prefixes:  # the channels may differ from part to part, and texts do not compare with tuples
-        keys.sort(key=lambda key: (isinstance(key[0], str), *key))
     stored = frozenset(reused)
     try:
         if len(stored) < len(keys) and not ends(list(collector.answers.values()), options.on_error):
@@ -186,7 +194,7 @@ def ask(
                 for warning in function.prompt_warnings([key[0] for key in keys if key not in stored], keys[0][1]):
                     options.warn(f"{part.name}: {warning}")
             _recheck(function, part, options, counter)
-            _solve(function, _chunks(keys, stored, function, options), options, collector)
+            _solve(function, chunks_of(keys, stored, function, options), options, collector)
     finally:
         failed_keys = {key for key, _ in collector.failures}
         counter.add(computed=len(collector.answers) - len(stored | failed_keys), failed=len(failed_keys))
@@ -231,7 +239,7 @@ def _recheck(function: Inference, part: Part, options: RunOptions, counter: RunC
     if not chosen:
         return
     collector = AnswerCollector(replace(options, store=None, progress=None, free_text=True), part, len(chosen), {})
-    _solve(function, _chunks(list(chosen), frozenset(), function, options), options, collector)
+    _solve(function, chunks_of(list(chosen), frozenset(), function, options), options, collector)
     for key, (stored, where) in chosen.items():
         again = collector.answers.get(key, Failure("the executor gave no answer for it"))
         if not isinstance(again, Failure):
@@ -370,7 +378,7 @@ def _evaluate_in_one_call(
     return answers
 
 
-def _chunks(
+def chunks_of(
     keys: Sequence[_Key], cached: Container[_Key], function: Inference, options: RunOptions
 ) -> Iterator[list[_Key]]:
     """Split the distinct queries into chunks of one label space, in order, without those that are cached."""

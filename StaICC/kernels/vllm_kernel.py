@@ -28,10 +28,11 @@ from StaICC.datasets.pack import data_home
 from StaICC.datasets.storage import passing_folder
 from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, unknown_name
 from StaICC.inference.identity import Identity
+from StaICC.inference.workload import Workload
 from StaICC.kernels.huggingface.chat import PromptFormat
-from StaICC.kernels.huggingface.label_tokens import LabelIssue, check_labels, continuations
+from StaICC.kernels.huggingface.label_tokens import check_labels, continuations
 from StaICC.kernels.huggingface.options import NEUTRAL, KernelOptions
-from StaICC.kernels.huggingface.prefix_plan import shared_length
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions, shared_length
 from StaICC.kernels.huggingface.prompt_tokens import Reading, encode, length_limit
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.label_scores import softmax
@@ -91,7 +92,6 @@ class VLLMKernel:
         self._lock = threading.RLock()
         self._engine: Any = None
         self._content: Mapping[str, str] | None = None
-        self._audited: dict[tuple[str, ...], tuple[LabelIssue, ...]] = {}
 
     @classmethod
     def declared_options(cls) -> list[OptionFact]:
@@ -214,10 +214,6 @@ class VLLMKernel:
             ids = self._read([[prompt] for prompt in prompts]).before(shared)
             return [softmax([row[token] for token in tokens]) for row in self._next(ids, [tokens] * len(ids))]
 
-    def label_issues(self, label_space: Sequence[str], prompt: str | None = None) -> tuple[LabelIssue, ...]:
-        """Return what can spoil the scores of these labels."""
-        return self.format.audit(label_space, None if prompt is None else self.format.render(prompt))
-
     def noisy_channel(
         self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str | None = None
     ) -> list[list[float]]:
@@ -301,8 +297,26 @@ class VLLMKernel:
         )
         return self.format.reader(limit - more).read(queries, labels and self.format.labels(labels))
 
-    def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[list[float]]:
-        """Return the log-probability of each label, all its tokens in the context of each prompt."""
+    def workload(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Workload:
+        """Return the work of prompts that are predicted in one call; each request generates one token.
+
+        Raises:
+            PromptError: A prompt is too long.
+        """
+        if not isinstance(prompts[0], str):
+            sequences = [ids for rows in self._read(prompts).ids for ids in rows]
+        elif self.options.label_scoring == "full":
+            sequences = list(self._beginnings(prompts, label_space)[1])
+        else:
+            sequences = self._read([[one] for one in prompts]).before(self.format.deciding(label_space)[1])
+        sizes = [len(row) for row in sequences]
+        limit = int(self.engine.llm_engine.model_config.max_model_len)
+        return Workload(sum(sizes), distinct_positions(sequences), len(sizes), max(sizes), limit)
+
+    def _beginnings(
+        self, prompts: Sequence[str], label_space: Sequence[str]
+    ) -> tuple[list[tuple[int, list[Tokens]]], dict[Tokens, set[int]]]:
+        """Return the tokens of each prompt followed by each label, and the tokens wanted after each beginning."""
         texts = [text for (text,) in self._read([[prompt] for prompt in prompts], label_space).texts]
         joined = continuations(self.tokenizer, texts, self.format.labels(label_space), self.format.special)
         wanted: dict[Tokens, set[int]] = {}
@@ -314,6 +328,11 @@ class VLLMKernel:
                     raise PromptError(f"a label adds no token to prompt {index}, so it cannot be scored", index)
                 for place in range(given, len(row)):
                     wanted.setdefault(row[:place], set()).add(row[place])
+        return joined, wanted
+
+    def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[list[float]]:
+        """Return the log-probability of each label, all its tokens in the context of each prompt."""
+        joined, wanted = self._beginnings(prompts, label_space)
         found = dict(zip(wanted, self._next(list(wanted), [sorted(ids) for ids in wanted.values()]), strict=True))
         scores = []
         for given, rows in joined:

@@ -349,6 +349,11 @@ class EndpointKernel(ReplyKernel, ReplySettings):
         return EndpointUsage(**self._live["counts"])
 
     @property
+    def tokens_used(self) -> tuple[int, int]:
+        """Tokens of prompts and of completions so far, in this process, as the server counted them."""
+        return self.usage.prompt_tokens, self.usage.completion_tokens
+
+    @property
     def retried(self) -> int:
         """Number of retries so far, in this process."""
         return self.usage.retries
@@ -424,7 +429,7 @@ class EndpointKernel(ReplyKernel, ReplySettings):
     ) -> list[str | OutputError]:
         if stop is None:  # a label is one line, and a completion goes on
             stop = ["\n"] if self.api == "completions" else []
-        settings = self.reply_request(most, stop) | more
+        settings = {**self.reply_request(most, stop), **more}
 
         async def work(session: _Session, prompt: str) -> str:
             text = reply(await session.transport.ask(self.api, self._request(prompt, settings)))

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from StaICC.errors import ArgumentError, PromptError
+from StaICC.inference.workload import Workload
 from StaICC.kernels.huggingface.base import KernelBase
 from StaICC.kernels.huggingface.batching import Counts
 from StaICC.kernels.huggingface.generation import Choice, Ending, generate_tokens
@@ -32,7 +33,7 @@ from StaICC.kernels.huggingface.label_tokens import (
     continuations,
 )
 from StaICC.kernels.huggingface.options import Variant, choose
-from StaICC.kernels.huggingface.prefix_plan import shared_length
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions, shared_length
 from StaICC.kernels.huggingface.prompt_tokens import Reading, encode, length_limit
 from StaICC.kernels.huggingface.readout import LastPosition, TokenLogProbabilities, last_positions
 from StaICC.kernels.huggingface.validation import compute_checked
@@ -288,6 +289,39 @@ class CausalLMKernel(KernelBase):
             probabilities, scores, mass if self.options.label_mass else None, issues, _report(counts, reading)
         )
 
+    def _computed(self, sequences: Sequence[tuple[int, ...]], starts: Sequence[int]) -> Sequence[tuple[int, ...]]:
+        """What is computed of sequences: the last token predicts nothing that is asked for."""
+        if self.runner().forward.can.plain:
+            return sequences
+        return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
+
+    def workload(self, prompts: Sequence[Any], label_space: Sequence[str], new_tokens: int = 0) -> Workload:
+        """Return the work of prompts that are predicted in one call; a prompt that is too long is counted in full.
+
+        Args:
+            prompts: The prompts, at least one.
+            label_space: The labels.
+            new_tokens: Maximum number of tokens to generate for each prompt; 0 scores the labels.
+        """
+        limit = length_limit(self.model.config, self.tokenizer, self.options.max_length)
+        free = -(10**9) if self.options.on_too_long == "error" else 0  # no limit, where none is applied
+        with self._running(prompts):
+            if not isinstance(prompts[0], str):
+                _, whole, starts = self._channel_sequences(prompts, label_space, self.options.variant, free)
+                sequences = self._computed(whole, starts)
+            elif self.options.label_scoring == "full" and not new_tokens:
+                texts = [text for (text,) in self._read([[one] for one in prompts], label_space, free).texts]
+                joined = continuations(self.tokenizer, texts, self.format.labels(label_space), self.format.special)
+                whole = [row for _, rows in joined for row in rows]
+                sequences = self._computed(whole, [given - 1 for given, rows in joined for _ in rows])
+            else:
+                shared = 0 if new_tokens else self.format.deciding(label_space)[1]
+                whole = self._read([[one] for one in prompts], more=free + new_tokens).before(shared)
+                sequences = whole
+        longest = max(map(len, whole))
+        tokens = sum(map(len, sequences))
+        return Workload(tokens, distinct_positions(sequences), new_tokens * len(prompts), longest, limit)
+
     def _log_probabilities(
         self, sequences: Sequence[tuple[int, ...]], starts: Sequence[int]
     ) -> tuple[list[list[float]], Counts]:
@@ -295,23 +329,17 @@ class CausalLMKernel(KernelBase):
         runner = self.runner()
 
         def compute() -> tuple[TokenLogProbabilities, Counts]:
-            # The last token predicts nothing that is asked for, so it need not be computed.
-            given = sequences if runner.forward.can.plain else [
-                sequence[: max(len(sequence) - 1, start + 1)] for sequence, start in zip(sequences, starts, strict=True)
-            ]  # fmt: skip
             reader = TokenLogProbabilities(runner.forward, sequences, starts)
-            return reader, runner.run(given, starts, reader.read)
+            return reader, runner.run(self._computed(sequences, starts), starts, reader.read)
 
         reader, counts = compute_checked(runner, sequences, compute)
         return reader.found, counts
 
-    def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
-        """The text scored given each label."""
-        self.format.refuse_chat("the noisy channel")
-        for index, query in enumerate(prompts):
-            check_channel(query, label_space, index)
-        reading = self._read(prompts)
-        width = len(label_space)
+    def _channel_sequences(
+        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, more: int = 0
+    ) -> tuple[Reading, list[tuple[int, ...]], list[int]]:
+        """The token sequences of noisy-channel prompts, and the position before the first token that is scored."""
+        reading = self._read(prompts, more=more)
         sequences = [ids for rows in reading.ids for ids in rows]
         if variant == "0.1.1":
             starts = [0] * len(sequences)
@@ -323,6 +351,15 @@ class CausalLMKernel(KernelBase):
             ]
             given = encode(self.tokenizer, heads, self.format.special)
             starts = [max(shared_length(a, b) - 1, 0) for a, b in zip(given, sequences, strict=True)]
+        return reading, sequences, starts
+
+    def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
+        """The text scored given each label."""
+        self.format.refuse_chat("the noisy channel")
+        for index, query in enumerate(prompts):
+            check_channel(query, label_space, index)
+        reading, sequences, starts = self._channel_sequences(prompts, label_space, variant)
+        width = len(label_space)
         found, counts = self._log_probabilities(sequences, starts)
         for number, row in enumerate(found):
             if not row:
@@ -422,6 +459,8 @@ class CausalLMKernel(KernelBase):
                     [value - total for value in row]
                     for row, total in zip(logits, _totals(tokens, logits, log_mass), strict=True)
                 ]
+            if shared and {"vocabulary", "hidden"} & set(wanted):  # those of a prompt do not depend on the labels
+                reader, _ = self._last(reading.before())
             if "vocabulary" in wanted:
                 found["vocabulary"] = reader.whole().numpy()
             if "hidden" in wanted:

@@ -141,7 +141,7 @@ def test_each_setting_of_a_reply_is_sent_omitted_and_recorded(make, server, name
     assert kernel.batch(PROMPTS[:1], LABELS) == ["positive"]
     (request,) = server.requests
     sent = request["messages"][0]["content"] if name == "system" else request[name]
-    assert sent == (list(SENT[name]) if name == "stop" else SENT[name])
+    assert sent == (["a", "b"] if name == "stop" else SENT[name])
     assert ("max_tokens" in request) == (name != "max_completion_tokens")
     assert json.dumps(sent) in kernel.identity().settings[name] or kernel.identity().settings[name] == sent
     kernel.close()
@@ -202,6 +202,17 @@ def test_it_works_inside_a_running_event_loop(make):
         return make()(PROMPTS[0], LABELS)
 
     assert asyncio.run(notebook()) == make()(PROMPTS[0], LABELS)
+
+
+def test_sampled_texts_are_asked_for_with_temperature_and_seed(make, server):
+    make("text").generate(PROMPTS[:1], temperature=0.5, seed=7)
+    assert (server.requests[-1]["temperature"], server.requests[-1]["seed"]) == (0.5, 7)
+    make("text").generate(PROMPTS[:1])
+    assert server.requests[-1]["temperature"] == 0
+    assert "seed" not in server.requests[-1]
+    for wrong_number in (-1, float("nan"), True):
+        with pytest.raises(ArgumentError, match="temperature"):
+            make("text").generate(PROMPTS[:1], temperature=wrong_number)
 
 
 def test_generate(make):
