@@ -101,13 +101,13 @@ def table(options: argparse.Namespace) -> None:
     for variant, name in dict.fromkeys((variant, name) for variant, name, _ in results):
         cells, scores, prompts = [], [], 0
         for dataset in options.datasets:
-            result = results.get((variant, name, dataset))
-            if result is None:
+            own = results.get((variant, name, dataset))
+            if own is None:
                 cells.append("")
                 continue
-            interval = result.details[dataset].intervals["accuracy"]
-            scores.append(result.divided[dataset]["accuracy"])
-            prompts += int(result.timing["training_prompts"] + result.timing["test_prompts"])
+            interval = own.details[dataset].intervals["accuracy"]
+            scores.append(own.divided[dataset]["accuracy"])
+            prompts += int(own.timing["training_prompts"] + own.timing["test_prompts"])
             one, after = tests.get((variant, name, dataset)), corrected.get((variant, name, dataset))
             mark = ""
             if one is not None and one.p_value is not None and one.p_value < 0.05:
