@@ -52,6 +52,9 @@ class Settings(TypedDict, total=False):
     """Read rows of numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides once for each condition."""
     statistics: Statistics | None
     """Options of the confidence intervals and random baselines."""
+    sampler: str
+    """How demonstrations are drawn: ``"default"``; ``"nested"``: those of a smaller ``k`` are the first of a larger;
+    ``"nested-shared"``: the same list for all test rows of a repeat. The signature contains it."""
     unparsed: Unparsed
     """How generated replies without a label count: ``"error"`` (the default) ends the run, ``"wrong"`` scores them as
     wrong predictions, ``"excluded"`` leaves them out and reports the scores if all were wrong and if all were right."""

@@ -19,6 +19,7 @@ from StaICC.results.report.model_sizes import model_size_chart
 from StaICC.results.report.page import report_html, write_report
 from StaICC.results.report.reliability import reliability_diagrams
 from StaICC.results.report.robustness import consistency_chart, noise_lines
+from StaICC.results.report.shots import shots_chart
 
 __all__ = [
     "accuracy_by_dataset",
@@ -30,5 +31,6 @@ __all__ = [
     "reliability_diagrams",
     "report_html",
     "rounds_chart",
+    "shots_chart",
     "write_report",
 ]

@@ -17,6 +17,7 @@ from StaICC.results.report.published_figures import published_figures
 from StaICC.results.report.reliability import reliability_diagrams, reliability_rows
 from StaICC.results.report.robustness import consistency_chart, consistency_rows, noise_lines, noise_rows
 from StaICC.results.report.runs import Runs
+from StaICC.results.report.shots import shots_chart, shots_lines, shots_rows
 from StaICC.results.report.svg import inline_svg
 from StaICC.results.result import Result
 from StaICC.results.table import remarks, result_rows
@@ -120,6 +121,16 @@ def _normal(runs: Runs, figures: _Figures) -> Markup:
             accuracy_rows(runs),
         ),
         _all_scores(runs),
+        figures.draw(
+            "Number of demonstrations",
+            "Left: accuracy (mean over the data sets) against k; bars are confidence intervals, if there is one data "
+            "set. Right: characters of all test prompts, and those that remain without the prefixes that prompts share "
+            "with each other and with the prompts of a smaller k.",
+            partial(shots_chart, runs),
+            shots_rows(runs),
+        )
+        if shots_lines(runs)
+        else "",
         figures.draw(
             "Comparison with the published models",
             "Accuracy of the published models (Vanilla ICL) against their number of parameters. A horizontal line is a "
