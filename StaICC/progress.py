@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import sys
 import time
 from collections import deque
@@ -177,7 +178,10 @@ class ProgressLine:
         else:
             import shutil  # with many modules, which few runs need
 
-            text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps could not be erased
+            columns = shutil.get_terminal_size().columns
+            if len(text) >= columns:  # the numbers say more than the bar
+                text = re.sub(r" \|[#.]*\|", "", text)
+            text = text[: columns - 1]  # a line that wraps could not be erased
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
         self._stream.flush()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference import Inference, OnError, ProgressCallback, RunOptions
 from StaICC.inference.edition import served_function
-from StaICC.inference.identity import identity_of, lasting
+from StaICC.inference.identity import Identity, identity_of, lasting
 from StaICC.inference.recheck import RunCounter, tolerance_of
 from StaICC.inference.run_record import CountsRetries, RunCounts, RunRecord
 from StaICC.inference.store_names import check_model_name, name_in_store
@@ -290,6 +290,10 @@ class RunContext:
             name_in_store(tracked.identity, self._settings.get("model_name"))  # refuses a function without a name
         self._tracked.append(tracked)
         return tracked
+
+    def identity_of(self, function: Inference) -> Identity:
+        """Return the identity of an inference function as it was when the run started."""
+        return self._track(function).identity
 
     def record_of(self, function: Inference) -> RunRecord:
         """Return the record of an inference function; available after the with-block."""

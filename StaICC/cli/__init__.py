@@ -28,7 +28,7 @@ from StaICC.errors import DataError, MissingDependencyError, StaICCError
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
-__all__ = ["main"]
+__all__ = ["main", "script"]
 
 _COMMANDS = {
     "run": "run a benchmark on a model and print its table",
@@ -136,6 +136,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         last.daemon = True
         last.start()
     return status
+
+
+def script() -> int:
+    """Run the console script, which finds modules in the current folder, as ``python -m StaICC`` does."""
+    if sys.version_info < (3, 11) or not sys.flags.safe_path:
+        sys.path.append("")  # last, so that it replaces no installed module
+    return main()
 
 
 def _status(argv: list[str]) -> int:

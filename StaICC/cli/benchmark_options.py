@@ -23,6 +23,7 @@ __all__ = [
     "add_prompt_options",
     "add_scoring_options",
     "benchmark_help",
+    "check_text_options",
     "inputs_of",
     "make",
     "repeated",
@@ -106,6 +107,17 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="number of settings tried, of which this is the best (for the random baseline)",
     )
+
+
+def check_text_options(args: argparse.Namespace) -> None:
+    """Refuse the options of generated text where labels are scored.
+
+    Raises:
+        ArgumentError: One of them was given.
+    """
+    for name in ("max_tokens", "stop"):
+        if getattr(args, name) is not None:
+            raise ArgumentError(f"--{name.replace('_', '-')} is about generated text: got no --answers text. Add it")
 
 
 _OF_DATA = ("text", "label", "card", "encoding")

@@ -16,6 +16,7 @@ from StaICC.cli.benchmark_options import (
     add_prompt_options,
     add_scoring_options,
     benchmark_help,
+    check_text_options,
     inputs_of,
     make,
 )
@@ -23,8 +24,10 @@ from StaICC.cli.files import STDOUT, add_result_outputs, check_output, show_resu
 from StaICC.errors import ArgumentError
 from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
+from StaICC.kernels.text_inference import load_for_text
 from StaICC.methods.run import run_method
 from StaICC.methods.table import format_methods
+from StaICC.results.published import compare_with_published, format_published
 
 __all__ = [
     "EPILOG",
@@ -58,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
     parser.add_argument("--model", default="ppm", help=f"{kinds}; or the name of a plug-in, or package.module:name")
     add_model_options(parser)
+    parser.add_argument(
+        "--answers",
+        choices=("text", "labels"),
+        help="generate text and find its label, or score the labels (default; long-icl: text, if the model can)",
+    )
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="of a generated text (default 100)")
+    parser.add_argument("--stop", nargs="+", metavar="TEXT", help="texts before which a generated text ends")
     parser.add_argument(
         "--method",
         metavar="METHOD",
@@ -173,6 +183,9 @@ def add_execution_options(parser: argparse.ArgumentParser) -> None:
 def _prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the benchmark and the kernel."""
     long_icl.refuse(args)
+    if args.answers == "text":
+        return make(args), load_for_text(args.model, args.max_tokens, args.stop)
+    check_text_options(args)
     return make(args), load_kernel(args.model)
 
 
@@ -192,6 +205,8 @@ def shown_model(spec: str) -> str:
     kind, colon, rest = spec.partition(":")
     if kind == "openai":
         return f"{kind}{colon}{rest.partition('#')[2] or 'the model of its server'}"
+    if kind == "litellm":
+        return spec.partition(";")[0]
     if kind in KERNELS and kind != "hf":
         return kind
     name = rest if kind == "hf" else spec
@@ -319,6 +334,6 @@ def run(args: argparse.Namespace) -> int:
     check()
     shown = [str(result) if args.method is None else format_methods(result)]
     if args.published:
-        shown += ["", long_icl.published(result)]
+        shown += ["", format_published(compare_with_published(result))]
     show_result(result, args.json, args.records, "\n".join(shown))
     return 0 if result.complete else 1

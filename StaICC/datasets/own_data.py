@@ -36,6 +36,7 @@ __all__ = [
     "generated_alternatives",
     "generated_template",
     "record_of",
+    "refuse_builtin",
     "reopen",
 ]
 
@@ -305,8 +306,7 @@ def _make(
             f"{records.place(blank[0])} has no text ({len(blank)} of {len(records.rows)} rows have none). "
             "Remove these rows"
         )
-    if isinstance(name, str) and (builtin := catalogue().folded.get(fold(name))) is not None:
-        raise ArgumentError(f"name: got {name!r}, which is a name of the built-in {builtin}. Choose another name")
+    refuse_builtin(name)
     values, space = _label_names(records, labels)
     where = f"the card of {name}"
     template = _part(Template, generated_template(texts, label), card.get("template"), f"{where}, template")
@@ -336,6 +336,12 @@ def _make(
     return OwnData(described, table, GIVEN_ROWS, tuple(remarks)), values
 
 
+def refuse_builtin(name: object) -> None:
+    """Raise :class:`ArgumentError` if a user's data set has a name of a built-in one, in any spelling."""
+    if isinstance(name, str) and (builtin := catalogue().folded.get(fold(name))) is not None:
+        raise ArgumentError(f"name: got {name!r}, which is a name of the built-in {builtin}. Choose another name")
+
+
 def _columns(texts: object, label: object, where: str) -> tuple[list[str], str]:
     """Return the names of the columns, checked."""
     chosen = [texts] if isinstance(texts, str) else texts
@@ -351,7 +357,7 @@ def _columns(texts: object, label: object, where: str) -> tuple[list[str], str]:
 
 
 def _merged(card: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    _check_keys("from_file", given, _CARD_KEYS)
+    _check_keys("the arguments", given, _CARD_KEYS)
     return {**card, **{key: value for key, value in given.items() if value is not None}}
 
 
@@ -404,7 +410,7 @@ def from_pandas(frame: Any, texts: Sequence[str] | str, label: str, *, name: str
     if not isinstance(frame, pandas.DataFrame):
         raise ArgumentError(f"from_pandas: got {type(frame).__name__}, expected a pandas.DataFrame")
     chosen, label = _columns(texts, label, "the data frame")
-    positions = choose(list(frame.columns), [*chosen, label], "the data frame")
+    positions = choose(list(map(str, frame.columns)), [*chosen, label], "the data frame")
     # pandas has several values for a missing cell; all become None.
     columns = [frame.iloc[:, one].astype(object).where(frame.iloc[:, one].notna(), None).tolist() for one in positions]
     return _given("the data frame", columns, chosen, label, name, given)

@@ -91,10 +91,10 @@ def data_home() -> Path:
         if sys.platform == "win32":
             raise DataMissingError(f"there is no home folder ({error}); set {HOME} to a folder for the data") from error
         return _temporary_home()
-    if sys.platform == "win32" or home.exists():  # Windows does not say which folders can be written
+    if sys.platform == "win32" or os.path.exists(home):  # Windows does not say which folders can be written
         return home
     there = next(folder for folder in home.parents if os.path.lexists(folder))
-    return home if os.access(there, os.W_OK) and there.is_dir() else _temporary_home()
+    return home if os.access(there, os.W_OK) and os.path.isdir(there) else _temporary_home()
 
 
 def _cache_folder() -> Path:

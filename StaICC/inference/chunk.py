@@ -30,6 +30,7 @@ __all__ = [
     "read_reply",
     "solve_chunk",
     "solve_remotely",
+    "unparsed_reason",
 ]
 
 OnError = Literal["raise", "collect"]
@@ -121,6 +122,11 @@ def checked(value: object, label_space: Sequence[str]) -> Answer | Failure:
         return _raised(f"reading the inference function's answer, a {type(value).__name__},", error)
 
 
+def unparsed_reason(rule: str, reply: str) -> str:
+    """Say why a reply has no label, with its beginning."""
+    return f"unparsed reply ({rule}): {one_line(reply if len(reply) <= 80 else reply[:77] + '...')!r}"
+
+
 def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: Unparsed) -> Answer | Failure:
     """Return the label of a reply, or a failure that shows the reply; everything else is returned unchanged.
 
@@ -136,8 +142,7 @@ def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: U
     parsed = parse_reply(answer, label_space)
     if parsed.label is not None:
         return parsed.label
-    shown = one_line(answer if len(answer) <= 80 else answer[:77] + "...")
-    reason = f"unparsed reply ({parsed.rule}): {shown!r}"
+    reason = unparsed_reason(parsed.rule, answer)
     if unparsed != "error":
         return Failure(reason, reply=answer)
     labels = ", ".join(map(repr, label_space[:10])) + ", ..." * (len(label_space) > 10)

@@ -71,6 +71,7 @@ KERNELS: Registry[KernelFactory] = Registry(
         "hf": _CAUSAL_LM,
         "vllm": "StaICC.kernels.vllm_kernel:VLLMKernel",
         "openai": "StaICC.kernels.endpoint.kernel:EndpointKernel",
+        "litellm": "StaICC.kernels.litellm_kernel:LiteLLMKernel",
     },
     _read_factory,
     "Write hf:NAME for a model of the hub, package.module:name for a function. A folder and a .gguf file work too.",
@@ -83,6 +84,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "hf": "hf:NAME_OR_PATH, by transformers (extra hf)",
     "vllm": "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm); it takes the engine's arguments as options too",
     "openai": "openai:BASE_URL#MODEL, an OpenAI-compatible server (extra endpoint)",
+    "litellm": "litellm:PROVIDER/MODEL, by litellm: providers with interfaces of their own (extra litellm)",
 }
 """What each built-in kind is."""
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError
@@ -16,10 +16,11 @@ from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
-from StaICC.kernels.protocol import check_generation
-from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel
+from StaICC.kernels.protocol import Capability, capabilities_of, check_generation
+from StaICC.kernels.registry import load_kernel
+from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
 
-__all__ = ["TextInference", "text_inference"]
+__all__ = ["TextInference", "load_for_text", "text_inference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,23 @@ class TextInference:
             list(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop)
         )
         return found
+
+
+def load_for_text(spec: str, max_tokens: int | None = None, stop: Sequence[str] | None = None, **options: Any) -> Any:
+    """Make an inference function that returns the replies of the model that a string names.
+
+    Args:
+        spec: As for :func:`~StaICC.kernels.registry.load_kernel`.
+        max_tokens: Maximum number of tokens of a reply; ``None`` for the kernel's, or 100.
+        stop: Texts before which a reply ends; ``None`` for the kernel's.
+        **options: Further options of the kernel.
+    """
+    text = {"scoring": "text"} if spec.startswith("openai:") and ";scoring=" not in spec else {}
+    kernel = load_kernel(spec, **options, **text)
+    if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities_of(kernel):
+        given: dict[str, Any] = {"max_tokens": max_tokens, "stop": None if stop is None else tuple(stop)}
+        return replace(kernel, **{name: value for name, value in given.items() if value is not None})
+    return text_inference(kernel, max_tokens or NEW_TOKENS, stop or ())
 
 
 def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence[str] = ()) -> TextInference:

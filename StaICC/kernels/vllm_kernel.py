@@ -30,7 +30,7 @@ from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, St
 from StaICC.inference.identity import Identity
 from StaICC.inference.workload import Workload
 from StaICC.kernels.huggingface.chat import PromptFormat
-from StaICC.kernels.huggingface.label_tokens import LabelIssue, check_labels, continuations
+from StaICC.kernels.huggingface.label_tokens import check_labels, continuations
 from StaICC.kernels.huggingface.options import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.prefix_plan import distinct_positions, shared_length
 from StaICC.kernels.huggingface.prompt_tokens import Reading, encode, length_limit
@@ -92,7 +92,6 @@ class VLLMKernel:
         self._lock = threading.RLock()
         self._engine: Any = None
         self._content: Mapping[str, str] | None = None
-        self._audited: dict[tuple[str, ...], tuple[LabelIssue, ...]] = {}
 
     @classmethod
     def declared_options(cls) -> list[OptionFact]:
@@ -214,10 +213,6 @@ class VLLMKernel:
             tokens, shared = self.format.deciding(label_space)
             ids = self._read([[prompt] for prompt in prompts]).before(shared)
             return [softmax([row[token] for token in tokens]) for row in self._next(ids, [tokens] * len(ids))]
-
-    def label_issues(self, label_space: Sequence[str], prompt: str | None = None) -> tuple[LabelIssue, ...]:
-        """Return what can spoil the scores of these labels."""
-        return self.format.audit(label_space, None if prompt is None else self.format.render(prompt))
 
     def noisy_channel(
         self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str | None = None

@@ -247,10 +247,12 @@ class CachingKernel:
         computed: How many prompts it computed features of.
         reused: How many requested prompts were in memory or in the store.
         seconds: What computing took.
+        digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
     """
 
     def __init__(self, kernel: Inference) -> None:
         self.kernel = kernel
+        self.digest = ""
         self.computed = self.reused = 0
         self.seconds = 0.0
         self._memory: dict[tuple[Feature, Key], Any] = {}
@@ -297,6 +299,10 @@ class CachingKernel:
     @contextmanager
     def running(self, context: RunContext, part: Part, recheck: bool = True) -> Iterator[None]:
         """Within the block, use the store, the workers and the policy of a run; ``part`` is named in progress."""
+        digest = context.identity_of(self.kernel).digest
+        if digest != self.digest:  # another model than in the run before
+            self.digest, self._kept = digest, 0
+            self._memory.clear()
         before = self._context, self._part, self._recheck
         self._context, self._part, self._recheck = context, part, recheck
         try:

@@ -73,7 +73,7 @@ class MeanDetails:
         """
         try:
             details = cls(
-                {name: Interval(**record) for name, record in data["intervals"].items()},
+                {name: Interval.from_dict(record) for name, record in data["intervals"].items()},
                 data["missing"],
                 {name: Baselines(**record) for name, record in data["baselines"].items()},
             )
@@ -171,7 +171,7 @@ class DatasetDetails:
         try:
             values = {key: data[key] for key in data.keys()}  # noqa: SIM118 (a text or a list has no keys)
             values["conditions"] = tuple(map(ConditionRecord.from_dict, values["conditions"]))
-            values["intervals"] = {name: Interval(**record) for name, record in values["intervals"].items()}
+            values["intervals"] = {name: Interval.from_dict(record) for name, record in values["intervals"].items()}
             values["baselines"] = {name: Baselines(**record) for name, record in values["baselines"].items()}
             values["failures"] = tuple(FailedQuery(**record) for record in values["failures"])
             values["unparsed"] = tuple(FailedQuery(**record) for record in values.get("unparsed", ()))

@@ -92,8 +92,8 @@ def run(command: list[str]) -> tuple[int, str]:
     return status, err.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
 
 
-FILES = int(os.environ.get("STAICC_FUZZED_FILES", "200"))
-"""Damaged files of the slow test; 2,000 take about half an hour through all commands."""
+FILES = int(os.environ.get("STAICC_FUZZED_FILES", "2000"))
+"""Damaged files of the slow test; a tenth of them goes through all commands, the others through ``verify``."""
 
 
 @pytest.mark.parametrize("number", [20, pytest.param(FILES, marks=pytest.mark.slow)])
@@ -101,9 +101,9 @@ def test_damaged_files_give_no_traceback(number: int) -> None:
     rng = random.Random(number)
     originals = documents()
     statuses = []
-    for _ in range(number):
+    for place in range(number):
         Path("f.json").write_bytes(edits.damaged(rng.choice(originals), rng))
-        for command in COMMANDS:
+        for command in COMMANDS if number < 100 or place % 10 == 0 else COMMANDS[:1]:
             started = time.process_time()
             status, said = run(command)
             assert time.process_time() - started < 5, command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import io
 import json
 import string
@@ -91,6 +92,8 @@ def test_data_frames_parquet_and_hugging_face() -> None:
         numbers, ["premise", "hypothesis"], "label", name="x", labels={0: "no", 1: "so", 2: "yes"}
     )
     assert named.table.digest == expected
+    unnamed = pandas.DataFrame(ROWS)  # its columns are numbers, as after header=None
+    assert Dataset.from_pandas(unnamed, ["0", "1"], "2", name="x").table.digest == expected
     floats = numbers.assign(label=numbers.label.astype(float))
     assert Dataset.from_pandas(floats, ["premise"], "label", name="x").card.label_space == ("0", "1", "2")
 
@@ -534,11 +537,18 @@ def test_names_that_differ_only_in_case() -> None:
     for name in ("MINI", "mini", "sst-2"):
         with pytest.raises(ArgumentError, match="is a name of the built-in"):
             Dataset.from_file(two_labels(), ["text"], "label", name=name)
+        with pytest.raises(ArgumentError, match="is a name of the built-in"):
+            Dataset.from_rows([("a", 0), ("b", 1)] * 5, name=name, label_space=["x", "y"])
     rows = [("a", 0), ("b", 1)] * 5
-    one, other = (Dataset.from_rows(rows, name=name, label_space=["x", "y"]) for name in ("MINI", "Mini"))
-    for datasets in ([one, "mini"], ["mini", one], [one, other]):
+    one, other = (Dataset.from_rows(rows, name=name, label_space=["x", "y"]) for name in ("OWN", "own"))
+    mini = dataclasses.replace(one.card, name="MINI", title="MINI")  # as a card of the user's own
+    for datasets in ([Dataset(mini, one.table), "mini"], ["mini", Dataset(mini, one.table)], [one, other]):
         with pytest.raises(ArgumentError, match="differ only in case"):
             Normal(datasets=datasets)
+    Normal(datasets=[Dataset(mini, one.table)], limit=1)(lambda prompt, label_space: 0).save("mini.json")
+    found = verify_file("mini.json")
+    assert not any(part.inconsistent for part in found)
+    assert "over the user's own data ('MINI' is not the built-in 'mini')" in str(found)
 
 
 @pytest.mark.parametrize("place", [".", "", "/"])

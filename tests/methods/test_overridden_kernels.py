@@ -103,6 +103,24 @@ def test_the_noisy_channel_uses_what_a_kernel_overrides(name: str) -> None:
     assert found.divided == noisy(KERNELS[name]()).divided != noisy(Model()).divided
 
 
+def test_methods_share_no_feature_of_a_model_that_changed_between_them() -> None:
+    class Changing(PPMKernel):
+        factor = 1.0
+
+        def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
+            rows = super().batch(prompts, label_space)
+            return rows if self.factor == 1 else [row[::-1] for row in rows]
+
+    def change(table: Any) -> None:
+        Changing.factor = 2.0
+
+    benchmark = Normal(datasets=["mini"], limit=6)
+    names = ["vanilla", "batch_calibration"]
+    table = run_all(Changing(), benchmark, "staicc", 8, methods=names, finished=change)
+    assert table["vanilla"].divided == benchmark(PPMKernel()).divided
+    assert table["batch_calibration"] == Method("batch_calibration", Changing(), "staicc", 8).run(benchmark)
+
+
 def test_what_computes_no_score_may_be_overridden() -> None:
     class Named(Model):
         capabilities = Model.capabilities

@@ -425,7 +425,7 @@ class EndpointKernel(ReplyKernel, ReplySettings):
     ) -> list[str | OutputError]:
         if stop is None:  # a label is one line, and a completion goes on
             stop = ["\n"] if self.api == "completions" else []
-        settings = self.reply_request(most, stop) | more
+        settings = {**self.reply_request(most, stop), **more}
 
         async def work(session: _Session, prompt: str) -> str:
             text = reply(await session.transport.ask(self.api, self._request(prompt, settings)))

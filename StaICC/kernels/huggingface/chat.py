@@ -26,6 +26,8 @@ __all__ = ["PromptFormat", "split_turns"]
 
 DATE = datetime.datetime(2024, 7, 26)
 """The date that templates show."""
+_DATED = f"{{%- macro strftime_now(form) -%}}{DATE:%d %b %Y}{{%- endmacro %}}"
+"""What is put before a template, for formats that are no literals."""
 _NOW = re.compile(r"strftime_now\(\s*(['\"])(.*?)\1\s*\)")
 _PROBE, _REPLY = "text: a label: ", "reply"
 
@@ -93,14 +95,16 @@ class PromptFormat:
 
     def _written(self, messages: list[dict[str, str]], begins_reply: bool) -> str:
         template = getattr(self.tokenizer, "chat_template", None)
+        if isinstance(template, dict):  # several by name
+            template = template.get("default")
         if not template:
             raise StaICCError(
                 f"prompt_format={self.options.prompt_format!r} needs a chat template: the tokenizer has none. Use a "
                 "model that was trained on conversations, or prompt_format='plain'"
             )
         more = json.loads(self.options.template_arguments or "{}")
-        if isinstance(template, str) and "strftime_now" in template:
-            more["chat_template"] = _NOW.sub(lambda found: json.dumps(DATE.strftime(found[2])), template)
+        if "strftime_now" in template:
+            more["chat_template"] = _DATED + _NOW.sub(lambda found: json.dumps(DATE.strftime(found[2])), template)
         try:
             return str(
                 self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=begins_reply, **more)

@@ -459,6 +459,8 @@ class CausalLMKernel(KernelBase):
                     [value - total for value in row]
                     for row, total in zip(logits, _totals(tokens, logits, log_mass), strict=True)
                 ]
+            if shared and {"vocabulary", "hidden"} & set(wanted):  # those of a prompt do not depend on the labels
+                reader, _ = self._last(reading.before())
             if "vocabulary" in wanted:
                 found["vocabulary"] = reader.whole().numpy()
             if "hidden" in wanted:

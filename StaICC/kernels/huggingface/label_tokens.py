@@ -20,6 +20,9 @@ from StaICC.kernels.huggingface.prompt_tokens import encode
 __all__ = ["LabelIssue", "LabelScoring", "audit_labels", "continuations", "deciding_tokens", "reply_tokens"]
 
 LabelScoring = Literal["last", "first", "full"]
+_DECIDES = {"last": slice(-1, None), "first": slice(1), "full": slice(None)}
+"""Which tokens of a label decide, for each value of ``LabelScoring``."""
+
 IssueKind = Literal["no-token", "shared-token", "special-token", "boundary", "space"]
 
 
@@ -73,7 +76,7 @@ def deciding_tokens(tokenizer: Any, label_space: Sequence[str], scoring: str = "
     for label, ids in zip(label_space, found, strict=True):
         if not ids:
             raise ArgumentError(f"the label {label!r} has no token; every label needs at least one to be scored")
-    return [ids[-1] if scoring == "last" else ids[0] for ids in found]
+    return [ids[_DECIDES[scoring]][0] for ids in found]
 
 
 def continuations(
@@ -163,7 +166,7 @@ def audit_labels(
         if not ids:
             issues.append(LabelIssue("no-token", (label,), (), f"the label {label!r} has no token", True))
             continue
-        decides = {"last": ids[-1:], "first": ids[:1], "full": ids}[scoring]
+        decides = ids[_DECIDES[scoring]]
         deciding.setdefault(decides, []).append(label)
         if hit := [token for token in decides if token in special]:
             names = _named(tokenizer, hit)

@@ -199,6 +199,12 @@ def test_arguments_and_errors_of_templates(make_tokenizer: Any) -> None:
     made.chat_template = "{{ messages[0].content }}{{ thinking }}{{ strftime_now('%Y') }}"
     chat = KernelOptions(prompt_format="chat", template_arguments='{"thinking": 7}')
     assert PromptFormat(made, chat).render("a") == f"a7{DATE.year}"
+    for template in (
+        "{% set form = '%Y' %}{{ messages[0].content }}{{ thinking }} {{ strftime_now(form) }}",
+        {"default": "{{ messages[0].content }}{{ thinking }} {{ strftime_now('%d %b %Y') }}", "tool_use": "x"},
+    ):
+        made.chat_template = template
+        assert PromptFormat(made, chat).render("a") == "a7 26 Jul 2024"
     made.chat_template = "{{ raise_exception('no system turn here') }}"
     with pytest.raises(StaICCError, match="the chat template cannot write this prompt: no system turn here"):
         PromptFormat(made, chat).render("a")
@@ -221,6 +227,9 @@ def test_generation_and_features_read_the_conversation(tokenizer: Any, model: An
     assert kernel.hidden_states(PROMPTS) == pytest.approx(plain.hidden_states(texts), abs=1e-5)
     found = kernel.features(PROMPTS, LABELS, {"probabilities"})["probabilities"]
     assert found == [pytest.approx(row, abs=1e-5) for row in kernel.batch(PROMPTS, LABELS)]
+    together = kernel.features(PROMPTS, LABELS, {"probabilities", "hidden", "vocabulary"})
+    assert together["hidden"] == pytest.approx(kernel.hidden_states(PROMPTS), abs=1e-5)
+    assert together["vocabulary"] == pytest.approx(kernel.full_vocabulary_logits(PROMPTS), abs=1e-4)
     assert dataclasses.replace(kernel.options, prompt_format="plain").is_chat is False
 
 
