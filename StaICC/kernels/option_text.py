@@ -12,7 +12,7 @@ import itertools
 import json
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints, runtime_checkable
 
 from StaICC.errors import ArgumentError, unknown_name
@@ -66,7 +66,8 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         record: The dataclass.
         *left_out: Names of fields that are no options.
     """
-    hints, texts = get_type_hints(record), dict(_docstrings(record))
+    hints = get_type_hints(record)
+    texts = {name: text for base in record.__mro__[::-1] if is_dataclass(base) for name, text in _docstrings(base)}
     return [
         OptionFact(
             one.name,
