@@ -12,7 +12,7 @@ import itertools
 import json
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints, runtime_checkable
 
 from StaICC.errors import ArgumentError, unknown_name
@@ -67,7 +67,7 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         *left_out: Names of fields that are no options.
     """
     hints = get_type_hints(record)
-    texts = {name: text for base in record.__mro__[::-1] if is_dataclass(base) for name, text in _docstrings(base)}
+    texts = dict(pair for one in reversed(record.__mro__[:-1]) for pair in _docstrings(one))
     return [
         OptionFact(
             one.name,
