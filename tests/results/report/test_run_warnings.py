@@ -18,8 +18,9 @@ def test_each_warning_is_shown_once_with_its_runs() -> None:
     pytest.importorskip("matplotlib")
     rows = [(f"t{i}", i % 2) for i in range(40)]
     data = Dataset.from_rows(rows, name="<b>own</b>", label_space=["a", "b"])
-    runs = {"one": Suite(k=64, datasets=[data], limit=2)(first), "two": Normal(k=64, datasets=[data], limit=2)(first)}
-    assert len(runs["one"].warnings) == 2
+    suite = Suite(k=64, datasets=[data], limit=2)(first)
+    runs = {"one": suite, "two": Normal(k=64, datasets=[data], limit=2)(first)}
+    assert len({text for one in suite.results() for text in one.warnings}) == 2
     page = report_html(runs)
     assert "Warnings about data and prompts: 2" in page
     assert page.count("k = 64 is larger than the demonstration set") == 1
