@@ -14,7 +14,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, validate_integer
 from StaICC.inference.identity import Identity
-from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
+from StaICC.kernels.option_text import option_types, split_options
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.reply_settings import ReplyKernel, ReplySettings
 from StaICC.optional import require
@@ -60,11 +60,6 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
             raise ArgumentError(f"model: got {self.model!r}, expected a name such as 'anthropic/claude-sonnet-4-5'")
         validate_integer("concurrency", self.concurrency, 1)
         validate_integer("retries", self.retries, 0)
-
-    @classmethod
-    def declared_options(cls) -> list[OptionFact]:
-        """Return the settings that may follow the name of the model."""
-        return options_of(cls, "model")
 
     @classmethod
     def from_spec(cls, text: str, **options: Any) -> LiteLLMKernel:
@@ -127,7 +122,7 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
                 response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
             except Exception as error:
                 names = {one.__name__ for one in type(error).__mro__}
-                kind = WithheldReplyError if _WITHHELD in names else OutputError
+                kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
                 kind = RunEndingError if names & {*_ENDS_RUN} else kind
                 failure = kind(f"{self.model}: {type(error).__name__}: {str(error)[:300]}")
                 if kind is RunEndingError:
