@@ -14,7 +14,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, validate_integer
 from StaICC.inference.identity import Identity
-from StaICC.kernels.option_text import option_types, split_options
+from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.reply_settings import ReplyKernel, ReplySettings
 from StaICC.optional import require
@@ -60,6 +60,11 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
             raise ArgumentError(f"model: got {self.model!r}, expected a name such as 'anthropic/claude-sonnet-4-5'")
         validate_integer("concurrency", self.concurrency, 1)
         validate_integer("retries", self.retries, 0)
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the settings that may follow the name of the model."""
+        return options_of(cls, "model")
 
     @classmethod
     def from_spec(cls, text: str, **options: Any) -> LiteLLMKernel:
