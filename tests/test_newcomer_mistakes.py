@@ -292,7 +292,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "Use result[\"Averaged results\"]['accuracy']",
     ),
     "folder of the result missing": (lambda: small_result().save("no/r.json"), "the folder no is not there", "make it"),
-    "data set as k": (lambda: Normal("mini"), "k must be an integer of at least 0, not 'mini'", ""),
+    "data set as k": (lambda: Normal("mini", datasets=["mini"]), "k must be an integer of at least 0, not 'mini'", ""),
     "argument misspelt": (
         lambda: Normal(dataset=["mini"]),
         "no argument of Normal 'dataset'",
@@ -306,7 +306,11 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "a list of 1 lists",
     ),
     "too few predictions": (lambda: run(preentered_prediction=[[0]]), "has 1 predictions", "prompt_set() has 4"),
-    "limit is a share": (lambda: Normal(limit=0.5), "limit must be an integer of at least 1, not 0.5", ""),
+    "limit is a share": (
+        lambda: Normal(datasets=["mini"], limit=0.5),
+        "limit must be an integer of at least 1, not 0.5",
+        "",
+    ),
     "rows counted from 1": (
         lambda: Dataset.from_rows([(f"t{i}", i % 2 + 1) for i in range(9)], name="x", label_space=["a", "b"]),
         "row 1: the label index is 2",

@@ -149,7 +149,11 @@ def test_one_function_for_all_is_asked_in_order(three: Benchmark) -> None:
 
 
 BAD_CALLS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
-    ((), {}, "give an inference function, a list with one for each data set, or preentered_prediction"),
+    (
+        (),
+        {},
+        "give an inference function (the function itself, not what it returns), a list with one for each data set",
+    ),
     (("model",), {}, "the inference function must be callable, not str"),
     ((5,), {}, "the inference function must be callable, not int"),
     (([first_label] * 2,), {}, "2 inference functions given for 3 data sets"),

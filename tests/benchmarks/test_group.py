@@ -224,7 +224,10 @@ def test_a_partial_run_says_so_in_each_part(own: Dataset, stand_in: Any) -> None
     ("arguments", "message"),
     [
         ((None,), "the inference function must be callable, not NoneType"),
-        (("model",), "the inference function must be callable, not str"),
+        (
+            ("model",),
+            "the inference function must be callable, not str. For a model by its name, pass load_kernel('model')",
+        ),
         (([],), "0 inference functions given for 1 data sets"),
     ],
 )

@@ -82,6 +82,7 @@ def test_each_score_has_an_interval_or_a_reason(
         assert not list(without_reason(result))
 
 
+@pytest.mark.pack
 def test_posterior_bias_of_a_label_without_rows_and_without_probability() -> None:
     def function(prompt: str, label_space: list[str]) -> int:
         return 1
