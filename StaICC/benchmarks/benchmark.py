@@ -11,7 +11,6 @@ from StaICC.benchmarks.arguments import Metric, MetricTable
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.experimentor_list import ExperimentorList
-from StaICC.benchmarks.forecast import Forecast, forecast
 from StaICC.benchmarks.means import means_of
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.records import digest_prompts, records_of
@@ -35,6 +34,8 @@ from StaICC.version import SAMPLER_VERSION, __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.benchmarks.forecast import Forecast
 
 __all__ = ["Benchmark", "DatasetChoice", "MetricChoice", "Settings", "TaskBenchmark", "mean"]
 
@@ -232,6 +233,8 @@ class Benchmark(ExperimentorList[Experimentor]):
             **options: See :func:`~StaICC.benchmarks.forecast.forecast`: ``store``, ``model_name``, ``chunk_size``,
                 ``probe_seconds`` and ``prices``.
         """
+        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
+
         return forecast({one.name: one.all_queries() for one in self.experimentor}, function, **options)
 
     def stopped(self, stopping: EarlyStopping) -> Benchmark:

@@ -28,6 +28,7 @@ EPILOG = """\
 examples:
   python -m StaICC show
   python -m StaICC show methods
+  python -m StaICC methods
   python -m StaICC show kernels --json
 """
 
