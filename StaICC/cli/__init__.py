@@ -43,6 +43,7 @@ _COMMANDS = {
     "data": "install, verify, list and find the frozen data",
     "models": "list the kinds of models with their options",
     "show": "list kernels, methods, data sets, benchmarks and metrics, including plug-ins",
+    "methods": "list inference methods with their papers and options",
     "store": "inspect, export, merge and salvage a prediction store",
     "baseline": "print random baselines, and the p-value of an accuracy",
     "cite": "print the BibTeX of the benchmark, its data sets and the methods",
@@ -101,10 +102,8 @@ def _parser(wanted: str | None) -> Parser:
     return parser
 
 
-def _normalised(arguments: list[str]) -> list[str]:
-    """Return the arguments with the name of the command in lower case; ``methods`` is short for ``show methods``."""
-    if arguments[:1] == ["methods"]:
-        return ["show", *arguments]
+def _in_lower_case(arguments: list[str]) -> list[str]:
+    """Return the arguments with the name of the command in lower case."""
     place = next((number for number, word in enumerate(arguments) if not word.startswith("-")), None)
     if place is None or arguments[place].lower() not in _COMMANDS:
         return arguments
@@ -150,7 +149,7 @@ def _status(argv: list[str]) -> int:
     try:
         if "_ARGCOMPLETE" in os.environ:
             complete(_parser(None))
-        argv = _normalised(argv)
+        argv = _in_lower_case(argv)
         args = _parser(_wanted(argv)).parse_args(argv)
         return int(args.run(args))
     except (DataError, MissingDependencyError) as error:

@@ -90,9 +90,10 @@ class GenerateThenParse:
         return [_shares(texts, label_space) for texts in zip(*samples, strict=True)]
 
     def _texts(self, writer: TextInference, prompts: Sequence[str], label_space: Sequence[str]) -> list[str | Failure]:
+        ends = [prompt.rstrip(" ") for prompt in prompts]  # most tokens of words begin with a blank
         if not self.options.reasoning:
-            return self.kernel.written(writer, prompts)
-        starts = [f"{prompt.rstrip(' ')} {REASONING}" for prompt in prompts]
+            return self.kernel.written(writer, ends)
+        starts = [f"{end} {REASONING}" for end in ends]
         thoughts = self.kernel.written(writer, starts)
         asked = {
             place: starts[place] + text + ANSWER.format(labels=", ".join(label_space))

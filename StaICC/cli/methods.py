@@ -1,0 +1,21 @@
+"""``python -m StaICC methods``: list inference methods, as ``show methods``."""
+
+from __future__ import annotations
+
+import argparse
+
+from StaICC.cli.show import run
+
+__all__ = ["EPILOG", "add_arguments", "run"]
+
+EPILOG = """\
+examples:
+  python -m StaICC methods
+  python -m StaICC methods --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a list")
+    parser.set_defaults(kind="methods")
