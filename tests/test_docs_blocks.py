@@ -67,7 +67,7 @@ OTHER_COMMANDS = (
 )
 """What a page may tell the reader to type beside StaICC's own commands."""
 
-OPTIONAL = {"torch", "transformers", "openai", "matplotlib", "distributed", "dask", "numpy", "pandas"}
+OPTIONAL = {"torch", "transformers", "openai", "distributed", "dask", "numpy", "pandas"}
 """Packages that a block may need; a missing one skips the block. Any other name that is missing is a mistake."""
 
 INPUTS = {
@@ -273,8 +273,6 @@ def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
     of_tables = args.command in ("run", "prompts", "score") or getattr(args, "action", "") == "lm-eval"
     if of_tables and args.datasets != ["mini"] and args.data is None:
         return "needs the ten data sets"
-    if args.command == "report" and importlib.util.find_spec("matplotlib") is None:
-        return "needs matplotlib"
     merged = args.command == "store" and args.action == "merge"
     names = ["others"] if merged else INPUTS[args.command]
     given = [getattr(args, name, None) for name in names]

@@ -116,7 +116,6 @@ def test_published_says_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_report(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
     assert main(["report", "a.json", "b.json", "-o", "r.html", "--title", "Two", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told == {"path": "r.html", "bytes": Path("r.html").stat().st_size, "runs": ["a", "b"]}

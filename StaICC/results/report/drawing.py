@@ -36,10 +36,12 @@ ROLES = {
 """The colours of the light theme, by role."""
 
 STYLE = (
-    "".join(f".s{number}{{--c:var(--series-{number})}}" for number in range(1, 7))
-    + ".g{--c:var(--mark)}.m{fill:var(--c)}.l{fill:none;stroke:var(--c);stroke-width:1.5}.d{stroke-dasharray:3 2}"
-    ".b{fill:var(--mark);fill-opacity:.35;stroke:var(--mark);stroke-width:.7}.grid{stroke:var(--grid);fill:none}"
-    "text{font:11px system-ui,'DejaVu Sans',sans-serif;fill:var(--soft)}.t{font-weight:600;fill:var(--ink)}"
+    "".join(f".chart .s{number}{{--c:var(--series-{number})}}" for number in range(1, 7))
+    + ".chart .g{--c:var(--mark)}.chart .m{fill:var(--c)}.chart .l{fill:none;stroke:var(--c);stroke-width:1.5}"
+    ".chart .d{stroke-dasharray:3 2}.chart .grid{stroke:var(--grid);fill:none}"
+    ".chart .b{fill:var(--mark);fill-opacity:.35;stroke:var(--mark);stroke-width:.7}"
+    ".chart text{font:11px system-ui,'DejaVu Sans',sans-serif;fill:var(--soft)}"
+    ".chart .t{font-weight:600;fill:var(--ink)}"
 )
 """The style sheet of all charts."""
 
@@ -218,8 +220,9 @@ class Figure:
             y += max(panel.height for panel in self.panels[start : start + columns]) + 8
         colours = ";".join(f"--{role}:{colour}" for role, colour in ROLES.items())
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" viewBox="0 0 {width} {y}">'
-            f"<title>{html.escape(printable(self.title))}</title><style>svg{{{colours}}}{STYLE}</style>"
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{width}" height="{y}" '
+            f'viewBox="0 0 {width} {y}">'
+            f"<title>{html.escape(printable(self.title))}</title><style>.chart{{{colours}}}{STYLE}</style>"
             f'<rect width="{width}" height="{y}" fill="#ffffff"/>{"".join(inner)}</svg>\n'
         )
 
@@ -247,7 +250,7 @@ def inline(figure: Figure) -> str:
     for panel in figure.panels:
         name = html.escape(printable(f"{figure.title}: {panel.title}. The table below has the numbers."))
         size = f'width="{panel.width}" height="{panel.height}" viewBox="0 0 {panel.width} {panel.height}"'
-        drawn.append(f'<svg role="img" aria-label="{name}" {size}>{"".join(panel.parts())}</svg>')
+        drawn.append(f'<svg class="chart" role="img" aria-label="{name}" {size}>{"".join(panel.parts())}</svg>')
     return f'{legend}<div class="panels">{"".join(drawn)}</div>'
 
 
@@ -269,7 +272,7 @@ def _sample(key: Key) -> str:
 
 
 def _sample_svg(key: Key) -> str:
-    return f'<svg width="22" height="14" aria-hidden="true">{_sample(key)}</svg>'
+    return f'<svg class="chart" width="22" height="14" aria-hidden="true">{_sample(key)}</svg>'
 
 
 def _number(value: float) -> str:

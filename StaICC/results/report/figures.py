@@ -306,11 +306,11 @@ def rounds_chart(given: Given) -> Figure:
             if (values := result.divided.get(dataset)) is not None:
                 keys = [*(f"{n}R" for n in _ROUNDS), "mean", "uniform", "majority"]
                 cells = [number_cell(figure(values, key), reason_of(result, dataset, key)) for key in keys]
-                rows.append([dataset, name, str(values.get("metric") or Missing("not recorded")), *cells])
+                rows.append([dataset, name, values.get("metric") or Missing("not recorded"), *cells])
     return Figure(
         "Score by rounds of demonstrations",
-        "Accuracy or micro F1 (vertical). Each round adds one demonstration of every label. Grey lines are the published "
-        f"models, the dashed line is the random baseline.{_limit(runs)}",
+        "Accuracy or micro F1 (vertical). Each round adds one demonstration of every label. Grey lines are the "
+        f"published models, the dashed line is the random baseline.{_limit(runs)}",
         panels,
         ["data set", "run", "metric", *(f"{n}R" for n in _ROUNDS), "mean", "random baseline", "majority baseline"],
         rows,
@@ -348,15 +348,16 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         return Mark(math.log10(model.params_b), value, None, f"{one.model}, {model.params_b:g}B", value)
 
     known = sorted((one for one in published if not one.doubtful), key=lambda one: -(one.value or 0.0))
-    marks, labels = [mark(one) for one in known], []
+    marks = [mark(one) for one in known]
+    labels: list[tuple[float, float, str]] = []
     for one, at in zip(known, marks, strict=True):  # the best models are named, where there is room
-        if all(abs(at.x - x) > 0.75 or abs(at.y - y) > 0.025 for x, y, _ in labels) and at.x < 1.4:
+        if all(abs(at.x - left) > 0.75 or abs(at.y - low) > 0.025 for left, low, _ in labels) and at.x < 1.4:
             labels.append((at.x, at.y, f"{sizes[one.model].family}, {sizes[one.model].params_b:g}B"))
     lines = [Line([(-2, value), (2.3, value)], list(runs).index(name)) for name, value in own]
     low = min([0.2, *(one.y for one in marks), *(value for _, value in own)])
     ticks = [(-2.0, "10M"), (-1.0, "100M"), (0.0, "1B"), (1.0, "10B"), (2.0, "100B")]
     y = Axis((low, 0.9), [(tick / 10, f"{tick / 10:g}") for tick in range(math.ceil(10 * low), 10, 2)])
-    panel = Panel("Accuracy, mean of ten data sets", Axis((-2, 2.3), ticks, "parameters"), y, marks, lines, width=640)
+    x = Axis((-2, 2.3), ticks, "parameters")
     rows = [
         [one.model, f"{sizes[one.model].params_b:g}", f"{one.value:.4f}", "; ".join(one.warnings)] for one in published
     ]
@@ -365,7 +366,7 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         "Comparison with the published models",
         f"Accuracy of the published models ({method}) against their number of parameters. A horizontal line is a run "
         "with the published prompts.",
-        [Panel(panel.title, panel.x, panel.y, marks, lines, labels=labels, width=640)],
+        [Panel("Accuracy, mean of ten data sets", x, y, marks, lines, labels=labels, width=640)],
         ["model", "parameters (billions)", "accuracy", "warnings"],
         rows,
         (3,),

@@ -1,8 +1,8 @@
 """HTML from data: everything that is not marked as markup is escaped.
 
 :func:`element` builds everything. Its children are texts, which are escaped, or :class:`Markup`, which only this
-module and :mod:`StaICC.results.report.drawing` create. So texts of data sets, labels, file names and messages cannot become
-markup.
+module and :mod:`StaICC.results.report.drawing` create. So texts of data sets, labels, file names and messages cannot
+become markup.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Missing(str):
     reason: str
 
     def __new__(cls, reason: str) -> Missing:
+        """Return the cell for a reason."""
         cell = super().__new__(cls, "-")
         cell.reason = reason
         return cell
@@ -127,9 +128,7 @@ def table(
             found.append(element(kind, body, scope="row" if place == 0 else None, class_=style))
         return element("tr", *found)
 
-    heads = [
-        element("th", text, scope="col", class_="w" if place in left else None) for place, text in enumerate(head)
-    ]
+    heads = [element("th", text, scope="col", class_="w" if place in left else None) for place, text in enumerate(head)]
     parts = [
         element("caption", caption),
         element("thead", element("tr", *heads)),
@@ -147,9 +146,9 @@ def scrolling(wide: Markup, name: str) -> Markup:
 
     Args:
         wide: The content.
-        name: Its name for screen readers; unique on the page.
+        name: Its name for screen readers.
     """
-    return element("div", wide, class_="scroll", tabindex="0", role="region", aria_label=name)
+    return element("div", wide, class_="scroll", tabindex="0", role="group", aria_label=name)
 
 
 def fold(summary: str | Markup, *children: str, opened: bool = False, **attributes: str | bool | None) -> Markup:

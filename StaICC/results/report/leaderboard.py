@@ -83,7 +83,7 @@ def comparable_groups(benchmarks: Mapping[str, Runs]) -> list[dict[str, dict[str
     for name in dict.fromkeys(name for runs in benchmarks.values() for name in runs):
         own = {benchmark: runs[name] for benchmark, runs in benchmarks.items() if name in runs}
         keys = {benchmark: _comparable_by(result) for benchmark, result in own.items()}
-        for known, members in groups:
+        for known, members in groups:  # noqa: B007 (both are used after the loop)
             shared = known.keys() & keys.keys()
             if shared and all(known[benchmark] == keys[benchmark] for benchmark in shared):
                 break
@@ -171,12 +171,12 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
                 cells[name].append(Missing(f"{column.title}: {reason}"))
                 continue
             mark = standing.get(name, "")
-            shown = [element("b", f"{value:.4f}") if mark else f"{value:.4f}"]
+            parts: list[str] = [element("b", f"{value:.4f}") if mark else f"{value:.4f}"]
             if interval is not None:
                 levels.add(f"{100 * interval.level:g} %")
-                shown.append(element("small", f"{interval.low:.3f} .. {interval.high:.3f}"))
-            shown += [" ", element("span", mark, class_=mark)] if mark else []
-            cells[name].append(join(shown))
+                parts.append(element("small", f"{interval.low:.3f} .. {interval.high:.3f}"))
+            parts += [" ", element("span", mark, class_=mark)] if mark else []
+            cells[name].append(join(parts))
     first = columns[0] if columns else None
 
     def order(name: str) -> tuple[bool, float]:

@@ -25,6 +25,7 @@ from StaICC.version import __version__
 
 __all__ = ["report_html", "write_report"]
 
+
 def _resource(name: str) -> str:
     return (resources.files("StaICC.results.report") / name).read_text(encoding="utf-8")
 
@@ -54,7 +55,9 @@ def _provenance(benchmarks: Mapping[str, Runs]) -> Section:
             details = result.details.values()
             sums = [sum(getattr(one, key) for one in details) for key in ("asked", "distinct", "scored", "failed")]
             seconds = result.timing.get("seconds")
-            counts.append([name, benchmark, *map(str, sums), Missing("not recorded") if seconds is None else f"{seconds:.1f}"])
+            counts.append(
+                [name, benchmark, *map(str, sums), Missing("not recorded") if seconds is None else f"{seconds:.1f}"]
+            )
             signatures.setdefault(str(result.signature), []).append(name)
             environments[name] = ", ".join(f"{key} {value}" for key, value in result.environment.items())
             failures += [

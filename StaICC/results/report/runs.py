@@ -32,6 +32,7 @@ __all__ = [
     "shares_of",
 ]
 
+
 class Score(NamedTuple):
     """A score with its interval."""
 

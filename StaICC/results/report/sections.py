@@ -29,7 +29,10 @@ from StaICC.results.table import remarks, result_rows
 __all__ = ["Section", "sections"]
 
 _BIAS = {"Contextual_bias": "contextual_bias", "Domain_bias": "domain_bias", "Post_bias": "DL div."}
-_VARIED = {"Template_sens": "Consistency over nine templates", "Demo_sens": "Consistency over eight demonstration lists"}
+_VARIED = {
+    "Template_sens": "Consistency over nine templates",
+    "Demo_sens": "Consistency over eight lists of demonstrations",
+}
 _MOST_LABELS = 12
 """Of larger label spaces, only the most frequent confusions are listed."""
 _MOST_ROWS = 20
@@ -111,7 +114,9 @@ def _calibrated(group: Group) -> Iterator[Markup]:
         yield _figure(partial(reliability_diagrams, runs))
         key = "expected_calibration_error_1"
         yield fold("Calibration error by data set", heat_map("Normal", runs, "Calibration error (ECE-1)", key))
-        yield _each(runs, "Reliability by data set", lambda name, result: _figure(partial(reliability_diagrams, result), name))
+        yield _each(
+            runs, "Reliability by data set", lambda name, result: _figure(partial(reliability_diagrams, result), name)
+        )
 
 
 def _biased(group: Group) -> Iterator[Markup]:
@@ -169,7 +174,13 @@ def _changed(group: Group) -> Iterator[Markup]:
                 continue
             one, span = pair.overall, pair.overall.interval
             small = [f"{span.low:+.3f} .. {span.high:+.3f}"] if span else []
-            small.append(f"no test: {one.reason}" if one.holm is None else f"p {one.holm:.3g}" if one.holm >= 1e-4 else "p < 0.0001")
+            small.append(
+                f"no test: {one.reason}"
+                if one.holm is None
+                else f"p {one.holm:.3g}"
+                if one.holm >= 1e-4
+                else "p < 0.0001"
+            )
             cells[name].append(join([f"{one.difference:+.4f}", *(element("small", text) for text in small)]))
             head, rows = pair.table()
             by_set = [*pair.datasets, *([pair.mean] if pair.mean else [])]
@@ -184,14 +195,18 @@ def _changed(group: Group) -> Iterator[Markup]:
     if not heads:
         return
     caption = f"{first} minus each other run"
-    yield table(caption, ["run", *heads], [[name, *own] for name, own in cells.items() if own], classes="sortable board")
+    yield table(
+        caption, ["run", *heads], [[name, *own] for name, own in cells.items() if own], classes="sortable board"
+    )
     text = (
         "The main metric of each benchmark on the same test rows, with its 95 % interval. p is from a sign-flip test "
-        "over test rows, corrected for the pairs of runs (Holm). The folded parts list every difference in settings and "
-        "models. Detectable is the smallest difference that a sample of this size detects with power 0.8."
+        "over test rows, corrected for the pairs of runs (Holm). The folded parts list every difference in settings "
+        "and models. Detectable is the smallest difference that a sample of this size detects with power 0.8."
     )
     yield element("p", text, class_="soft")
-    yield fold("Differences, data set by data set", *(fold(f"{first} and {name}", *one) for name, one in details.items()))
+    yield fold(
+        "Differences, data set by data set", *(fold(f"{first} and {name}", *one) for name, one in details.items())
+    )
 
 
 def _scores(name: str, result: Result) -> Markup:
