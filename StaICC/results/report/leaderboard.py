@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from StaICC.errors import StaICCError
 from StaICC.results.comparison import compare_runs
+from StaICC.results.comparison_formats import latex_cell, latex_table
 from StaICC.results.paired_records import HEADLINE, higher_is_better, metrics_of
 from StaICC.results.report.html import Markup, Missing, element, join, table
-from StaICC.results.report.runs import Runs, Score, baselines_of, dataset_names, figure, number_cell, scores_of
-from StaICC.results.result import Result
+from StaICC.results.report.runs import Runs, Score, baselines_of, by_benchmark, dataset_names, figure, number_cell, scores_of
+from StaICC.results.result import Result, ResultGroup
 
-__all__ = ["Column", "comparable_groups", "figure_name", "group_title", "heat_map", "leaderboard"]
+__all__ = ["Column", "comparable_groups", "figure_name", "group_title", "heat_map", "latex_scores", "leaderboard"]
 
 _SAME = ("datasets", "data", "split", "limit", "rows", "metrics", "options", "stopping")
 """Fields of the signature that comparable runs share."""
@@ -142,16 +143,54 @@ def _settings(own: Sequence[Result], every: Sequence[Result]) -> str:
     return ", ".join(f"{name} {value}" for name, value in found.items())
 
 
+def _columns(group: Mapping[str, Runs]) -> list[Column]:
+    columns = [one for one in _COLUMNS if one.benchmark in group]
+    for benchmark, runs in group.items():  # benchmarks from other packages: their first score
+        if benchmark not in HEADLINE and (key := next(iter(metrics_of(next(iter(runs.values())))), None)):
+            columns.append(Column(benchmark, key, f"{benchmark}: {key}"))
+    return columns
+
+
+def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
+    """Return the headline scores as LaTeX in the layout of the StaICC paper: scores as rows, runs as columns.
+
+    The best run of a row is bold, runs that are tied with it are underlined (see :func:`leaderboard`). There is a table
+    for each group of comparable runs, followed by the signatures as comments.
+
+    Args:
+        results: Results, or groups of results, by the name of their run.
+
+    Raises:
+        ArgumentError: A run has two results of one benchmark.
+    """
+    blocks = []
+    for group in comparable_groups(by_benchmark(results)):
+        names = list(dict.fromkeys(name for runs in group.values() for name in runs))
+        rows = []
+        for column in _columns(group):
+            runs = group[column.benchmark]
+            standing, _ = _standing(column, runs)
+            up = higher_is_better(column.benchmark, column.key)
+            cells = [latex_cell(column.title) + (rf" $\{'up' if up else 'down'}arrow$" if column in _COLUMNS else "")]
+            for name in names:
+                value = runs[name].averaged.get(column.key) if name in runs else None
+                style = {"best": r"$\mathbf{%s}$", "tied": r"$\underline{%s}$"}.get(standing.get(name, ""), "$%s$")
+                cells.append("--" if value is None else style % f"{value:.4f}")
+            rows.append(cells)
+        caption = [group_title(group), "bold: best", "underlined: not shown to be worse than the best (Holm, 0.05)"]
+        caption += ["--: not run, or undefined"] if any("--" in row for row in rows) else []
+        signatures = dict.fromkeys(f"% {result.signature}" for runs in group.values() for result in runs.values())
+        blocks.append("\n".join([latex_table(caption, ["", *names], rows) + "\\end{table}", *signatures]))
+    return "\n\n".join(blocks)
+
+
 def leaderboard(group: Mapping[str, Runs]) -> Markup:
     """Return the leaderboard of comparable runs, the best in the first headline score first.
 
     Args:
         group: The results by benchmark and run.
     """
-    columns = [one for one in _COLUMNS if one.benchmark in group]
-    for benchmark, runs in group.items():  # benchmarks from other packages: their first score
-        if benchmark not in HEADLINE and (key := next(iter(metrics_of(next(iter(runs.values())))), None)):
-            columns.append(Column(benchmark, key, f"{benchmark}: {key}"))
+    columns = _columns(group)
     names = list(dict.fromkeys(name for runs in group.values() for name in runs))
     cells: dict[str, list[str]] = {name: [] for name in names}
     heads, notes, levels = [], [], set()
