@@ -240,7 +240,7 @@ def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> Non
 
 @pytest.mark.parametrize(
     ("name", "without", "absent"),
-    [("calibration", TORCH, set())],
+    [("calibration", TORCH, set()), ("calibration", ("tiny_model",), set())],
 )
 def test_an_example_does_without_what_it_can_spare(
     name: str, without: tuple[str, ...], absent: set[str], place: Place

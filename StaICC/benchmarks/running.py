@@ -58,7 +58,6 @@ class RunSettings(TypedDict, total=False):
     """Whether to compute 1 % of the reused predictions (at least 3) again, where there are new ones to compute too, and
     to end the run if they differ; true by default."""
 
-
     on_result: Callable[[Result | ResultGroup], object] | None
     """Called with the finished result, such as to log it in an experiment tracker. If it fails, the run warns of it and
     returns its result."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,6 +221,10 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
     if dtype is None or not (dtype == "auto" or isinstance(dtype, torch.dtype)):
         raise ArgumentError(f"there is no number type {wanted!r}; give 'float32', 'bfloat16' or 'float16'")
     release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+    bars = transformers.utils.logging
+    hidden = bars.is_progress_bar_enabled() and not sys.stderr.isatty()
+    if hidden:  # a log file is not filled with progress bars
+        bars.disable_progress_bar()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
         model = transformers.AutoModelForCausalLM.from_pretrained(
@@ -227,6 +232,9 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise StaICCError(f"the model {source.spec!r} could not be loaded: {error}") from error
+    finally:
+        if hidden:
+            bars.enable_progress_bar()
     model.to(source.resolved_device())
     model.eval()
     return model, tokenizer

@@ -15,7 +15,16 @@ from StaICC.results.comparison import compare_runs
 from StaICC.results.comparison_formats import latex_cell, latex_table
 from StaICC.results.paired_records import HEADLINE, higher_is_better, metrics_of
 from StaICC.results.report.html import Markup, Missing, element, join, table
-from StaICC.results.report.runs import Runs, Score, baselines_of, by_benchmark, dataset_names, figure, number_cell, scores_of
+from StaICC.results.report.runs import (
+    Runs,
+    Score,
+    baselines_of,
+    by_benchmark,
+    dataset_names,
+    figure,
+    number_cell,
+    scores_of,
+)
 from StaICC.results.result import Result, ResultGroup
 
 __all__ = ["Column", "comparable_groups", "figure_name", "group_title", "heat_map", "latex_scores", "leaderboard"]
