@@ -115,7 +115,8 @@ assert load_calibration("calibration.json").apply([[0.5, 0.3, 0.2]]) == calibrat
 #
 # k-NN prompting uses the distribution over the vocabulary, hidden calibration uses the last hidden state. The
 # embedded model has neither; methods that a kernel does not support are skipped with the reason. With torch,
-# transformers and the file `examples/tiny_model.py` next to this notebook, a tiny random model shows how they run. Its scores are meaningless, because it is not trained.
+# transformers and the file `examples/tiny_model.py` next to this notebook, a tiny random model shows how they run.
+# Its scores are meaningless, because it is not trained.
 
 # %%
 if all(importlib.util.find_spec(name) for name in ("torch", "transformers", "tiny_model")):

@@ -43,10 +43,12 @@ class TableResult(Protocol):
     warnings: tuple[str, ...]
 
     @property
-    def model(self) -> str: ...
+    def model(self) -> str:
+        """The models by name and short identity."""
 
     @property
-    def method(self) -> str: ...
+    def method(self) -> str:
+        """The inference method."""
 
 
 _HEADS = {
