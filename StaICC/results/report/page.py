@@ -111,12 +111,15 @@ def _warnings(benchmarks: Mapping[str, Runs]) -> Iterator[Markup]:
         yield element("p", text, class_="warn")
 
 
-def report_html(results: Mapping[str, Result | ResultGroup], title: str = "StaICC report") -> str:
+def report_html(
+    results: Mapping[str, Result | ResultGroup], title: str = "StaICC report", more: Section | None = None
+) -> str:
     """Return a report of saved results as an HTML document.
 
     Args:
         results: Results, or groups of results, by the name of their run.
         title: Its title.
+        more: A section to add after the leaderboard.
 
     Returns:
         The document.
@@ -127,7 +130,8 @@ def report_html(results: Mapping[str, Result | ResultGroup], title: str = "StaIC
     if not results:
         raise ArgumentError("a report needs at least one result")
     benchmarks = by_benchmark(results)
-    built = [*sections(benchmarks), _provenance(benchmarks)]
+    board, *others = sections(benchmarks)
+    built = [board, *([more] if more is not None else []), *others, _provenance(benchmarks)]
     script, style = _resource("page.js"), _resource("style.css")
     head = [
         void("meta", charset="utf-8"),
