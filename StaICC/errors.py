@@ -22,11 +22,13 @@ __all__ = [
     "PluginError",
     "PromptError",
     "RemovedNameError",
+    "RunEndingError",
     "SchemaError",
     "StaICCError",
     "UndefinedMetricError",
     "UnknownKeyError",
     "UnknownNameError",
+    "WithheldReplyError",
     "removed_names",
     "unknown_key",
     "unknown_name",
@@ -71,8 +73,16 @@ class OutputError(StaICCError, ValueError):
     """The user's inference function failed or returned something that cannot be scored."""
 
 
-class EditionError(OutputError):
-    """A served model changed to another edition, so that predictions of two models would be mixed. It ends a run."""
+class WithheldReplyError(OutputError):
+    """A server withheld the reply to one prompt (a content filter)."""
+
+
+class RunEndingError(OutputError):
+    """Every other query would fail in the same way (a wrong key, an unknown model, a used-up quota). It ends a run."""
+
+
+class EditionError(RunEndingError):
+    """A served model changed to another edition, so that predictions of two models would be mixed."""
 
 
 class DataError(StaICCError, RuntimeError):
@@ -134,24 +144,27 @@ def unknown_name(kind: str, given: object, legal: Iterable[str], hint: str = "")
     folded |= {word: name for name in names[::-1] for word in name.casefold().split("_")} | folded
     near = difflib.get_close_matches(str(given).casefold(), folded, n=1, cutoff=0.5)
     guess = f"; did you mean {folded[near[0]]!r}?" if near else "."
+    several = str(given).replace(",", " ").split()
+    if len(several) > 1 and {*map(str.casefold, several)} <= folded.keys():
+        guess = f"; name them one by one: {', '.join(map(repr, several))}."
     known = f" There are: {', '.join(names)}." if len(names) <= 30 else ""
     return UnknownNameError(f"there is no {kind} {given!r}{guess}{known}{' ' + hint if hint else ''}")
 
 
-def unknown_key(kind: str, given: object, legal: Iterable[str], elsewhere: Iterable[str] = ()) -> UnknownKeyError:
+def unknown_key(kind: str, given: object, legal: Iterable[str], entry: str = "") -> UnknownKeyError:
     """Build the error for an unknown key of a result, with the nearest legal one.
 
     Args:
         kind: What the key names, in the singular.
         given: What the caller passed.
         legal: The keys that there are.
-        elsewhere: Names that are found in "Divided results" instead.
+        entry: The entry of the result that has this key.
 
     Example:
         >>> str(unknown_key("part", "Norma", ["Normal", "GLER"]))
         "there is no part 'Norma'; did you mean 'Normal'? There are: Normal, GLER."
     """
-    hint = f'Use result["Divided results"][{given!r}].' if given in list(elsewhere) else ""
+    hint = f'Use result["{entry}"][{given!r}].' if entry else ""
     return UnknownKeyError(str(unknown_name(kind, given, legal, hint)))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import shutil
+import re
 import sys
 import time
 from collections import deque
@@ -176,7 +176,12 @@ class ProgressLine:
         if self._lines:
             self._stream.write(text + "\n")
         else:
-            text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps could not be erased
+            import shutil  # with many modules, which few runs need
+
+            columns = shutil.get_terminal_size().columns
+            if len(text) >= columns:  # the numbers say more than the bar
+                text = re.sub(r" \|[#.]*\|", "", text)
+            text = text[: columns - 1]  # a line that wraps could not be erased
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
         self._stream.flush()

@@ -25,7 +25,8 @@ import os
 from pathlib import Path
 
 from StaICC import LongICL, load_kernel
-from StaICC.benchmarks.long_icl import card, compare_with_published, parse_answer, positions_of
+from StaICC.benchmarks.long_icl import card, parse_answer, positions_of
+from StaICC.results.published import compare_with_published, format_published
 
 MODEL = os.environ.get("STAICC_EXAMPLES_MODEL", "ppm")  # "smollm2", "hf:gpt2", ... need the extra hf
 DATA = Path(
@@ -121,8 +122,8 @@ for answer in ("activate_my_card", "activate_my_card."):
 # %% [markdown]
 # ## Comparison with the published tables
 #
-# The comparison lists why a run is not comparable: here the synthetic files, the choice among labels, and the
-# small number of test items.
+# Published figures are shown only next to runs that are comparable with them. This run is not: its rows are synthetic,
+# it chooses among labels, and it has few test items. The comparison names the first of these reasons.
 
 # %%
-print(compare_with_published(result))
+print(format_published(compare_with_published(result)))

@@ -33,7 +33,7 @@ def changed(path: Path, value: Any, rng: random.Random) -> Any:
     if isinstance(value, bool):
         return not value
     if value is None:
-        return 0.25 if kind_of(path)[-1] not in ("predictions", "resamples", "seed", "scores", "calibration") else None
+        return 0.25 if kind_of(path)[-1] not in ("predictions", "scores", "calibration") else None
     if isinstance(value, int):
         if isinstance(key, int) and path[-2] in ("truth", "predictions"):
             return (value + 1) % 2

@@ -75,6 +75,7 @@ OPTIONAL = {
 
 INPUTS = {
     "run": ["data"], "prompts": ["data"], "data": [], "baseline": [], "cite": [], "show": [],
+    "models": [],
     "report": ["results"], "compare": ["results"], "export": ["results"], "verify": ["result"],
     "score": ["answers"], "published": ["result"], "store": ["path", "others"],
 }  # fmt: skip
@@ -124,7 +125,12 @@ def commands_of(block: Block) -> list[str]:
 
 def words_of(command: str) -> list[str] | None:
     """The arguments of a command of StaICC; None for another command."""
-    words = shlex.split(command)
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=";")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words = list(lexer)
+    lost = [word for word in words if set(word) == {";"}]
+    assert not lost, f"a shell ends the command at ';': quote the name of the model in {command!r}"
     while words and re.match(r"[A-Z_]+=", words[0]):
         del words[0]
     if words[:3] == ["python", "-m", "StaICC"]:
@@ -270,7 +276,7 @@ def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
     """Why a command cannot be run here, if so."""
     if args.command == "data" and args.action in ("install", "verify"):
         return "its data is fetched, or not there"
-    if getattr(args, "model", None) not in (None, "ppm") and args.command in ("run", "race"):
+    if getattr(args, "model", None) not in (None, "", "ppm") and args.command in ("run", "race", "prompts"):
         return "needs a model"
     if getattr(args, "benchmark", None) == "long-icl":
         return "needs the reader's files"
@@ -398,6 +404,16 @@ def test_commands_in_the_text_parse(page: Path) -> None:
         assert words is not None
         if words and not command.endswith("..."):
             parse(words)
+
+
+def test_a_semicolon_that_a_shell_would_take_is_noticed() -> None:
+    for lost in ("--model hf:gpt2;dtype=float32", "--model hf:gpt2; echo", "--model 'hf:gpt2';dtype=float32"):
+        with pytest.raises(AssertionError, match="quote the name of the model"):
+            words_of(f"python -m StaICC run normal {lost}")
+    for kept in ("'hf:gpt2;dtype=float32'", '"hf:gpt2;dtype=float32"', "hf:gpt2\\;dtype=float32"):
+        words = words_of(f"python -m StaICC run normal --model {kept}")
+        assert words is not None
+        assert words[-1] == "hf:gpt2;dtype=float32"
 
 
 def test_the_parser_is_the_real_one() -> None:

@@ -420,12 +420,12 @@ def test_a_plugin_that_lacks_its_own_package_says_so(site: Path) -> None:
 def test_a_plugin_must_use_the_name_of_its_entry_point(site: Path) -> None:
     code = (
         "from StaICC import Dataset\nfrom StaICC.methods.run import MethodSpec\n"
-        "rows = Dataset.from_rows([('a', 0), ('b', 1)], name='mini', label_space=['x', 'y'])\n"
+        "rows = Dataset.from_rows([('a', 0), ('b', 1)], name='yours', label_space=['x', 'y'])\n"
         "spec = MethodSpec('vanilla', 'Vanilla', print)\n"
     )
     points = {"staicc.datasets": {"mine": "liar:rows"}, "staicc.methods": {"other": "liar:spec"}}
     install(site, "liar", "1", points, liar=code)
-    with pytest.raises(PluginError, match=r"data set 'mine' of the plug-in liar 1 calls itself 'mini'"):
+    with pytest.raises(PluginError, match=r"data set 'mine' of the plug-in liar 1 calls itself 'yours'"):
         load_dataset("mine")
     with pytest.raises(PluginError, match=r"method 'other' of the plug-in liar 1 calls itself 'vanilla'"):
         METHODS.find("other")

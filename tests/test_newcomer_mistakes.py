@@ -1,6 +1,6 @@
 """Mistakes that newcomers make, and the message that each gets: none is silent, and each message says what to do.
 
-The list was written before the code that reads users' data. A case is a name, what the user does, and what the message
+The lists were written before the messages were read. A case is a name, what the user does, and what the message
 must contain: what is wrong, and a way out.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import StaICC
 from StaICC import Dataset, Normal, Suite, load_kernel
 from StaICC.cli import main
 from StaICC.datasets import SplitSizes
@@ -39,6 +40,14 @@ def first(prompt: Any, label_space: list[str]) -> list[float]:
 
 def small_result() -> Any:
     return Normal(datasets=["mini"], limit=2)(first)
+
+
+def run(*arguments: Any, **named: Any) -> Any:
+    return Normal(datasets=["mini"], limit=2)(*arguments, **named)
+
+
+async def asynchronous(prompt: Any, label_space: Any) -> int:
+    return 0
 
 
 def jsonl(*rows: Any) -> str:
@@ -241,6 +250,92 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "no function": (lambda: Normal(datasets=["mini"])(), "give an inference function", ""),
     "model misspelt": (lambda: load_kernel("smollm"), "no kind of model 'smollm'", "did you mean 'smollm2'"),
+    # -- a second list, written before the messages and the first list were read
+    "the result of f instead of f": (
+        lambda: run(None),
+        "give an inference function",
+        "(the function itself, not what it returns)",
+    ),
+    "name of a model instead of f": (
+        lambda: run("hf:gpt2"),
+        "must be callable, not str",
+        "pass load_kernel('hf:gpt2')",
+    ),
+    "a hub model without hf:": (lambda: load_kernel("gpt2"), "no kind of model 'gpt2'", "Write hf:NAME for a model"),
+    "batched f without batched_inference": (
+        lambda: run(lambda prompts, label_space: [0] * len(prompts)),
+        "unexpected keyword argument 'prompt'",
+        "pass batched_inference=True",
+    ),
+    "f for one prompt with batched_inference": (
+        lambda: run(first, batched_inference=True),
+        "the batched function returned 3 answers for 4 prompts",
+        "leave out batched_inference=True",
+    ),
+    "a matrix for one prompt": (lambda: run(lambda prompt, label_space: [[1, 2, 3]]), "got 1 values", "return one row"),
+    "label in capitals": (
+        lambda: run(lambda prompt, label_space: "FOOD"),
+        "got the text 'FOOD', which is no label",
+        "expected one of 'food', 'travel', 'weather'",
+    ),
+    "labels counted from 1": (lambda: run(lambda prompt, label_space: 3), "got label index 3", "expected 0 to 2"),
+    "label and probability": (
+        lambda: run(lambda prompt, label_space: ("food", 0.9)),
+        "got 2 values",
+        "expected 3, one for each label",
+    ),
+    "asynchronous f": (lambda: run(asynchronous), "asynchronous functions are not awaited", "expected a sequence of 3"),
+    "f fails": (lambda: run(lambda prompt, label_space: {}["x"]), "query 0", "raised KeyError: 'x' (at test_newcomer"),
+    "score as a key of the result": (
+        lambda: small_result()["accuracy"],
+        "no entry of a result 'accuracy'",
+        "Use result[\"Averaged results\"]['accuracy']",
+    ),
+    "folder of the result missing": (lambda: small_result().save("no/r.json"), "the folder no is not there", "make it"),
+    "data set as k": (lambda: Normal("mini"), "k must be an integer of at least 0, not 'mini'", ""),
+    "argument misspelt": (
+        lambda: Normal(dataset=["mini"]),
+        "no argument of Normal 'dataset'",
+        "did you mean 'datasets'",
+    ),
+    "no data sets": (lambda: Normal(datasets=[]), "no data set was chosen", "name at least one"),
+    "k assigned": (lambda: setattr(Normal(datasets=["mini"])[0], "k", 2), "k cannot be assigned", "set_k()"),
+    "predictions without their data set": (
+        lambda: run(preentered_prediction=[0, 1]),
+        "one list of predictions for each of the 1 data sets",
+        "a list of 1 lists",
+    ),
+    "too few predictions": (lambda: run(preentered_prediction=[[0]]), "has 1 predictions", "prompt_set() has 4"),
+    "limit is a share": (lambda: Normal(limit=0.5), "limit must be an integer of at least 1, not 0.5", ""),
+    "rows counted from 1": (
+        lambda: Dataset.from_rows([(f"t{i}", i % 2 + 1) for i in range(9)], name="x", label_space=["a", "b"]),
+        "row 1: the label index is 2",
+        "(indexes 0 to 1)",
+    ),
+    "rows are texts": (
+        lambda: Dataset.from_rows(["a", "b"], name="x", label_space=["a", "b"]),  # type: ignore[list-item]
+        "row 0: expected (text or texts, label index), got 'a'",
+        "",
+    ),
+    "rows are dictionaries": (
+        lambda: Dataset.from_rows(ROWS, name="x", label_space=["a", "b"]),  # type: ignore[arg-type]
+        "row 0: expected (text or texts, label index), got {",
+        "use Dataset.from_file, from_pandas or from_huggingface",
+    ),
+    "columns in one text": (
+        lambda: read("a.csv", "premise,hypothesis,label\na,b,c\n", ["premise, hypothesis"]),
+        "no column of a.csv 'premise, hypothesis'",
+        "name them one by one: 'premise', 'hypothesis'",
+    ),
+    "label column by number": (lambda: read("a.csv", GOOD, label=1), "label: got 1", "the name of the label column"),
+    "spreadsheet called CSV": (lambda: read("a.csv", b"PK\x03\x04 and more"), "an Excel file", "Save it as CSV"),
+    "store is a folder": (lambda: run(load_kernel("ppm"), store="."), "is a folder; a prediction store is a file", ""),
+    "store is the data": (
+        lambda: run(load_kernel("ppm"), store=written("a.csv", GOOD)),
+        "a.csv is not a prediction store",
+        "give another path",
+    ),
+    "class in lower case": (lambda: StaICC.suite, "module 'StaICC' has no attribute 'suite'", ""),
     "k is a text": (lambda: Normal(k="4", datasets=["mini"]), "k must be an integer of at least 0, not '4'", ""),
 }
 
@@ -266,6 +361,42 @@ LINES: dict[str, tuple[str, str, str]] = {
     "verify what is no result": ("verify tickets.csv", "tickets.csv: this is not JSON", ""),
     "verify a missing file": ("verify no.json", "no.json: No such file", ""),
     "method misspelt": ("run normal --datasets mini --method hiden", "there is no method 'hiden'", "List them with"),
+    "a benchmark as a command": ("normal", "there is no command 'normal'", "python -m StaICC run NAME"),
+    "a data set as an argument": ("run normal mini", "unrecognized arguments: mini", "name data sets with --datasets"),
+    "a file as an argument": (
+        "run normal tickets.csv",
+        "unrecognized arguments: tickets.csv",
+        "a file of data with --data",
+    ),
+    "data sets with a comma": (
+        "run normal --datasets mini,TREC",
+        "no data set 'mini,TREC'",
+        "name them one by one: 'mini', 'TREC'",
+    ),
+    "columns with a comma": (
+        "run normal --data tickets.csv --text text,label --label label",
+        "no column of tickets.csv 'text,label'",
+        "one by one",
+    ),
+    "label among the texts": (
+        "run normal --data tickets.csv --text text label",
+        "label is missing",
+        "There are: text, label",
+    ),
+    "--output": ("run normal --datasets mini --output r.json", "there is no option '--output'", "use --json FILE"),
+    "--texts": (
+        "run normal --data tickets.csv --texts text --label label",
+        "no option '--texts'",
+        "did you mean '--text'",
+    ),
+    "--k four": ("run normal --datasets mini --k four", "--k: invalid int value: 'four'", ""),
+    "a hub model without hf:": ("run normal --datasets mini --model gpt2", "no kind of model 'gpt2'", "hf:NAME"),
+    "a server without a model": (
+        "run normal --datasets mini --model openai:http://127.0.0.1:9/v1",
+        "the model is missing",
+        "openai:BASE_URL#MODEL",
+    ),
+    "report of the data": ("report tickets.csv", "tickets.csv: this is not JSON", ""),
     "model folder missing": ("run normal --datasets mini --limit 1 --model hf:./nowhere", "nowhere", ""),
 }
 
@@ -275,10 +406,11 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-def test_there_are_sixty() -> None:
-    assert len(PYTHON) + len(LINES) + len(WARNED) >= 60
+def test_there_are_a_hundred() -> None:
+    assert len(PYTHON) + len(LINES) + len(WARNED) >= 100
 
 
+@pytest.mark.filterwarnings("ignore:coroutine 'asynchronous'")
 @pytest.mark.parametrize("mistake", PYTHON)
 def test_in_python(mistake: str) -> None:
     act, said, advice = PYTHON[mistake]
@@ -286,7 +418,7 @@ def test_in_python(mistake: str) -> None:
         pytest.importorskip("pyarrow")
     if "data frame" in mistake:
         pytest.importorskip("pandas")
-    with pytest.raises((StaICCError, LookupError)) as caught:
+    with pytest.raises((StaICCError, LookupError, AttributeError, TypeError)) as caught:
         act()
     message = str(caught.value)
     assert said in message

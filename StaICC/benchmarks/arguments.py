@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from StaICC.errors import ArgumentError, OutputError, unknown_name
-from StaICC.inference import Answer, Failure, check_answer
+from StaICC.inference import Answer, Failure, Unparsed, check_answer
 from StaICC.inference.contract import refuse_other_order
 from StaICC.metrics import MetricSet, metric_set
 from StaICC.prompting import Query
 
-__all__ = ["Metric", "MetricTable", "read_metrics", "read_predictions", "validate_outputs"]
+__all__ = ["Metric", "MetricTable", "read_metrics", "read_predictions", "validate_outputs", "validate_unparsed"]
 
 Metric = Callable[[list[int], list[list[float]]], float]
 """A user's metric of (true label indexes, one row of probabilities for each query)."""
@@ -34,6 +34,17 @@ def validate_outputs(outputs: str, metrics: MetricSet) -> None:
             f"the metric set {metrics.name!r} reads rows of numbers by the rule of StaICC 0.1.1; "
             f"leave outputs at 'auto', or use the metric set 'standard' with outputs={outputs!r}"
         )
+
+
+def validate_unparsed(unparsed: Unparsed) -> Unparsed:
+    """Return the policy for unparsed replies after checking it.
+
+    Raises:
+        UnknownNameError: There is no such policy.
+    """
+    if unparsed not in get_args(Unparsed):
+        raise unknown_name("value of unparsed", unparsed, get_args(Unparsed))
+    return unparsed
 
 
 def read_metrics(metrics: object) -> MetricSet:

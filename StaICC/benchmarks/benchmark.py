@@ -11,18 +11,20 @@ from StaICC.benchmarks.arguments import Metric, MetricTable
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.experimentor_list import ExperimentorList
+from StaICC.benchmarks.forecast import Forecast, forecast
 from StaICC.benchmarks.means import means_of
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.records import digest_prompts, records_of
 from StaICC.benchmarks.run_warnings import data_warnings
 from StaICC.benchmarks.running import RunContext, RunSettings
-from StaICC.benchmarks.sequential import StoppingRule, evaluate_in_rounds, row_order
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.benchmarks.task import Task
 from StaICC.datasets import Dataset, names
 from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, unknown_name
-from StaICC.inference import Inference, Part
+from StaICC.inference import Inference, Part, Unparsed
+from StaICC.inference.code_identity import in_library
+from StaICC.inference.identity import code_mark
 from StaICC.metrics import Kind, MetricSet
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultRecord, Signature, describe_environment, escaped, short_digest
@@ -49,6 +51,9 @@ class Settings(TypedDict, total=False):
     """Read rows of numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides once for each condition."""
     statistics: Statistics | None
     """Options of the confidence intervals and random baselines."""
+    unparsed: Unparsed
+    """How generated replies without a label count: ``"error"`` (the default) ends the run, ``"wrong"`` scores them as
+    wrong predictions, ``"excluded"`` leaves them out and reports the scores if all were wrong and if all were right."""
 
 
 class Benchmark(ExperimentorList[Experimentor]):
@@ -184,11 +189,14 @@ class Benchmark(ExperimentorList[Experimentor]):
             functions = self.functions_for_datasets(list_of_forward_inference)
         elif preentered_prediction is None:
             raise ArgumentError(
-                "give an inference function, a list with one for each data set, or preentered_prediction"
+                "give an inference function (the function itself, not what it returns), a list with one for each data "
+                "set, or preentered_prediction"
             )
         predictions_given = self.predictions_for_datasets(preentered_prediction)
         rule = None
         if precision is not None:
+            from StaICC.benchmarks.sequential import StoppingRule, evaluate_in_rounds  # few runs stop early
+
             if preentered_prediction is not None:
                 raise ArgumentError("precision needs an inference function: got preentered_prediction")
             rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
@@ -214,12 +222,24 @@ class Benchmark(ExperimentorList[Experimentor]):
 
     __call__ = auto_run
 
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function: queries, tokens, time and cost.
+
+        Args:
+            function: The inference function.
+            **options: See :func:`~StaICC.benchmarks.forecast.forecast`: ``store``, ``model_name``, ``chunk_size``,
+                ``probe_seconds`` and ``prices``.
+        """
+        return forecast({one.name: one.all_queries() for one in self.experimentor}, function, **options)
+
     def stopped(self, stopping: EarlyStopping) -> Benchmark:
         """Return this benchmark with the test rows that a run evaluated before it stopped early.
 
         Args:
             stopping: The record of the run.
         """
+        from StaICC.benchmarks.sequential import row_order
+
         restricted = [one.restricted_to(row_order(one)[: stopping.rounds]) for one in self.experimentor]
         return self.copy_with(experimentor=restricted, _stopping=stopping)
 
@@ -299,7 +319,7 @@ class Benchmark(ExperimentorList[Experimentor]):
         return Signature(
             {
                 **fields,
-                "benchmark": labelled(self.task.name, origin_of(self.task) or origin_of(self)),
+                "benchmark": labelled(self.task.name, self._origin()),
                 "datasets": None
                 if chosen == names()
                 else "+".join(labelled(escaped(each.name), each.dataset.origin) for each in self.experimentor),
@@ -315,6 +335,11 @@ class Benchmark(ExperimentorList[Experimentor]):
                 "version": __version__,
             }
         )
+
+    def _origin(self) -> str:
+        """Return the plug-in that the benchmark is from, or a digest of the code of a task of the user's own."""
+        plugin = origin_of(self.task) or origin_of(self)
+        return plugin if plugin or in_library(type(self.task)) else code_mark(self.task)
 
 
 class TaskBenchmark(Benchmark):

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from StaICC.benchmarks.intervals import Intervals
 from StaICC.benchmarks.outcome import Condition, Outcome
-from StaICC.benchmarks.records import details_of
+from StaICC.benchmarks.records import details_of, unparsed_note, unparsed_of
 from StaICC.benchmarks.task import Scoring, Task
 from StaICC.errors import OutputError, UndefinedMetricError
-from StaICC.inference import Answer, Failure
+from StaICC.inference import Answer, Failure, Unparsed
 from StaICC.metrics import Kind, metric_set, released
 from StaICC.metrics.intervals import Interval
 from StaICC.results import DatasetDetails
 
 __all__ = ["DatasetRun", "evaluate", "settings_tried"]
 
+_ASSUMED: tuple[Literal["wrong", "right"], ...] = ("wrong", "right")
 _UNKNOWN = "no confidence interval is known for this score"
 
 
@@ -42,6 +43,7 @@ def evaluate(
     predictions: Sequence[Answer | Failure],
     outputs: Kind,
     run_name: str,
+    unparsed: Unparsed = "error",
 ) -> DatasetRun:
     """Score the predictions of all conditions of one data set.
 
@@ -52,22 +54,22 @@ def evaluate(
         predictions: The predictions of all conditions, in order.
         outputs: How to read rows of numbers.
         run_name: Benchmark and data set, for messages.
+        unparsed: How replies without a label count. Scores that are not about accuracy leave them out.
 
     Raises:
         OutputError: Predictions cannot be read, or some are labels and some are rows of numbers.
     """
-    outcomes = []
-    start = 0
-    for condition in conditions:
-        end = start + len(condition.queries)
-        try:
-            outcomes.append(Outcome(condition, predictions[start:end], outputs))
-            _ = outcomes[-1].kind  # normalises now, so that the message can name the condition
-        except OutputError as error:
-            place = f", condition {condition.name}" if len(conditions) > 1 else ""
-            raise OutputError(f"{run_name}{place}: {error}") from error
-        start = end
+    if not task.scores_accuracy and unparsed == "wrong":
+        unparsed = "excluded"
+    outcomes = _outcomes(conditions, predictions, outputs, run_name, "wrong" if unparsed == "wrong" else None)
     scores = task.score(outcomes, scoring)
+    bounds: dict[str, tuple[float | None, float | None]] = {}
+    if unparsed == "excluded" and task.scores_accuracy and unparsed_of(outcomes):
+        low, high = (
+            task.score(_outcomes(conditions, predictions, outputs, run_name, assume), scoring).averaged
+            for assume in _ASSUMED
+        )
+        bounds = {key: (low[key], high[key]) for key in scores.averaged if low[key] is not None}
     missing = dict(scores.missing)
     found = _intervals(task, scoring, outcomes, missing)
     intervals: dict[str, Interval] = {}
@@ -86,7 +88,36 @@ def evaluate(
             if place not in found and place not in missing:
                 missing[f"interval of {place}"] = _UNKNOWN
     details = details_of(outcomes, missing, reported, settings_tried(task, scoring), task.content_free)
+    if found_unparsed := unparsed_of(outcomes):
+        details = replace(
+            details,
+            unparsed=found_unparsed,
+            failed=details.failed - (len(found_unparsed) if unparsed == "excluded" else 0),
+            bounds=bounds,
+            notes=(*details.notes, unparsed_note(found_unparsed, details.asked, unparsed)),
+        )
     return DatasetRun(scores.values, scores.averaged, details, outcomes, intervals)
+
+
+def _outcomes(
+    conditions: Sequence[Condition],
+    predictions: Sequence[Answer | Failure],
+    outputs: Kind,
+    run_name: str,
+    assume: Literal["wrong", "right"] | None,
+) -> list[Outcome]:
+    outcomes = []
+    start = 0
+    for condition in conditions:
+        end = start + len(condition.queries)
+        try:
+            outcomes.append(Outcome(condition, predictions[start:end], outputs, assume))
+            _ = outcomes[-1].kind  # normalises now, so that the message can name the condition
+        except OutputError as error:
+            place = f", condition {condition.name}" if len(conditions) > 1 else ""
+            raise OutputError(f"{run_name}{place}: {error}") from error
+        start = end
+    return outcomes
 
 
 def _intervals(task: Task, scoring: Scoring, outcomes: Sequence[Outcome], missing: dict[str, str]) -> Intervals:

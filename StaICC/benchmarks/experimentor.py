@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from StaICC.benchmarks.arguments import Metric, MetricTable, read_predictions, validate_outputs
+from StaICC.benchmarks.arguments import Metric, MetricTable, read_predictions, validate_outputs, validate_unparsed
 from StaICC.benchmarks.evaluation import DatasetRun, evaluate, settings_tried
 from StaICC.benchmarks.metric_identity import metrics_field
 from StaICC.benchmarks.outcome import Condition
@@ -25,7 +25,7 @@ from StaICC.datasets.dataset import default_split
 from StaICC.datasets.source import GivenRows, TableFile
 from StaICC.errors import ArgumentError, StaICCError, validate_integer
 from StaICC.frozen import FixedAttributes, FrozenList
-from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, ask
+from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, ask
 from StaICC.inference.runner import report_phase
 from StaICC.metrics import Kind, MetricSet
 from StaICC.prompting import (
@@ -60,6 +60,7 @@ class Experimentor(FixedAttributes):
         limit: The maximum number of test rows; the signature contains it.
         outputs: How to read rows of numbers; ``"auto"`` decides once for each condition.
         statistics: Options of the confidence intervals and random baselines.
+        unparsed: How generated replies without a label count: ``"error"``, ``"wrong"`` or ``"excluded"``.
 
     Attributes:
         dataset: The data set.
@@ -68,11 +69,12 @@ class Experimentor(FixedAttributes):
             benchmark.
         limit: The maximum number of test rows.
         statistics: Options of the confidence intervals and random baselines.
+        unparsed: How generated replies without a label count.
     """
 
     __slots__ = (
         "_k", "_manual", "_mode", "_outputs", "_rows", "_starts_noisy", "_triplet", "_writer",
-        "dataset", "limit", "metrics", "statistics", "task",
+        "dataset", "limit", "metrics", "statistics", "task", "unparsed",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +88,7 @@ class Experimentor(FixedAttributes):
         limit: int | None = None,
         outputs: Kind = "auto",
         statistics: Statistics | None = None,
+        unparsed: Unparsed = "error",
     ) -> None:
         self.dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
         self.task = task
@@ -96,6 +99,7 @@ class Experimentor(FixedAttributes):
         if not isinstance(noisy_channel, bool):
             raise ArgumentError(f"noisy_channel must be True or False, not {noisy_channel!r}")
         self.statistics = statistics or Statistics()
+        self.unparsed = validate_unparsed(unparsed)
         self.limit = None if limit is None else validate_integer("limit", limit, 1)
         self._starts_noisy = noisy_channel
         self._k = validate_integer("k", k, 0)
@@ -367,7 +371,7 @@ class Experimentor(FixedAttributes):
             raise ArgumentError(
                 "give forward_inference (a function) or preentered_prediction (one prediction for each prompt)"
             )
-        options = replace(options or RunOptions(), watched=self.watched)
+        options = replace(options or RunOptions(), watched=self.watched, unparsed=self.unparsed)
         batched = options.batched
         lists = [condition.queries for condition in conditions] if batched else [queries]
         answers = [answer for some in lists for answer in ask(forward_inference, some, part, options)]
@@ -387,7 +391,7 @@ class Experimentor(FixedAttributes):
         Returns:
             Scores and details.
         """
-        run = evaluate(self.task, self._scoring(), conditions, answers, self.outputs, where or self.name)
+        run = evaluate(self.task, self._scoring(), conditions, answers, self.outputs, where or self.name, self.unparsed)
         details = replace(run.details, data=self._data_digest())
         return replace(run, details=details if self._rows is None else replace(details, intervals={}, baselines={}))
 
@@ -458,5 +462,6 @@ class Experimentor(FixedAttributes):
             "limit": None if self.limit is None or self.limit >= len(self._split.test) else str(self.limit),
             "metrics": metrics_field(self.metric_set),
             "outputs": None if self.outputs == "auto" else self.outputs,
+            "unparsed": None if self.unparsed == "error" else self.unparsed,
             "statistics": self.statistics.for_signature(not self.metric_set.as_released, tried is not None),
         }

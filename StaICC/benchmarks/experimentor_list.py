@@ -86,7 +86,10 @@ class ExperimentorList(FixedAttributes, Generic[_E]):
         if isinstance(functions, Mapping):
             functions = self._by_name(functions, "inference functions")
         if isinstance(functions, (str, bytes)) or not isinstance(functions, Sequence):
-            raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}")
+            hint = (
+                f". For a model by its name, pass load_kernel({functions!r:.80})" if isinstance(functions, str) else ""
+            )
+            raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}{hint}")
         if len(functions) not in (1, len(self)):
             raise ArgumentError(f"{len(functions)} inference functions given for {len(self)} data sets")
         for number, function in enumerate(functions):

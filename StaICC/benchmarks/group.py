@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from StaICC.benchmarks.benchmark import Benchmark, DatasetChoice, MetricChoice, Settings
 from StaICC.benchmarks.bias import ContextualBias, DomainBias, PosteriorBias
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.forecast import Forecast, forecast
 from StaICC.benchmarks.normal import Normal
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.run_warnings import data_warnings
@@ -25,6 +26,7 @@ from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
 from StaICC.inference import Inference, Part, RunOptions, ask
 from StaICC.inference.runner import report_phase
+from StaICC.prompting import Query
 from StaICC.results import ResultGroup
 from StaICC.results.provenance import utc_now
 
@@ -133,6 +135,14 @@ class BenchmarkGroup(FixedAttributes):
 
     __call__ = auto_run
 
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function: as for a single benchmark, with each distinct prompt once."""
+        parts: dict[str, list[Query]] = {}
+        for member in self.members.values():
+            for one in member:
+                parts.setdefault(one.name, []).extend(one.all_queries())
+        return forecast(parts, function, True, **options)
+
 
 def _run_together(
     function: Inference, experimentors: Mapping[str, Experimentor], part: Part, options: RunOptions
@@ -145,7 +155,8 @@ def _run_together(
     by_member = {name: experimentor.conditions() for name, experimentor in experimentors.items()}
     queries = [query for conditions in by_member.values() for condition in conditions for query in condition.queries]
     first = next(iter(experimentors.values()))
-    options = replace(options, watched=first.watched)
+    unparsed = "error" if any(one.unparsed == "error" for one in experimentors.values()) else first.unparsed
+    options = replace(options, watched=first.watched, unparsed=unparsed)
     answers = ask(function, queries, part, options)
     report_phase(options, part, "statistics", queries, answers)
     runs = {}

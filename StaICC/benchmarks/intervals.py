@@ -24,7 +24,14 @@ from StaICC.metrics.score_intervals import (
     rows_of_labels,
 )
 
-__all__ = ["Intervals", "bias_intervals", "classification_intervals", "consistency_intervals", "slope_intervals"]
+__all__ = [
+    "Intervals",
+    "aligned",
+    "bias_intervals",
+    "classification_intervals",
+    "consistency_intervals",
+    "slope_intervals",
+]
 
 Intervals = Mapping[str, Interval | Withheld]
 """Intervals of scores by key."""
@@ -170,7 +177,7 @@ def slope_intervals(
     slopes = {
         f"sensitivity.{name}": combine(
             [
-                _aligned(of_difference(parts[name], statistics.level), own, rows)
+                aligned(of_difference(parts[name], statistics.level), own, rows)
                 for parts, own in zip(each, rows_of, strict=True)
             ],
             weights,
@@ -181,7 +188,7 @@ def slope_intervals(
     return _withhold(outcomes[0], slopes)
 
 
-def _aligned(part: Part, own: Sequence[int], rows: Sequence[int]) -> Part:
+def aligned(part: Part, own: Sequence[int], rows: Sequence[int]) -> Part:
     """Return a part with an influence for each of `rows`: 0 for those that failed in its condition."""
     influence = dict(zip(own, part.influence, strict=True))
     return replace(part, influence=[influence.get(row, 0.0) for row in rows])

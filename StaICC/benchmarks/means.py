@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from StaICC.benchmarks.baselines import baselines_of, count_outcome
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.score_intervals import mean_interval
@@ -70,6 +69,8 @@ def _has_intervals(run: DatasetRun) -> bool:
 
 def _baselines(runs: Mapping[str, DatasetRun]) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition that all data sets score."""
+    from StaICC.benchmarks.baselines import baselines_of, count_outcome  # with the models of chance
+
     found = {}
     first = next(iter(runs.values()))
     for place, outcome in enumerate(first.outcomes):

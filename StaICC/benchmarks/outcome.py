@@ -34,22 +34,37 @@ def argmax(row: Sequence[float]) -> int:
 class Outcome:
     """A condition with its predictions.
 
-    Scores use only queries with a prediction; the others are counted as failed.
+    Scores use only queries with a prediction; the others are counted as failed, or as unparsed replies.
 
     Args:
         condition: The condition.
         answers: One prediction or failure for each query, in order.
         outputs: How to read numbers: ``"auto"``, ``"probabilities"`` or ``"logits"``.
+        assume: Score each unparsed reply as a wrong prediction (the label after the true one), or as a right one;
+            ``None`` leaves it out.
 
     Raises:
         OutputError: Some predictions are labels and some are rows of numbers.
     """
 
-    def __init__(self, condition: Condition, answers: Sequence[Answer | Failure], outputs: Kind) -> None:
+    def __init__(
+        self,
+        condition: Condition,
+        answers: Sequence[Answer | Failure],
+        outputs: Kind,
+        assume: Literal["wrong", "right"] | None = None,
+    ) -> None:
         self.condition = condition
         self.answers = answers
         self.outputs: Kind = outputs
-        answered = [(query, answer) for query, answer in zip(condition.queries, answers, strict=True)]
+        given = answers
+        if assume is not None:
+            shift = int(assume == "wrong")
+            given = [  # a label space has two labels or more
+                (query.label + shift) % len(query.label_space) if _unparsed(answer) else answer
+                for query, answer in zip(condition.queries, answers, strict=True)
+            ]
+        answered = list(zip(condition.queries, given, strict=True))
         scored = [(query, answer) for query, answer in answered if not isinstance(answer, Failure)]
         labels = sum(isinstance(answer, int) for _, answer in scored)
         if 0 < labels < len(scored):
@@ -59,6 +74,8 @@ class Outcome:
                 "return the same kind for every query of a run"
             )
         self.hard = labels > 0
+        self.given = given
+        """The answers with the assumed predictions."""
         self.queries = [query for query, _ in scored]
         self.truth = [query.label for query, _ in scored]
         self.rows: list[list[float]] = [
@@ -88,13 +105,17 @@ class Outcome:
 
     @cached_property
     def answered(self) -> list[int]:
-        """The predicted label index of each query that has a prediction."""
-        return [label for label in self.predictions if label is not None]
+        """The predicted label index of each scored query."""
+        return [argmax(row) for row in self.rows]
 
     @cached_property
     def predictions(self) -> list[int | None]:
-        """The predicted label index of each query of the condition; ``None`` for a failed query."""
+        """The predicted label index of each query of the condition; ``None`` for a failed query or unparsed reply."""
         return [_predicted(answer) for answer in self.answers]
+
+
+def _unparsed(answer: Answer | Failure) -> bool:
+    return isinstance(answer, Failure) and answer.reply is not None
 
 
 def _predicted(answer: Answer | Failure) -> int | None:

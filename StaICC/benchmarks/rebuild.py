@@ -6,6 +6,7 @@ anything is built from them, so that no file can cause a long computation.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -102,12 +103,7 @@ def rebuild(
         raise ArgumentError("this result has no single k (None); pass the benchmark itself")
     arguments: dict[str, Any] = {"k": k, **_settings(result), **_options(result, make)}
     try:
-        arguments["datasets"] = [
-            Dataset.reopen(result.files[name], data_files)
-            if name in result.files
-            else load_dataset(name, references=False)
-            for name in result.details
-        ]
+        arguments["datasets"] = [_dataset(result, name, data_files) for name in result.details]
         benchmark: Benchmark = make(**arguments)
     except DataMissingError:
         raise
@@ -116,12 +112,23 @@ def rebuild(
     except UnknownNameError as error:
         raise ArgumentError(f"the result is over the user's own data ({error}); pass the benchmark itself") from error
     for experimentor in benchmark:
+        if experimentor.name not in result.details:
+            raise ImplausibleError("datasets", f"the record of a data file has the name {experimentor.name!r:.60}")
         _check_size(result, experimentor)
         if fields.get("demonstrations") == "in-domain":
             experimentor.set_in_domain_mode()
         elif fields.get("demonstrations") == "out-of-domain":
             experimentor.set_out_of_domain_mode()
     return benchmark if result.stopping is None else benchmark.stopped(result.stopping)
+
+
+def _dataset(result: Result, name: str, data_files: Sequence[str | os.PathLike[str]]) -> Dataset:
+    if name in result.files:
+        return Dataset.reopen(result.files[name], data_files)
+    found = load_dataset(name, references=False)
+    if found.card.name != name:  # a run writes the exact name
+        raise UnknownNameError(f"{name!r} is not the built-in {found.card.name!r}")
+    return found
 
 
 def _check_size(result: Result, experimentor: Experimentor) -> None:
@@ -167,6 +174,7 @@ def _settings(result: Result) -> dict[str, Any]:
         "limit": _whole(fields, "limit", 10**9) or None,
         "metrics": metrics if own is not None else MetricSet("custom", ()),
         "outputs": outputs or "auto",
+        "unparsed": fields.get("unparsed") or "error",
         "statistics": read_statistics(result),
     }
 
@@ -271,7 +279,8 @@ def stand_in(result: Result) -> Benchmark:
     for name, details in result.details.items():
         labels = details.labels or _numbered_labels(result, name)
         rows = [("", number % len(labels)) for number in range(3 * len(labels))]
-        datasets.append(Dataset.from_rows(rows, name=name, label_space=labels))
+        made_up = Dataset.from_rows(rows, name="stand-in", label_space=labels)
+        datasets.append(Dataset(dataclasses.replace(made_up.card, name=name), made_up.table))
     settings = _settings(result) | {"limit": None}
     k = result.signature.fields.get("k") or ""
     known = None if _CHANGED.fullmatch(k) else _whole(result.signature.fields, "k", _MOST_K)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from StaICC.benchmarks.baselines import baselines_of, count_outcome
 from StaICC.benchmarks.diagnostics import find_warnings
 from StaICC.benchmarks.outcome import Outcome
-from StaICC.inference import Failure
+from StaICC.inference import Failure, Unparsed
 from StaICC.metrics.classification import ConfidenceBin, confidence_bins
 from StaICC.metrics.intervals import Interval
 from StaICC.prompting import Query, as_argument
 from StaICC.results import ConditionRecord, DatasetDetails, FailedQuery, digest
 from StaICC.results.label_scores import pack_scores
 
-__all__ = ["details_of", "digest_prompts", "outputs_of", "records_of"]
+__all__ = ["details_of", "digest_prompts", "outputs_of", "records_of", "unparsed_note", "unparsed_of"]
 
 
 def details_of(
@@ -36,6 +35,8 @@ def details_of(
         tried: The number of settings that were tried; ``None`` where accuracy is not scored.
         content_free: Whether the queries have no content.
     """
+    from StaICC.benchmarks.baselines import baselines_of, count_outcome  # with the models of chance
+
     queries = [query for outcome in outcomes for query in outcome.condition.queries]
     scored = sum(len(outcome.queries) for outcome in outcomes)
     prompts, marks = digest_prompts(queries)
@@ -56,14 +57,36 @@ def details_of(
         notes=find_warnings(outcomes, content_free),
         intervals={key: value for key, value in intervals.items() if key not in missing},
         baselines=baselines,
-        failures=tuple(
-            FailedQuery(outcome.condition.name, number, answer.reason)
-            for outcome in outcomes
-            for number, answer in enumerate(outcome.answers)
-            if isinstance(answer, Failure)
-        ),
+        failures=_failures(outcomes, lambda failure: failure.reply is None),
         labels=queries[0].label_space if queries else (),
     )
+
+
+def _failures(outcomes: Sequence[Outcome], wanted: Callable[[Failure], bool]) -> tuple[FailedQuery, ...]:
+    return tuple(
+        FailedQuery(outcome.condition.name, number, answer.reason)
+        for outcome in outcomes
+        for number, answer in enumerate(outcome.answers)
+        if isinstance(answer, Failure) and wanted(answer)
+    )
+
+
+def unparsed_of(outcomes: Sequence[Outcome]) -> tuple[FailedQuery, ...]:
+    """Return the replies without a label that do not count as failed queries."""
+    return _failures(outcomes, lambda failure: failure.reply is not None)
+
+
+def unparsed_note(unparsed: Sequence[FailedQuery], asked: int, policy: Unparsed) -> str:
+    """Return how many replies have no label, how they count, and three of them.
+
+    Args:
+        unparsed: The replies.
+        asked: Queries of the data set.
+        policy: How they count.
+    """
+    examples = "; ".join(dict.fromkeys(one.reason.removeprefix("unparsed reply ") for one in unparsed[:3]))
+    how = "count as wrong" if policy == "wrong" else "are excluded"
+    return f"{len(unparsed)} of {asked} replies are unparsed and {how}, such as {examples}"
 
 
 def _record(outcome: Outcome) -> ConditionRecord:
@@ -117,8 +140,9 @@ def outputs_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         outputs["predictions"] += outcome.predictions
         rows = outcome.normalised.probabilities if outcome.queries else None
         numbers = iter(rows if rows is not None else [None] * len(outcome.rows))
+        scored = [None if isinstance(answer, Failure) else _listed(next(numbers)) for answer in outcome.given]
         outputs["predicted_probabilities"] += [
-            None if isinstance(answer, Failure) else _listed(next(numbers)) for answer in outcome.answers
+            None if isinstance(answer, Failure) else row for answer, row in zip(outcome.answers, scored, strict=True)
         ]
     return outputs
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference import Inference, OnError, ProgressCallback, RunOptions
 from StaICC.inference.edition import served_function
-from StaICC.inference.identity import identity_of, lasting
+from StaICC.inference.identity import Identity, identity_of, lasting
 from StaICC.inference.recheck import RunCounter, tolerance_of
 from StaICC.inference.run_record import CountsRetries, RunCounts, RunRecord
 from StaICC.inference.store_names import check_model_name, name_in_store
@@ -86,7 +86,7 @@ class _Tracked:
         retried = self.function.retried - self._retried if isinstance(self.function, CountsRetries) else 0
         counts = self.counter.counts + RunCounts(retried=retried)
         editions = self._served.editions if self._pinned and self._served is not None else ()
-        return RunRecord(self.identity, model_name, self.started, utc_now(), counts, editions)
+        return RunRecord(self.identity, model_name, self.started, utc_now(), counts, editions, self.counter.replies)
 
     def pin_edition(self) -> None:
         """Once in a run, hold a served model to the edition that it has now.
@@ -277,7 +277,7 @@ class RunContext:
             from StaICC.inference.bound_store import BoundStore
 
             name = name_in_store(tracked.identity, self._settings.get("model_name"))
-            tracked.bound = BoundStore(self._store, name, free_text)
+            tracked.bound = BoundStore(self._store, name)
         return RunOptions(
             batched=self._batched,
             store=None if tracked is None else tracked.bound,
@@ -310,6 +310,10 @@ class RunContext:
             name_in_store(tracked.identity, self._settings.get("model_name"))  # refuses a function without a name
         self._tracked.append(tracked)
         return tracked
+
+    def identity_of(self, function: Inference) -> Identity:
+        """Return the identity of an inference function as it was when the run started."""
+        return self._track(function).identity
 
     def record_of(self, function: Inference) -> RunRecord:
         """Return the record of an inference function; available after the with-block."""

@@ -245,6 +245,10 @@ def evaluate_in_rounds(
     """
     name = experimentors[0].task.name
     options = context.options_for(functions[0][0])
+    if any(one.unparsed != "error" for one in experimentors):
+        raise ArgumentError(
+            f"early stopping needs the label of every reply: got unparsed={experimentors[0].unparsed!r}. Leave it out"
+        )
     if options.on_error != "raise" or options.batched:
         got = "batched_inference=True" if options.batched else "on_error='collect'"
         raise ArgumentError(

@@ -15,7 +15,7 @@ class Statistics:
     """Options of the confidence intervals and random baselines.
 
     Raises:
-        ArgumentError: A value has another type or is out of range, or there are too few resamples for the level.
+        ArgumentError: A value has another type or is out of range.
     """
 
     level: float = 0.95

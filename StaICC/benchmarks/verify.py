@@ -69,7 +69,8 @@ _FROM_LABELS = frozenset({"accuracy", "macro_F1", "consistency"})
 _DERIVED = frozenset(
     {
         *("benchmark", "datasets", "data", "split", "sampler", "k", "repeats", "rows", "demonstrations", "template"),
-        *("channel", "options", "limit", "stopping", "metrics", "outputs", "statistics", "prompts", "failed"),
+        *("channel", "options", "limit", "stopping", "metrics", "outputs", "unparsed", "statistics", "prompts"),
+        "failed",
     }
 )
 """Fields of a signature that follow from the benchmark; the others were recorded by the run."""
@@ -396,11 +397,12 @@ class _Verifier:
         experimentor = scorer[name]
         space = tuple(experimentor.get_label_space())
         place = f"{self.where}details / {name}"
-        reasons = {(one.condition, one.query): one.reason for one in details.failures}
+        failures = {(one.condition, one.query): Failure(one.reason) for one in details.failures}
+        failures |= {(one.condition, one.query): Failure(one.reason, reply="") for one in details.unparsed}
         answers: list[Answer | Failure] = []
         for number, record in enumerate(details.conditions):
             try:
-                answers += _answers(record, len(space), reasons)
+                answers += _answers(record, len(space), failures)
             except StaICCError as error:
                 found.append(f"{place} / conditions / {number}: {error}")
                 return None
@@ -408,9 +410,9 @@ class _Verifier:
                 self.legacy.add(name)
                 if self.result.provenance.recorded:  # files of result schema 1 have neither
                     found.append(f"{place} / conditions / {number} / scores: missing, but every run saves label scores")
-        marks = iter(base64.b64decode(details.query_digests).hex(" ", 4).split())
-        recorded = [_condition(record, space, marks) for record in details.conditions]
         try:
+            marks = iter(base64.b64decode(details.query_digests).hex(" ", 4).split())
+            recorded = [_condition(record, space, marks) for record in details.conditions]
             return experimentor.assemble(conditions or recorded, answers)
         except (ArithmeticError, LookupError, ValueError) as error:
             found.append(f"{place}: the records cannot be scored ({error})")
@@ -456,6 +458,8 @@ class _Verifier:
         result, where = self.result, self.where
         found = [f"{where}{problem}" for problem in self.problems]
         skipped = [RECORDED, *(["warnings: recorded by the run"] if result.warnings else [])]
+        if result.files:
+            skipped.append("files (title, source, licence, notes, unused templates): recorded by the run")
         own, legacy = self.own, bool(self.legacy)
         recomputed: dict[str, Any] = {}
         if len(self.runs) == len(result.details) and self.scorer is not None:
@@ -515,8 +519,9 @@ class _Verifier:
     def _signature(self, found: list[str], skipped: list[str]) -> None:
         result, where = self.result, self.where
         saved = result.signature.fields
+        own = saved.get("benchmark") or ""  # of a plug-in or of the user: with its version or a digest of its code
         expected: dict[str, str | None] = {
-            "benchmark": result.benchmark,
+            "benchmark": own if own.startswith(f"{result.benchmark}@") else result.benchmark,
             "prompts": short_digest({name: details.prompts for name, details in result.details.items()}),
             "stopping": None if result.stopping is None else result.stopping.settings,
         }
@@ -563,10 +568,10 @@ def _condition(record: ConditionRecord, space: tuple[str, ...], marks: Iterator[
 
 
 def _answers(
-    record: ConditionRecord, labels: int, reasons: Mapping[tuple[str, int], str]
+    record: ConditionRecord, labels: int, failures: Mapping[tuple[str, int], Failure]
 ) -> Iterator[Answer | Failure]:
     """Yield the predictions of a condition: label scores, or else predicted labels."""
-    failed = [(record.name, number) in reasons for number in range(len(record.truth))]
+    failed = [(record.name, number) in failures for number in range(len(record.truth))]
     rows: Iterator[list[float]] | None = None
     if record.scores is not None:
         scores = unpack_scores(record.scores, labels)
@@ -580,7 +585,7 @@ def _answers(
     hard = record.output == "labels"
     for number, (without, label) in enumerate(zip(failed, record.predictions, strict=True)):
         if without:
-            yield Failure(reasons.get((record.name, number), ""))
+            yield failures.get((record.name, number), Failure(""))
         elif rows is not None:
             yield next(rows)
         elif label is None or not 0 <= label < labels:

@@ -28,7 +28,7 @@ from StaICC.errors import DataError, MissingDependencyError, StaICCError
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
-__all__ = ["main"]
+__all__ = ["main", "script"]
 
 _COMMANDS = {
     "run": "run a benchmark on a model and print its table",
@@ -42,6 +42,7 @@ _COMMANDS = {
     "export": "write benchmarks as lm-evaluation-harness tasks, and results as tables",
     "verify": "recompute saved results from their records, and their prompts from the data",
     "data": "install, verify, list and find the frozen data",
+    "models": "list the kinds of models with their options",
     "show": "list kernels, methods, data sets, benchmarks and metrics, including plug-ins",
     "store": "inspect, export, merge and salvage a prediction store",
     "baseline": "print random baselines, and the p-value of an accuracy",
@@ -101,8 +102,10 @@ def _parser(wanted: str | None) -> Parser:
     return parser
 
 
-def _in_lower_case(arguments: list[str]) -> list[str]:
-    """Return the arguments with the name of the command in lower case."""
+def _normalised(arguments: list[str]) -> list[str]:
+    """Return the arguments with the name of the command in lower case; ``methods`` is short for ``show methods``."""
+    if arguments[:1] == ["methods"]:
+        return ["show", *arguments]
     place = next((number for number, word in enumerate(arguments) if not word.startswith("-")), None)
     if place is None or arguments[place].lower() not in _COMMANDS:
         return arguments
@@ -136,12 +139,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def script() -> int:
+    """Run the console script, which finds modules in the current folder, as ``python -m StaICC`` does."""
+    if sys.version_info < (3, 11) or not sys.flags.safe_path:
+        sys.path.append("")  # last, so that it replaces no installed module
+    return main()
+
+
 def _status(argv: list[str]) -> int:
     """Run a command and return its exit status."""
     try:
         if "_ARGCOMPLETE" in os.environ:
             complete(_parser(None))
-        argv = _in_lower_case(argv)
+        argv = _normalised(argv)
         args = _parser(_wanted(argv)).parse_args(argv)
         return int(args.run(args))
     except (DataError, MissingDependencyError) as error:

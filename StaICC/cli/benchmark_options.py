@@ -7,12 +7,13 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from StaICC.benchmarks.catalogue import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, StaICCError
+from StaICC.inference import Unparsed
 from StaICC.safe_text import one_line
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "add_prompt_options",
     "add_scoring_options",
     "benchmark_help",
+    "check_text_options",
     "inputs_of",
     "make",
     "repeated",
@@ -93,12 +95,29 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that change the scores but not the prompts."""
     parser.add_argument("--metrics", default="standard", help=METRICS_HELP)
     parser.add_argument(
+        "--unparsed",
+        choices=get_args(Unparsed),
+        help="generated replies without a label: stop (error, the default; long-icl: wrong), count them as wrong, or "
+        "exclude them and report bounds",
+    )
+    parser.add_argument(
         "--tried",
         type=int,
         default=1,
         metavar="T",
         help="number of settings tried, of which this is the best (for the random baseline)",
     )
+
+
+def check_text_options(args: argparse.Namespace) -> None:
+    """Refuse the options of generated text where labels are scored.
+
+    Raises:
+        ArgumentError: One of them was given.
+    """
+    for name in ("max_tokens", "stop"):
+        if getattr(args, name) is not None:
+            raise ArgumentError(f"--{name.replace('_', '-')} is about generated text: got no --answers text. Add it")
 
 
 _OF_DATA = ("text", "label", "card", "encoding")
@@ -155,6 +174,8 @@ def make(args: argparse.Namespace) -> Any:
     scoring: dict[str, Any] = {}
     if hasattr(args, "metrics"):
         scoring = {"metrics": args.metrics, "statistics": Statistics(tried=args.tried)}
+        if args.unparsed is not None:
+            scoring["unparsed"] = args.unparsed
     if hasattr(args, "outputs"):
         scoring["outputs"] = args.outputs
     return make_benchmark(

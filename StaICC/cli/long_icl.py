@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.statistics import Statistics
+from StaICC.cli.benchmark_options import check_text_options
 from StaICC.cli.files import print_json
 from StaICC.errors import ArgumentError
+from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.kernels.registry import load_kernel
+from StaICC.kernels.text_inference import load_for_text
 from StaICC.registry import is_reference
 
 __all__ = [
@@ -23,7 +26,6 @@ __all__ = [
     "add_run_arguments",
     "install",
     "prepare",
-    "published",
     "refuse",
 ]
 
@@ -32,8 +34,8 @@ NAME = "long-icl"
 
 _OTHERS_ONLY = {"k": 4, "noisy_channel": False, "limit": None, "metrics": "standard", "outputs": "auto", "data": None}
 """Arguments of ``run`` that LongICL does not support, with their defaults."""
-_OWN = ("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "answers", "published")
-_WHOLE_LABEL_KINDS = ("ppm", "openai")
+_OWN = ("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "parsing", "published")
+_WHOLE_LABEL_KINDS = ("ppm", "openai", "litellm")
 """Kernels that always score full labels; others need ``label_scoring="full"``."""
 
 
@@ -59,12 +61,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
     group.add_argument("--variant", help="published (default), or strict: with its errors corrected")
     group.add_argument("--arrangement", help="interleaved (default), or grouped by label")
-    group.add_argument(
-        "--answers",
-        choices=("text", "labels"),
-        help="generate text, as published, or score the labels (default: text, if the model can)",
-    )
-    group.add_argument("--published", action="store_true", default=None, help="print the published tables too")
+    group.add_argument("--parsing", help="of generated text: published (default), strict, or tolerant")
+    group.add_argument("--published", action="store_true", default=None, help="compare with the published figures too")
 
 
 def add_install_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,13 +99,15 @@ def _kernel(args: argparse.Namespace) -> tuple[Any, bool]:
     """Return the inference function, and whether it generates text."""
     chosen = args.model.split(":", 1)[0] in _WHOLE_LABEL_KINDS or is_reference(args.model)
     options = {} if chosen or "label_scoring=" in args.model else {"label_scoring": "full"}
-    kernel = load_kernel(args.model, **options)
-    can_write = callable(getattr(kernel, "generate", None))
-    if args.answers == "labels" or (args.answers is None and not can_write):
-        return kernel, False
-    from StaICC.kernels.text_inference import text_inference
-
-    return text_inference(kernel), True
+    if args.answers != "labels":
+        stop = None if args.stop is None and ";stop=" in args.model else args.stop or ()
+        try:
+            return load_for_text(args.model, args.max_tokens, stop, **options), True
+        except ArgumentError:
+            if args.answers == "text" or Capability.TEXT in capabilities_of(load_kernel(args.model, **options)):
+                raise
+    check_text_options(args)
+    return load_kernel(args.model, **options), False
 
 
 def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
@@ -143,24 +143,13 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
             datasets = [name for name in cards() if name not in structured]
     options = {
         name: getattr(args, name)
-        for name in ("data_dir", "rounds", "instruct", "variant", "arrangement")
+        for name in ("data_dir", "rounds", "instruct", "variant", "arrangement", "parsing", "unparsed")
         if getattr(args, name) is not None
     }
     if args.test_number is not None:
         options["test_number"] = None if args.test_number == "all" else args.test_number
     benchmark = LongICL(datasets=datasets, statistics=Statistics(tried=args.tried), announce=_show, **options)
     return benchmark, function
-
-
-def published(result: Any) -> str:
-    """Return a comparison of a result with the published tables, as text.
-
-    Args:
-        result: A result of LongICL.
-    """
-    from StaICC.benchmarks.long_icl import compare_with_published
-
-    return str(compare_with_published(result))
 
 
 def install(args: argparse.Namespace) -> int:

@@ -38,7 +38,11 @@ class Parser(argparse.ArgumentParser):
             command = self._chosen(found)
             wrong = next((word.partition("=")[0] for word in unknown if word.startswith("--")), None)
             if wrong is None:
-                command.error(f"unrecognized arguments: {' '.join(unknown)}")
+                hint = (
+                    "; name data sets with --datasets, a file of data with --data, the file for the result with --json"
+                )
+                hint = hint if "--datasets" in command._option_string_actions else ""
+                command.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
             if wrong in _ELSEWHERE:
                 command.error(f"there is no option {wrong!r}: {_ELSEWHERE[wrong]}")
             known = [option for option in command._option_string_actions if option.startswith("--")]
@@ -54,6 +58,10 @@ class Parser(argparse.ArgumentParser):
                 return chosen
         return self
 
+    def _get_option_tuples(self, option_string: str) -> Any:
+        # "--output" is an option of other tools, not short for "--outputs".
+        return [] if option_string.partition("=")[0] == "--output" else super()._get_option_tuples(option_string)
+
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         # argparse has no public hook for choices in any case.
         value = super()._get_value(action, arg_string)
@@ -67,7 +75,8 @@ class Parser(argparse.ArgumentParser):
         # argparse has no public hook to change this message.
         if action.choices is not None and value not in action.choices:
             kind = (action.metavar if isinstance(action.metavar, str) else action.dest).lower()
-            raise argparse.ArgumentError(action, str(unknown_name(kind, value, map(str, action.choices))))
+            hint = "Run a benchmark with: python -m StaICC run NAME" if kind == "command" else ""
+            raise argparse.ArgumentError(action, str(unknown_name(kind, value, map(str, action.choices), hint)))
 
 
 def complete(parser: argparse.ArgumentParser) -> None:

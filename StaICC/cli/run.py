@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
+import re
+import sys
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -13,17 +16,29 @@ from StaICC.cli.benchmark_options import (
     add_prompt_options,
     add_scoring_options,
     benchmark_help,
+    check_text_options,
     inputs_of,
     make,
 )
-from StaICC.cli.files import STDOUT, add_result_outputs, check_output, show_result
+from StaICC.cli.files import STDOUT, add_result_outputs, check_output, show_result, write_text
 from StaICC.errors import ArgumentError
 from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
+from StaICC.kernels.text_inference import load_for_text
 from StaICC.methods.run import run_method
 from StaICC.methods.table import format_methods
+from StaICC.results.published import compare_with_published, format_published
 
-__all__ = ["EPILOG", "add_arguments", "add_execution_options", "model_files", "run", "shown_model"]
+__all__ = [
+    "EPILOG",
+    "add_arguments",
+    "add_execution_options",
+    "add_model_options",
+    "model_files",
+    "model_of",
+    "run",
+    "shown_model",
+]
 
 EPILOG = """\
 examples:
@@ -32,6 +47,7 @@ examples:
   python -m StaICC run diagnosis --datasets mini --json diagnosis.json
   python -m StaICC run normal --method contextual-calibration --datasets mini
   python -m StaICC run normal --model smollm2 --precision 0.02
+  python -m StaICC run normal --datasets mini --dry-run
   python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
   python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
 """
@@ -44,6 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
     parser.add_argument("--model", default="ppm", help=f"{kinds}; or the name of a plug-in, or package.module:name")
+    add_model_options(parser)
+    parser.add_argument(
+        "--answers",
+        choices=("text", "labels"),
+        help="generate text and find its label, or score the labels (default; long-icl: text, if the model can)",
+    )
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="of a generated text (default 100)")
+    parser.add_argument("--stop", nargs="+", metavar="TEXT", help="texts before which a generated text ends")
     parser.add_argument(
         "--method",
         metavar="METHOD",
@@ -83,8 +107,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop at the first failed query, or continue and return a partial result",
     )
     add_execution_options(parser)
+    group = parser.add_argument_group("forecast")
+    group.add_argument(
+        "--dry-run", action="store_true", help="forecast queries, tokens, time and cost after a probe of 4 seconds"
+    )
+    group.add_argument(
+        "--prices",
+        nargs=2,
+        type=float,
+        metavar=("INPUT", "OUTPUT"),
+        help="cost of a million tokens that the model reads, and of a million that it generates",
+    )
     add_result_outputs(parser)
     long_icl.add_run_arguments(parser)
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the model, for shells in which a semicolon ends the command."""
+    parser.add_argument(
+        "--model-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the model; repeat it for several (python -m StaICC models lists them)",
+    )
+
+
+def model_of(args: argparse.Namespace) -> str:
+    """Return the name of the model with its options.
+
+    Raises:
+        ArgumentError: A value contains a semicolon.
+    """
+    for setting in args.model_option:
+        if ";" in setting:
+            raise ArgumentError(f"--model-option: got {setting!r}, expected one NAME=VALUE without a semicolon")
+    return ";".join([args.model, *args.model_option])
 
 
 def add_execution_options(parser: argparse.ArgumentParser) -> None:
@@ -125,6 +183,9 @@ def add_execution_options(parser: argparse.ArgumentParser) -> None:
 def _prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the benchmark and the kernel."""
     long_icl.refuse(args)
+    if args.answers == "text":
+        return make(args), load_for_text(args.model, args.max_tokens, args.stop)
+    check_text_options(args)
     return make(args), load_kernel(args.model)
 
 
@@ -137,12 +198,15 @@ def shown_model(spec: str) -> str:
     Example:
         >>> shown_model("smollm2"), shown_model("hf:EleutherAI/pythia-70m"), shown_model("/home/me/model.gguf")
         ('smollm2', 'hf:EleutherAI/pythia-70m', 'model.gguf')
-        >>> shown_model("openai:http://localhost:8000/v1#name"), shown_model("hf:./runs/mine")
+        >>> shown_model("openai:http://localhost:8000/v1#name;api=chat"), shown_model("hf:./runs/mine;adapter=./a")
         ('openai:name', 'hf:mine')
     """
+    spec = spec.partition(";")[0]
     kind, colon, rest = spec.partition(":")
     if kind == "openai":
         return f"{kind}{colon}{rest.partition('#')[2] or 'the model of its server'}"
+    if kind == "litellm":
+        return spec.partition(";")[0]
     if kind in KERNELS and kind != "hf":
         return kind
     name = rest if kind == "hf" else spec
@@ -161,7 +225,8 @@ def model_files(model: str) -> list[Path]:
     Args:
         model: The value of ``--model``.
     """
-    places = [Path(model), Path(model.partition(":")[2].partition("#")[0] or model)]
+    named = model.partition(":")[2].partition(";")[0]
+    places = [Path(part) for part in [named, *re.split("[;=#]", model)] if part]
     found = [*places]
     for place in places:
         found += [file for pattern in _MODEL_FILES for file in place.glob(pattern)] if place.is_dir() else []
@@ -193,6 +258,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         KeyboardInterrupt: The user interrupted the run; the text says what was stored.
     """
+    args.model = model_of(args)
     check = partial(
         check_output,
         args.json,
@@ -203,6 +269,8 @@ def run(args: argparse.Namespace) -> int:
     check()
     if args.records is not None and str(args.records) == STDOUT:
         raise ArgumentError("--records needs a file: got '-'. On most systems /dev/stdout works")
+    if args.prices is not None and not args.dry_run:
+        raise ArgumentError("--prices belongs to a forecast. Add --dry-run")
     if args.method_option and args.method is None:
         raise ArgumentError("--method-option needs a method. Choose one with --method")
     early = {"precision": args.precision, "score": args.score}
@@ -211,6 +279,16 @@ def run(args: argparse.Namespace) -> int:
         given = f"--method {args.method}" if args.method is not None else args.benchmark
         raise ArgumentError(f"--{next(iter(wanted))} is for the benchmark normal without a method: got {given}")
     benchmark, function = long_icl.prepare(args) if args.benchmark == long_icl.NAME else _prepare(args)
+    if args.dry_run:
+        if args.method is not None or args.benchmark == long_icl.NAME or wanted:
+            raise ArgumentError("--dry-run is for a complete run of a benchmark without a method, not for long-icl")
+        prices = None if args.prices is None else tuple(args.prices)
+        how_far = {"store": args.store, "model_name": args.model_name, "chunk_size": args.chunk_size}
+        found = benchmark.forecast(function, prices=prices, **how_far)
+        if args.json is not None:
+            write_text(args.json, [json.dumps(found.to_dict(), indent=2), "\n"])
+        print(found, file=sys.stderr if str(args.json) == STDOUT else sys.stdout)
+        return 0
     check()  # the modules of the model and the metrics are imported now; their files are inputs
     how = {
         "progress": False if args.quiet else None,
@@ -256,6 +334,6 @@ def run(args: argparse.Namespace) -> int:
     check()
     shown = [str(result) if args.method is None else format_methods(result)]
     if args.published:
-        shown += ["", long_icl.published(result)]
+        shown += ["", format_published(compare_with_published(result))]
     show_result(result, args.json, args.records, "\n".join(shown))
     return 0 if result.complete else 1

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from StaICC.benchmarks.catalogue import BENCHMARKS
 from StaICC.cli import long_icl
 from StaICC.datasets.catalogue import catalogue
 from StaICC.datasets.dataset import dataset_registry
-from StaICC.errors import StaICCError
-from StaICC.kernels.registry import DESCRIPTIONS, KERNELS
+from StaICC.errors import StaICCError, UnknownNameError
+from StaICC.kernels.option_text import OptionFact, options_of
+from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, declared_options
 from StaICC.methods.catalogue import METHODS, MethodSpec
-from StaICC.methods.options import options_of
 from StaICC.metrics.registry import METRICS
 from StaICC.registry import Registry
+from StaICC.results.citations import find_work
 
 __all__ = ["EPILOG", "add_arguments", "run"]
 
 EPILOG = """\
 examples:
   python -m StaICC show
-  python -m StaICC show methods
+  python -m StaICC show methods  (or: python -m StaICC methods)
   python -m StaICC show kernels --json
 """
 
@@ -48,22 +51,25 @@ def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:
     for listed in entries.listing():
         row: dict[str, Any] = {"name": listed.name, "origin": listed.origin or None, "problem": listed.problem or None}
         value = None
-        if kind == "methods" or listed.origin:
+        if kind in ("kernels", "methods") or listed.origin:
             try:
                 value = None if listed.problem else entries.find(listed.name).value
             except StaICCError as error:
                 row["problem"] = str(error)
+        options: Sequence[OptionFact] = ()
         if kind == "kernels":
             row["description"] = DESCRIPTIONS.get(listed.name)
+            options = () if value is None else declared_options(value)
         if kind == "datasets" and not row["problem"]:
             source = catalogue().sources[listed.name] if value is None else value.source
             row["description"] = f"source: {source.kind}"
         if isinstance(value, MethodSpec):
             row["description"] = f"{value.title}; needs {value.needs}"
-            row["options"] = [
-                {"name": one.name, "type": one.type, "default": one.default, "help": one.help}
-                for one in options_of(value.options)
-            ]
+            with contextlib.suppress(UnknownNameError):
+                row["paper"] = str(find_work(value.name))
+            options = options_of(value.options)
+        if options or kind == "methods":
+            row["options"] = [{**asdict(one), "help": one.help.replace("`", "")} for one in options]
         rows.append(row)
     if kind == "benchmarks":
         rows.append({"name": long_icl.NAME, "origin": None, "problem": None})
@@ -76,6 +82,8 @@ def _print(kind: str, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         facts = [row["origin"] and f"[{row['origin']}]", row.get("description"), row["problem"] and "cannot be used"]
         print(f"  {row['name']:{width}}  {' '.join(filter(None, facts))}".rstrip())
+        if "paper" in row:
+            print(f"    paper: {row['paper']}")
         for one in row.get("options", ()):
             print(f"    {one['name']}={json.dumps(one['default'])} ({one['type']}): {one['help']}")
         if row["problem"]:

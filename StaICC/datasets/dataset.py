@@ -135,7 +135,7 @@ class Dataset:
             rows: ``(text or sequence of texts, label)`` pairs, all with the same number of texts; a label is an index
                 into the label space or one of its texts. Or a :class:`~StaICC.datasets.source.FileSource` or
                 :class:`~StaICC.datasets.source.HubSource`.
-            name: Its name in results and signatures.
+            name: Its name in results and signatures; none of a built-in data set.
             label_space: Label names.
             template: Constant strings of the prompts (default: :func:`default_template`).
             split: Sizes of the three sets (default: :func:`default_split`, 9 % test).
@@ -161,6 +161,7 @@ class Dataset:
             >>> dataset.table[0].texts, dataset.card.template.label_prefix
             (('It rains.', 'It is wet.'), 'label: ')
         """
+        own_data.refuse_builtin(name)
         pinned = rows if isinstance(rows, (FileSource, HubSource)) else None
         table = MemoryTable(
             rows.rows(label_space) if isinstance(rows, (FileSource, HubSource)) else _with_indexes(rows, label_space)

@@ -11,9 +11,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import shutil
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +56,8 @@ def check_wheel(path: Path, sha256: str) -> None:
 
 def _bundled_pip() -> Path | None:
     """Return the wheel of pip that ensurepip would install, if this Python has it."""
+    import sysconfig
+
     spec = importlib.util.find_spec("ensurepip")
     own = Path(spec.origin).parent / "_bundled" if spec is not None and spec.origin else None
     shared = sysconfig.get_config_var("WHEEL_PKG_DIR")  # where distributions of Linux keep it
@@ -70,6 +70,8 @@ def _bundled_pip() -> Path | None:
 
 def _ways() -> Iterator[tuple[str, list[str]]]:
     """Yield the ways to run pip: a name for messages, and the beginning of the command."""
+    import shutil
+
     yield "pip", [sys.executable, "-m", "pip"]
     bundled = _bundled_pip()
     if bundled is not None:

@@ -23,7 +23,7 @@ from StaICC.datasets.json_reading import read_json
 from StaICC.datasets.source import GIVEN_ROWS, GivenRows, Source
 from StaICC.datasets.table import MemoryTable
 from StaICC.datasets.user_files import Records, TableFile, choose, file_digest, label_text, read_records
-from StaICC.errors import ArgumentError, SchemaError, unknown_name
+from StaICC.errors import ArgumentError, SchemaError, UnknownNameError, unknown_name
 from StaICC.optional import require
 from StaICC.registry import fold
 
@@ -36,6 +36,7 @@ __all__ = [
     "generated_alternatives",
     "generated_template",
     "record_of",
+    "refuse_builtin",
     "reopen",
 ]
 
@@ -305,8 +306,7 @@ def _make(
             f"{records.place(blank[0])} has no text ({len(blank)} of {len(records.rows)} rows have none). "
             "Remove these rows"
         )
-    if isinstance(name, str) and (builtin := catalogue().folded.get(fold(name))) is not None:
-        raise ArgumentError(f"name: got {name!r}, which is a name of the built-in {builtin}. Choose another name")
+    refuse_builtin(name)
     values, space = _label_names(records, labels)
     where = f"the card of {name}"
     template = _part(Template, generated_template(texts, label), card.get("template"), f"{where}, template")
@@ -336,6 +336,12 @@ def _make(
     return OwnData(described, table, GIVEN_ROWS, tuple(remarks)), values
 
 
+def refuse_builtin(name: object) -> None:
+    """Raise :class:`ArgumentError` if a user's data set has a name of a built-in one, in any spelling."""
+    if isinstance(name, str) and (builtin := catalogue().folded.get(fold(name))) is not None:
+        raise ArgumentError(f"name: got {name!r}, which is a name of the built-in {builtin}. Choose another name")
+
+
 def _columns(texts: object, label: object, where: str) -> tuple[list[str], str]:
     """Return the names of the columns, checked."""
     chosen = [texts] if isinstance(texts, str) else texts
@@ -351,7 +357,7 @@ def _columns(texts: object, label: object, where: str) -> tuple[list[str], str]:
 
 
 def _merged(card: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    _check_keys("from_file", given, _CARD_KEYS)
+    _check_keys("the arguments", given, _CARD_KEYS)
     return {**card, **{key: value for key, value in given.items() if value is not None}}
 
 
@@ -404,7 +410,7 @@ def from_pandas(frame: Any, texts: Sequence[str] | str, label: str, *, name: str
     if not isinstance(frame, pandas.DataFrame):
         raise ArgumentError(f"from_pandas: got {type(frame).__name__}, expected a pandas.DataFrame")
     chosen, label = _columns(texts, label, "the data frame")
-    positions = choose(list(frame.columns), [*chosen, label], "the data frame")
+    positions = choose(list(map(str, frame.columns)), [*chosen, label], "the data frame")
     # pandas has several values for a missing cell; all become None.
     columns = [frame.iloc[:, one].astype(object).where(frame.iloc[:, one].notna(), None).tolist() for one in positions]
     return _given("the data frame", columns, chosen, label, name, given)
@@ -500,7 +506,12 @@ def reopen(record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) 
     if file is None:
         raise ArgumentError(f"the file {name} is not here. Put it next to the result, or name it with --data")
     source = TableFile(os.fspath(file), *fields, Path(name).suffix)
+    if (found := file_digest(file)) != fields[0]:
+        raise ArgumentError(f"{file} has changed: its SHA-256 is {found}, expected {fields[0]}")
     try:
-        return OwnData(card, MemoryTable(source.rows(card.label_space)), source)
-    except SchemaError as error:
-        raise ArgumentError(str(error)) from error
+        table = MemoryTable(source.rows(card.label_space))
+    except (ArgumentError, SchemaError, UnknownNameError) as error:
+        raise SchemaError(f"the record of the data file does not fit the file: {error}") from error
+    if card.rows != len(table):
+        raise SchemaError(f"the record of the data file names {card.rows} rows, but the file has {len(table)}")
+    return OwnData(card, table, source)

@@ -43,7 +43,7 @@ VERSION = 1
 _START = struct.Struct("<8sII")
 _LABEL_LIMIT = 1 << 32
 _DIGEST_CHUNK = 1024
-_PIECE = 1 << 20
+_PIECE = 1 << 16
 
 _verified: set[tuple[str, int, int, int, str]] = set()
 """Files found good in this process: path, inode, size, time of change, digest. Each is hashed once."""
@@ -132,7 +132,10 @@ def _position(number: int, rows: int) -> int:
 
 def _check_row(number: int, row: object, columns: int | None) -> Row:
     if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
-        raise ArgumentError(f"row {number}: expected (text or texts, label index), got {row!r}")
+        raise ArgumentError(
+            f"row {number}: expected (text or texts, label index), got {row!r:.80}. For a "
+            "table with named columns use Dataset.from_file, from_pandas or from_huggingface"
+        )
     given, label = row
     texts = (given,) if isinstance(given, str) else given
     if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):

@@ -7,8 +7,6 @@ strictly: what cannot be read without guessing is refused with the place and a w
 from __future__ import annotations
 
 import codecs
-import csv
-import difflib
 import hashlib
 import io
 import math
@@ -182,6 +180,8 @@ def _bytes(file: Path) -> bytes:
         refuse_device(file)
         data = file.read_bytes()
     except FileNotFoundError as error:
+        import difflib
+
         there = [one.name for one in file.parent.iterdir()] if file.parent.is_dir() else []
         near = difflib.get_close_matches(file.name, there, n=1)
         raise DataMissingError(f"there is no file {file}" + (f". Did you mean {near[0]!r}?" if near else "")) from error
@@ -191,6 +191,8 @@ def _bytes(file: Path) -> bytes:
         raise DataMissingError(f"{str(file)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not data.strip():
         raise SchemaError(f"{file.name} is empty")
+    if data.startswith((b"PK\x03\x04", b"\x1f\x8b")):
+        raise SchemaError(f"{file.name} is a compressed file or an Excel file. Save it as {_KINDS}")
     return data
 
 
@@ -217,13 +219,15 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
 
 def _separated(name: str, text: str, columns: Sequence[str], separators: Sequence[str]) -> Records:
     """Read CSV or TSV. The separator is the first one with which the header has all columns."""
+    import csv
 
-    def reader(separator: str) -> Any:
-        return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    def reader(separator: str, strict: bool = True) -> Any:
+        return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=strict)
 
     lines = reader(separators[0])
     try:
-        heads = {separator: [one.strip() for one in next(reader(separator))] for separator in separators}
+        # Not strict: in quotes, the header is an error for every separator but its own.
+        heads = {separator: [one.strip() for one in next(reader(separator, False))] for separator in separators}
         used = next((one for one, head in heads.items() if {*columns} <= {*head}), None)
         if used is None:
             used = max(heads, key=lambda one: len(heads[one]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from StaICC.inference.contract import Answer, Inference, batch_form, check_answer
-from StaICC.inference.runner import AnswerStore, Failure, OnError, Part, RunOptions, ask
+from StaICC.inference.runner import AnswerStore, Failure, OnError, Part, RunOptions, Unparsed, ask
 from StaICC.progress import Estimate, Pace, Progress, ProgressCallback
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "Progress",
     "ProgressCallback",
     "RunOptions",
+    "Unparsed",
     "ask",
     "batch_form",
     "check_answer",

@@ -26,17 +26,15 @@ class BoundStore:
     Args:
         store: The store.
         name: See :func:`~StaICC.inference.store_names.name_in_store`.
-        free_text: A text is a completion that the benchmark parses.
 
     Attributes:
         written: The keys of the predictions that were stored through this object.
     """
 
-    def __init__(self, store: PredictionStore, name: str, free_text: bool = False) -> None:
+    def __init__(self, store: PredictionStore, name: str) -> None:
         self.written: set[bytes] = set()
         self._store = store
         self._name = name
-        self._free_text = free_text
 
     def get_many(self, queries: Sequence[_Key]) -> dict[_Key, Answer]:
         """Return the cached predictions."""
@@ -77,7 +75,7 @@ class BoundStore:
         for digest, answer in found.items():
             query = queries[digest]
             try:
-                checked[query] = check_answer(answer, query[1], self._free_text)
+                checked[query] = check_answer(answer, query[1], free_text=True)
             except OutputError as error:
                 raise OutputError(f"a cached prediction does not fit its query: {error}") from error
         return checked

@@ -13,18 +13,33 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal
 
-from StaICC.errors import DataError, EditionError, MissingDependencyError, OutputError
+from StaICC.errors import DataError, MissingDependencyError, OutputError, RunEndingError, WithheldReplyError
 from StaICC.inference.contract import Answer, Inference, batch_form, check_answer, check_batch
 from StaICC.inference.remote_function import RemoteFunction
+from StaICC.inference.reply_parser import parse_reply
 from StaICC.prompting import Prompt, as_argument
+from StaICC.safe_text import one_line
 
-__all__ = ["Failure", "OnError", "batch_answers", "checked", "ends", "solve_chunk", "solve_remotely"]
+__all__ = [
+    "Failure",
+    "OnError",
+    "Unparsed",
+    "batch_answers",
+    "checked",
+    "ends",
+    "read_reply",
+    "solve_chunk",
+    "solve_remotely",
+    "unparsed_reason",
+]
 
 OnError = Literal["raise", "collect"]
+Unparsed = Literal["error", "wrong", "excluded"]
+"""How a reply without a label counts: as a failed query, as a wrong prediction, or not at all (with bounds)."""
 
 _LONGEST = 2000  # characters of a reason, which is saved in results
 
-_FINAL = (SystemExit, DataError, EditionError, MissingDependencyError)
+_FINAL = (SystemExit, DataError, RunEndingError, MissingDependencyError)
 
 Batch = Callable[[Sequence[Any], list[str]], Any]
 
@@ -38,15 +53,22 @@ class Failure:
     cause: BaseException | None = field(default=None, compare=False, repr=False)
     """The exception, if it was raised in this process."""
     final: bool = False
-    """Whether it ends the run even with ``on_error="collect"``: the function exits, or a package or data is missing."""
+    """Whether it ends the run even with ``on_error="collect"``: the function exits, a package or data is missing, or
+    every query would fail in the same way."""
+    reply: str | None = None
+    """The generated reply, if it has no label and the run does not count it as a failed query; empty if the server
+    withheld it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Failure, (self.reason, None, self.final)  # exceptions of user code may not be picklable
+        return Failure, (self.reason, None, self.final, self.reply)  # exceptions of user code may not be picklable
 
 
 def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
     """Return whether a run ends after these predictions."""
-    return any(isinstance(answer, Failure) and (on_error == "raise" or answer.final) for answer in answers)
+    return any(
+        isinstance(answer, Failure) and (answer.final or (on_error == "raise" and answer.reply is None))
+        for answer in answers
+    )
 
 
 def _describe(error: BaseException) -> str:
@@ -67,33 +89,64 @@ def _raised(who: str, error: BaseException) -> Failure:
         return Failure(str(error), error, final=True)
     hint = ""
     if isinstance(error, TypeError) and "unexpected keyword argument 'prompt" in str(error):
-        names = "prompts and label_space" if who.startswith("the batched") else "prompt and label_space"
-        hint = f"; it is called with arguments by name: call its parameters {names}"
-    return Failure(f"{who} raised {_describe(error)}{hint}", error, final=isinstance(error, _FINAL))
+        hint = "; it is called with arguments by name: call its parameters "
+        if who.startswith("the batched"):
+            hint += "prompts and label_space"
+        else:
+            hint += "prompt and label_space, or pass batched_inference=True if it takes a list of prompts"
+    withheld = "" if isinstance(error, WithheldReplyError) else None
+    return Failure(f"{who} raised {_describe(error)}{hint}", error, isinstance(error, _FINAL), withheld)
 
 
-def checked(value: object, label_space: Sequence[str], free_text: bool) -> Answer | Failure:
+def checked(value: object, label_space: Sequence[str]) -> Answer | Failure:
     """Check the return value for one query.
 
     Args:
         value: The return value. An exception, which batched functions may return for a query, is a failure.
         label_space: The labels of the query.
-        free_text: A text is a completion that the benchmark parses.
 
     Returns:
-        The prediction, or a failure with the reason.
+        The prediction (a text is a reply), or a failure with the reason.
     """
     try:
         if isinstance(value, BaseException):
             reason = f"the inference function gave an error: {_describe(value)}"
-            return Failure(reason, value, final=isinstance(value, EditionError))
-        return check_answer(value, label_space, free_text)
+            withheld = "" if isinstance(value, WithheldReplyError) else None
+            return Failure(reason, value, isinstance(value, RunEndingError), withheld)
+        return check_answer(value, label_space, free_text=True)
     except OutputError as error:
         return Failure(f"the inference function's answer cannot be scored: {error}", error)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # of the value's own methods
         return _raised(f"reading the inference function's answer, a {type(value).__name__},", error)
+
+
+def unparsed_reason(rule: str, reply: str) -> str:
+    """Say why a reply has no label, with its beginning."""
+    return f"unparsed reply ({rule}): {one_line(reply if len(reply) <= 80 else reply[:77] + '...')!r}"
+
+
+def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: Unparsed) -> Answer | Failure:
+    """Return the label of a reply, or a failure that shows the reply; everything else is returned unchanged.
+
+    Args:
+        answer: A checked prediction: a text is a reply.
+        label_space: The labels of the query.
+        unparsed: How replies without a label count.
+    """
+    if isinstance(answer, Failure) and answer.reply is not None and unparsed == "error":
+        return dataclasses.replace(answer, reply=None)
+    if not isinstance(answer, str):
+        return answer
+    parsed = parse_reply(answer, label_space)
+    if parsed.label is not None:
+        return parsed.label
+    reason = unparsed_reason(parsed.rule, answer)
+    if unparsed != "error":
+        return Failure(reason, reply=answer)
+    labels = ", ".join(map(repr, label_space[:10])) + ", ..." * (len(label_space) > 10)
+    return Failure(f"{reason}; expected one of {labels}. unparsed='wrong' or 'excluded' continues without its label")
 
 
 def batch_answers(batch: Batch, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Sequence[object] | Failure:
@@ -128,7 +181,6 @@ def solve_chunk(
     prompts: Sequence[Prompt],
     label_space: tuple[str, ...],
     on_error: OnError,
-    free_text: bool = False,
     stopped: Callable[[], bool] | None = None,
 ) -> list[Answer | Failure]:
     """Evaluate one chunk.
@@ -138,7 +190,6 @@ def solve_chunk(
         prompts: The prompts of the chunk.
         label_space: Their label space.
         on_error: With ``"raise"`` the chunk ends at the first failure.
-        free_text: A text is a completion that the benchmark parses.
         stopped: Called before each prompt; if true, the chunk ends.
 
     Returns:
@@ -146,7 +197,7 @@ def solve_chunk(
     """
     batch = batch_form(function)
     if batch is not None:
-        return _solve_batch(batch, prompts, label_space, on_error, free_text)
+        return _solve_batch(batch, prompts, label_space, on_error)
     answers: list[Answer | Failure] = []
     for prompt in prompts:
         if stopped is not None and stopped():
@@ -159,7 +210,7 @@ def solve_chunk(
         except BaseException as error:
             answer = _raised("the inference function", error)
         else:
-            answer = checked(value, label_space, free_text)
+            answer = checked(value, label_space)
         answers.append(answer)
         if ends([answer], on_error):
             break
@@ -167,28 +218,20 @@ def solve_chunk(
 
 
 def solve_remotely(
-    remote: RemoteFunction,
-    prompts: Sequence[Prompt],
-    label_space: tuple[str, ...],
-    on_error: OnError,
-    free_text: bool,
+    remote: RemoteFunction, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError
 ) -> tuple[list[Answer | Failure], int]:
     """Evaluate one chunk in a worker; returns what :func:`solve_chunk` does, and the number of new retries."""
-    predictions = solve_chunk(remote.load(), prompts, label_space, on_error, free_text, lambda: remote.stopped)
+    predictions = solve_chunk(remote.load(), prompts, label_space, on_error, lambda: remote.stopped)
     return predictions, remote.new_retries()
 
 
 def _solve_batch(
-    batch: Batch,
-    prompts: Sequence[Prompt],
-    label_space: tuple[str, ...],
-    on_error: OnError,
-    free_text: bool,
+    batch: Batch, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError
 ) -> list[Answer | Failure]:
     """Evaluate a chunk in one call; if it fails, halve it until the failing query is alone."""
     values = batch_answers(batch, prompts, label_space)
     if not isinstance(values, Failure):
-        return [checked(value, label_space, free_text) for value in values]
+        return [checked(value, label_space) for value in values]
     if len(prompts) == 1 or isinstance(values.cause, MissingDependencyError):
         return [values]
     if values.final:
@@ -196,7 +239,7 @@ def _solve_batch(
             dataclasses.replace(values, reason=f"{values.reason}, asked for {len(prompts)} queries from this one on")
         ]
     half = len(prompts) // 2
-    answers = _solve_batch(batch, prompts[:half], label_space, on_error, free_text)
+    answers = _solve_batch(batch, prompts[:half], label_space, on_error)
     if ends(answers, on_error):
         return answers
-    return answers + _solve_batch(batch, prompts[half:], label_space, on_error, free_text)
+    return answers + _solve_batch(batch, prompts[half:], label_space, on_error)

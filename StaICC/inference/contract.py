@@ -268,6 +268,9 @@ def refuse_other_order(values: object) -> None:
         )
 
 
+_ONE_PROMPT = "It gets a list of prompts; if it takes one prompt, leave out batched_inference=True"
+
+
 def check_batch(values: object, number: int) -> Sequence[object]:
     """Check the outer shape of what a batched inference function returned.
 
@@ -291,9 +294,11 @@ def check_batch(values: object, number: int) -> Sequence[object]:
             f"the batched function returned a {type(values).__name__} that cannot be read: {_error(error)}"
         ) from error
     if not isinstance(plain, (list, tuple)):
-        raise OutputError(f"the batched function returned {_describe(values)}, expected a list of {number} answers")
+        raise OutputError(
+            f"the batched function returned {_describe(values)}, expected a list of {number} answers. {_ONE_PROMPT}"
+        )
     if len(plain) != number:
-        raise OutputError(f"the batched function returned {len(plain)} answers for {number} prompts")
+        raise OutputError(f"the batched function returned {len(plain)} answers for {number} prompts. {_ONE_PROMPT}")
     return plain
 
 

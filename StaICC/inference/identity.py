@@ -29,7 +29,7 @@ from StaICC.inference.code_identity import (
 from StaICC.inference.contract import own_attribute
 from StaICC.registry import origin_of
 
-__all__ = ["Identity", "combined", "identity_of", "lasting"]
+__all__ = ["Identity", "code_mark", "combined", "identity_of", "lasting"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,16 @@ def identity_of(function: Any) -> Identity:
         return replace(stated, who={**stated.who, "distribution": origin}) if origin else stated
     facts = facts_of(function, stated_by)
     return Identity(facts.known, {}, tuple(facts.reasons))
+
+
+def code_mark(value: Any) -> str:
+    """Return 12 digits of the digest of code, as signatures have it, with ``-unidentified`` where it is incomplete.
+
+    Args:
+        value: A function, or an object of a class of the user's own.
+    """
+    identity = identity_of(value)
+    return f"{identity.digest[:12]}{'-unidentified' if identity.unidentified else ''}"
 
 
 def combined(base: Identity, name: str, added: Identity) -> Identity:

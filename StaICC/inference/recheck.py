@@ -105,10 +105,15 @@ class RunCounter:
     Args:
         tolerance: By how much rechecked numbers may differ; ``None``: a difference is only a warning.
         recheck: Whether to recheck reused predictions.
+
+    Attributes:
+        counts: The counts.
+        replies: Whether a prediction is a reply, whose label the parser finds.
     """
 
     def __init__(self, tolerance: float | None = TOLERANCE, recheck: bool = True) -> None:
         self.counts = RunCounts()
+        self.replies = False
         self._tolerance = tolerance
         self._recheck = recheck
         self._candidates: dict[bytes, tuple[_Key, tuple[Answer, str]]] = {}

@@ -27,9 +27,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["PARSER_VERSION", "ParsedReply", "parse_reply"]
+__all__ = ["PARSER_VERSION", "ParsedReply", "parse_reply", "reply_text"]
 
-PARSER_VERSION = "1"
+PARSER_VERSION = "2"
 """Changes when a reply can be parsed differently; part of the signature."""
 
 
@@ -87,9 +87,34 @@ _FINAL = re.compile(
     re.I | re.M,
 )
 _ALTERNATIVE = re.compile(r"^\W*(?:or|and|nor|vs|versus|to)\b\.?|^\s*[/|,&+]\s*", re.I)
-_OPEN_ALTERNATIVE = re.compile(r"\s*(?:or|vs\.?|versus|/)\s", re.I)
-_DOUBT = re.compile(r"\?|^\W*(?:if|unless|only if|when)\b", re.I)
-_CONDITION = re.compile(r"\b(?:if|whether|unless|either|otherwise)\b[^.!?\n]*$", re.I)
+_OPEN_ALTERNATIVE = re.compile(r"[\s,;]*(?:or|vs\.?|versus|/)\s|\W*\bnot\W*$|['\u2019]s\b|-\w|\s+of\b", re.I)
+_DOUBT = re.compile(
+    r"\?|^\W*(?:if|unless|only if|when)\b|\bin part\b|\b(?:wrong|incorrect|mistaken|contradicts?|disagree)\b", re.I
+)
+_CONDITION = re.compile(
+    r"(?:\b(?:if|whether|unless|either|otherwise|depends|examples?|for instance|e\.g\.|previous|earlier"
+    r"|it is (?:false|wrong)"
+    r"|options|candidates|according to|hard to say|(?:could|might|may) (?:argue|say|be))\b"
+    r"|(?:\bnot|n['\u2019]t|\bnever)\s+(?:\w+\s+){0,2}"
+    r"(?:think|believe|say|sure|certain|clear|know|tell|convinced|agree)\b"
+    r"|\b(?:nobody|no one|some|others?|author|writer|user|he|she|they)\s+(?:\w+\s+)?"
+    r"(?:say|says|said|thinks?|claims?|believes?)\b"
+    r")[^.!?\n]*$",
+    re.I,
+)
+"""What makes a label later in the sentence no commitment: a condition, an example, a view that is not the model's."""
+_GOES_ON = re.compile(
+    r"\s+(?!(?:because|since|as|due|given|in|for|with|based|overall|here|and|rather|instead|over|one|sentiment|tone|opinion|emotion"
+    rf"|feedback|experience|attitude|view|{_NOUN}|text|sentence|review|question|comment|tweet|message|statement|news|article|post)\b)"
+    r"[a-z]",
+    re.I,
+)
+"""A word after a label that makes it a part of something else."""
+_CLAUSE_END = re.compile(r"[.;!?\n(]|\b(?:because|since|as|although|though|despite|given)\b", re.I)
+_CONTRAST = r"\b(?:not|neither|nor|rather than|instead of|as opposed to)\s+(?:(?:an?|the)\s+)?\W?"
+_POLITE = re.compile(r"\W*(?:I|we|let|sure|of course|here|problem|maybe)\b", re.I)
+_LINE_CUE = re.compile(rf"^\W*{_NOUN}\W{{0,3}}:\W*", re.I | re.M)
+_YES_NO = ("yes", "no", "maybe")
 _PICTURES = re.compile("[\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]")
 
 
@@ -129,11 +154,19 @@ class _Labels:
 
     def at_start(self, text: str) -> int | None:
         """Return the label that the text begins with, if the clause does not go on with an alternative or a doubt."""
-        text = self._without_determiner(text.lstrip(_MARKS))
+        text = text.lstrip(_MARKS)
+        text = self._without_determiner(text)
         match = self.start.match(text)
         if match is None:
             return None
-        rest = text[match.end() :].lstrip("\"'`*_\u201d\u2019)}]")
+        rest = text[match.end() :]
+        if not rest.startswith(("'s", "\u2019s")):
+            rest = rest.lstrip("\"'`*_\u201d\u2019)}]")
+        if _GOES_ON.match(rest):
+            return None
+        others = re.sub(f"{_CONTRAST}(?:{self.start.pattern})", " ", _CLAUSE_END.split(rest, maxsplit=1)[0], flags=re.I)
+        if self.mentioned(others) - {self.exactly(match[0])}:
+            return None
         alternative = _ALTERNATIVE.match(rest)
         if alternative is not None and self.start.match(rest[alternative.end() :].lstrip(_MARKS)):
             return None
@@ -198,6 +231,11 @@ def parse_reply(reply: str, label_space: Sequence[str]) -> ParsedReply:
         if found is not None:
             return ParsedReply(found, rule)
     return ParsedReply(None, "several labels" if len(labels.mentioned(text)) > 1 else "no label")
+
+
+def reply_text(reply: str) -> str:
+    """Return what a reply says after its reasoning, out of its code block; empty if the reasoning does not end."""
+    return _unwrapped(_without_reasoning(reply) or "").strip()
 
 
 def _without_reasoning(reply: str) -> str | None:
@@ -269,6 +307,9 @@ def _final(text: str, labels: _Labels) -> int | None:
 
 
 def _cue(text: str, labels: _Labels) -> int | None:
+    named = {labels.at_start(text[match.end() :]) for match in _LINE_CUE.finditer(text)} - {None}
+    if len(named) > 1:  # the reply goes on with other examples
+        return None
     return _after_last(_CUE, text, labels)
 
 
@@ -288,7 +329,10 @@ def _first_line(text: str, labels: _Labels) -> int | None:
     if split is None:
         return None
     label = labels.exactly(split[1])
-    return label if label is not None and labels.mentioned(split[2]) <= {label} else None
+    if label is None or (split[1].strip().casefold() in _YES_NO and _POLITE.match(split[2])):
+        return None
+    others = re.sub(rf"{_CONTRAST}(?:{labels.start.pattern})", " ", "\n".join([split[2], *lines[1:2]]), flags=re.I)
+    return label if labels.mentioned(others) <= {label} else None
 
 
 def _bold(text: str, labels: _Labels) -> int | None:

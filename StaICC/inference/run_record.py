@@ -62,3 +62,5 @@ class RunRecord:
     """How many predictions it computed, reused, rechecked, retried and failed."""
     editions: tuple[str, ...] = ()
     """The editions that served it, where it uses a server; empty if all predictions were reused."""
+    replies: bool = False
+    """Whether it returned replies, whose labels the parser found."""

@@ -23,9 +23,11 @@ from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, St
 from StaICC.inference.chunk import (
     Failure,
     OnError,
+    Unparsed,
     batch_answers,
     checked,
     ends,
+    read_reply,
     solve_chunk,
     solve_remotely,
 )
@@ -42,7 +44,10 @@ __all__ = [
     "OnError",
     "Part",
     "RunOptions",
+    "Unparsed",
     "ask",
+    "chunks_of",
+    "distinct_keys",
     "report_phase",
     "solve_chunk",
 ]
@@ -100,7 +105,10 @@ class RunOptions:
     group_prefixes: bool = False
     """Evaluate prompts that share a prefix one after the other."""
     free_text: bool = False
-    """A text is a completion that the benchmark parses; otherwise a text must be a label."""
+    """A text is a completion that the benchmark parses; otherwise its label is looked for
+    (:mod:`StaICC.inference.reply_parser`)."""
+    unparsed: Unparsed = "error"
+    """How a reply without a label counts."""
     before_computing: Callable[[], None] | None = None
     """Called before predictions of a part are computed; not called if all are stored."""
     counter: RunCounter | None = None
@@ -136,6 +144,14 @@ class Part:
     """As for :class:`~StaICC.progress.Progress`."""
 
 
+def distinct_keys(queries: Iterable[Query], group_prefixes: bool) -> list[_Key]:
+    """Return the distinct pairs of prompt and label space, in order or so that common prefixes follow each other."""
+    keys = list(dict.fromkeys((query.prompt, query.label_space) for query in queries))
+    if group_prefixes:  # the channels may differ from part to part, and texts do not compare with tuples
+        keys.sort(key=lambda key: (isinstance(key[0], str), *key))
+    return keys
+
+
 def ask(
     function: Inference, queries: Sequence[Query], part: Part | str, options: RunOptions | None = None
 ) -> list[Answer | Failure]:
@@ -162,30 +178,26 @@ def ask(
     numbers: dict[_Key, int] = {}
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)
-    keys = list(numbers)
-    collector = AnswerCollector(
-        options, part, len(keys), options.store.get_many(keys) if options.store is not None else {}
-    )
+    keys = distinct_keys(queries, options.group_prefixes)
+    counter = options.counter or RunCounter(recheck=False)
+    reused = options.store.get_many(keys) if options.store is not None else {}
+    counter.reuse(reused, part.name)
+    collector = AnswerCollector(replace(options, counter=counter), part, len(keys), reused)
     if 0 < options.watched <= len(queries):
         collector.watch(queries[: options.watched])
-    if options.group_prefixes:  # the channels may differ from part to part, and texts do not compare with tuples
-        keys.sort(key=lambda key: (isinstance(key[0], str), *key))
-    stored = frozenset(collector.answers)
-    counter = options.counter or RunCounter(recheck=False)
-    answers = {key: answer for key, answer in collector.answers.items() if not isinstance(answer, Failure)}
-    counter.reuse(answers, part.name)
+    stored = frozenset(reused)
     try:
-        if len(stored) < len(keys):
+        if len(stored) < len(keys) and not ends(list(collector.answers.values()), options.on_error):
             if options.before_computing is not None:
                 options.before_computing()
             if options.warn is not None and isinstance(function, ChecksPrompts):
                 for warning in function.prompt_warnings([key[0] for key in keys if key not in stored], keys[0][1]):
                     options.warn(f"{part.name}: {warning}")
             _recheck(function, part, options, counter)
-            _solve(function, _chunks(keys, stored, function, options), options, collector)
+            _solve(function, chunks_of(keys, stored, function, options), options, collector)
     finally:
-        failures = sum(isinstance(answer, Failure) for answer in collector.answers.values())
-        counter.add(computed=len(collector.answers) - len(stored) - failures, failed=failures)
+        failed_keys = {key for key, _ in collector.failures}
+        counter.add(computed=len(collector.answers) - len(stored | failed_keys), failed=len(failed_keys))
     failed = [
         (numbers[key], failure) for key, failure in collector.failures if options.on_error == "raise" or failure.final
     ]
@@ -226,8 +238,8 @@ def _recheck(function: Inference, part: Part, options: RunOptions, counter: RunC
     chosen = counter.due()
     if not chosen:
         return
-    collector = AnswerCollector(replace(options, store=None, progress=None), part, len(chosen), {})
-    _solve(function, _chunks(list(chosen), frozenset(), function, options), options, collector)
+    collector = AnswerCollector(replace(options, store=None, progress=None, free_text=True), part, len(chosen), {})
+    _solve(function, chunks_of(list(chosen), frozenset(), function, options), options, collector)
     for key, (stored, where) in chosen.items():
         again = collector.answers.get(key, Failure("the executor gave no answer for it"))
         if not isinstance(again, Failure):
@@ -251,17 +263,39 @@ def _predicted(answer: Answer | Failure) -> int:
     return max(range(len(answer)), key=answer.__getitem__) if isinstance(answer, list) else int(str(answer))
 
 
+def _read(answers: Iterable[tuple[Answer | Failure, Sequence[str]]], options: RunOptions) -> list[Answer | Failure]:
+    """Return predictions with the labels of replies in place of their texts; each is given with its label space."""
+    pairs = list(answers)
+    if options.free_text:
+        return [answer for answer, _ in pairs]
+    if options.counter is not None and any(isinstance(answer, str) for answer, _ in pairs):
+        options.counter.replies = True
+    return [read_reply(answer, labels, options.unparsed) for answer, labels in pairs]
+
+
 class AnswerCollector:
     """Collects predictions as chunks complete: stores them, counts them and reports progress."""
 
     def __init__(self, options: RunOptions, part: Part, total: int, stored: Mapping[_Key, Answer]) -> None:
-        self.answers: dict[_Key, Answer | Failure] = dict(stored)
+        self.answers: dict[_Key, Answer | Failure] = {}
         self.failures: list[tuple[_Key, Failure]] = []
+        """The failed queries, without replies that may have no label."""
         self._options, self._part, self._total, self._stored = options, part, total, len(stored)
         self._uncommitted: list[tuple[_Key, Answer]] = []
         self._watched: list[_Key] = []
         self._committed = time.monotonic()
+        self._take(stored)
         self.report()
+
+    def _take(self, answers: Mapping[_Key, Answer | Failure]) -> list[Answer | Failure]:
+        """Keep predictions, with the labels of replies in place of their texts; return them."""
+        read = _read(((answer, key[1]) for key, answer in answers.items()), self._options)
+        answers = dict(zip(answers, read, strict=True))
+        self.answers.update(answers)
+        self.failures += [
+            (key, answer) for key, answer in answers.items() if isinstance(answer, Failure) and answer.reply is None
+        ]
+        return read
 
     def watch(self, queries: Sequence[Query]) -> None:
         """Warn as soon as these queries have one predicted label, though their true labels differ."""
@@ -282,15 +316,13 @@ class AnswerCollector:
 
     def add(self, keys: Sequence[_Key], predictions: Sequence[Answer | Failure]) -> bool:
         """Add the predictions of a chunk (fewer than its queries if it ended early); returns whether to go on."""
-        for key, prediction in zip(keys, predictions, strict=False):
-            self.answers[key] = prediction
-            if isinstance(prediction, Failure):
-                self.failures.append((key, prediction))
-            elif self._options.store is not None:
-                self._uncommitted.append((key, prediction))
+        received = dict(zip(keys, predictions, strict=False))
+        if self._options.store is not None:
+            self._uncommitted += [(key, answer) for key, answer in received.items() if not isinstance(answer, Failure)]
+        taken = self._take(received)
         if self._watched:
             self._check_watched()
-        return not ends(predictions, self._options.on_error)
+        return not ends(taken, self._options.on_error)
 
     def commit(self) -> None:
         """Store the uncommitted predictions. Where the store has a different one already, that one is used."""
@@ -301,7 +333,7 @@ class AnswerCollector:
             except KeyboardInterrupt:
                 self._uncommitted = batch + self._uncommitted  # nothing of the batch is stored yet
                 raise
-            self.answers.update(kept or {})
+            self._take(kept or {})
         self._committed = time.monotonic()
 
     def commit_if_due(self, size: int) -> None:
@@ -336,8 +368,8 @@ def _evaluate_in_one_call(
             raise OutputError(f"{part.name}: {values.reason}") from values.cause
         (options.counter or RunCounter(recheck=False)).add(failed=len(queries))
         return [values] * len(queries)
-    answers = [checked(value, label_space, options.free_text) for value in values]
-    failed = sum(isinstance(answer, Failure) for answer in answers)
+    answers = _read(((checked(value, label_space), label_space) for value in values), options)
+    failed = sum(isinstance(answer, Failure) and answer.reply is None for answer in answers)
     (options.counter or RunCounter(recheck=False)).add(computed=len(answers) - failed, failed=failed)
     report(Progress(len(answers), len(answers), part.name, part.number, part.parts, 0, failed, part.phase))
     for number, answer in enumerate(answers):
@@ -346,7 +378,7 @@ def _evaluate_in_one_call(
     return answers
 
 
-def _chunks(
+def chunks_of(
     keys: Sequence[_Key], cached: Container[_Key], function: Inference, options: RunOptions
 ) -> Iterator[list[_Key]]:
     """Split the distinct queries into chunks of one label space, in order, without those that are cached."""
@@ -379,9 +411,7 @@ def _solve_here(
     try:
         for chunk in chunks:
             for keys in [[key] for key in chunk] if alone else [chunk]:
-                found = solve_chunk(
-                    function, [prompt for prompt, _ in keys], keys[0][1], options.on_error, options.free_text
-                )
+                found = solve_chunk(function, [prompt for prompt, _ in keys], keys[0][1], options.on_error)
                 proceed = collector.add(keys, found)
                 collector.commit_if_due(size)
                 collector.report()
@@ -401,7 +431,7 @@ def _solve_in_workers(
 
     def task(keys: Sequence[_Key]) -> tuple[Callable[..., _ChunkResult], tuple[object, ...]]:
         prompts = [prompt for prompt, _ in keys]
-        return solve_remotely, (pool.remote(function), prompts, keys[0][1], options.on_error, options.free_text)
+        return solve_remotely, (pool.remote(function), prompts, keys[0][1], options.on_error)
 
     def failure(reason: str) -> _ChunkResult:
         return [Failure(reason)], 0

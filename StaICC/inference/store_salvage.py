@@ -16,7 +16,7 @@ from pathlib import Path
 from StaICC.datasets.outputs import check_outputs
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.store import PredictionStore
-from StaICC.inference.store_file import connect, read_names, unseal
+from StaICC.inference.store_file import connect, explaining, read_names, unseal
 from StaICC.inference.store_format import BrokenRowError, sealer
 from StaICC.inference.store_reports import SalvageReport
 
@@ -70,7 +70,7 @@ def salvage(damaged: str | os.PathLike[str], new: str | os.PathLike[str]) -> Sal
     Raises:
         ArgumentError: The damaged file does not exist, or the new one does.
         SchemaError: SQLite can read no intact row; no new store is made. The message names SQLite's ``.recover``.
-        StoreError: The new store cannot be written.
+        StoreError: The damaged file cannot be read, or the new store cannot be written.
     """
     source, target = Path(os.path.abspath(damaged)), Path(os.path.abspath(new))
     if not source.is_file():
@@ -78,7 +78,9 @@ def salvage(damaged: str | os.PathLike[str], new: str | os.PathLike[str]) -> Sal
     if target.exists():
         raise ArgumentError(f"{target} exists already. Give the path of a new file for the salvaged rows.")
     check_outputs([target], stores=[source])
-    with contextlib.closing(connect(source, True, _TIMEOUT)) as connection:
+    with explaining(source):
+        opened = connect(source, True, _TIMEOUT)
+    with contextlib.closing(opened) as connection:
         reader = _Reader(connection)
         rows = reader.rows()
         first = next(rows, None)

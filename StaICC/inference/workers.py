@@ -20,7 +20,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from typing import Any, Generic, TypeVar
 
 from StaICC.errors import ArgumentError, StaICCError
@@ -287,7 +287,7 @@ class _InFlight(Generic[Item, Result]):
         self.pool.stop_threads()
         for future in self.futures:
             future.cancel()
-        if self.futures and isinstance(self.pool.current, ThreadPoolExecutor):
+        if self.futures and isinstance(self.pool.current, concurrent.futures.ThreadPoolExecutor):
             concurrent.futures.wait(self.futures, timeout=_GRACE_SECONDS)
         for future, chunk in self.futures.items():
             if self._delivering and future.done() and not future.cancelled() and future.exception() is None:

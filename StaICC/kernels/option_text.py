@@ -6,25 +6,96 @@ know, JSON numbers, ``true``, ``false`` and ``null`` are read as such, and every
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints, runtime_checkable
 
 from StaICC.errors import ArgumentError, unknown_name
 
-__all__ = ["option_types", "read_json_or_text", "split_options"]
+__all__ = ["DeclaresOptions", "OptionFact", "option_types", "options_of", "read_json_or_text", "split_options"]
 
 
 def _truth(text: str) -> bool:
     return {"true": True, "false": False}[text.casefold()]
 
 
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text.startswith("[") else (text,)
+
+
 _READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "tuple[str, ...]": (_texts, "a text, or a JSON list of texts"),
     "bool": (_truth, "true or false"),
     "float": (float, "a number"),
     "int": (int, "an integer"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class OptionFact:
+    """An option as a listing shows it."""
+
+    name: str
+    type: str
+    default: Any
+    help: str
+
+
+@runtime_checkable
+class DeclaresOptions(Protocol):
+    """A class of kernels that declares its options, for listings."""
+
+    @classmethod
+    def declared_options(cls) -> Sequence[OptionFact]:
+        """Return the options that may follow the name of the model."""
+        ...
+
+
+def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
+    """Return the options that a dataclass declares, without those left out.
+
+    An option's help is the ``help`` of its field's metadata, or else the first sentence of the docstring below the
+    field.
+
+    Args:
+        record: The dataclass.
+        *left_out: Names of fields that are no options.
+    """
+    hints, texts = get_type_hints(record), dict(_docstrings(record))
+    return [
+        OptionFact(
+            one.name,
+            _type_text(hints[one.name], str(one.type)),
+            one.default,
+            one.metadata.get("help") or texts.get(one.name, ""),
+        )
+        for one in fields(record)
+        if one.name not in left_out
+    ]
+
+
+def _type_text(hint: Any, annotation: str) -> str:
+    """Return a type as a listing shows it: the legal values where these are named."""
+    parts = [hint, *get_args(hint)]
+    values = [str(value) for part in parts if get_origin(part) is Literal for value in get_args(part)]
+    return " | ".join(values + ["none"] * (type(None) in parts)) if values else annotation
+
+
+def _docstrings(record: type[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the first sentence of the docstring of each attribute, where the source code is available."""
+    try:
+        (written,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
+    except (OSError, SyntaxError):
+        return
+    assert isinstance(written, ast.ClassDef)
+    for field, text in itertools.pairwise(written.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            yield ast.unparse(field.target), " ".join(str(text.value.value).split()).partition(". ")[0].rstrip(".")
 
 
 def option_types(record: type, *left_out: str) -> dict[str, str]:

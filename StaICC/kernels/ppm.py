@@ -54,7 +54,7 @@ from typing import Any, Final
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.identity import Identity
 from StaICC.kernels.noisy_channel import after_label
-from StaICC.kernels.option_text import option_types, split_options
+from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
 from StaICC.kernels.protocol import Capability
 
 __all__ = ["PPMKernel", "ppm_inference"]
@@ -202,7 +202,15 @@ class PPMKernel:
     """
 
     order: int = 12
+    """Length of the longest context, in characters."""
+
     escape: str = "C"
+    """Escape method: ``"A"``, ``"C"`` or ``"D"``."""
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the options that may follow ``ppm``."""
+        return options_of(cls)
 
     @classmethod
     def from_spec(cls, spec: str, **options: Any) -> PPMKernel:

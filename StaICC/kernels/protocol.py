@@ -11,10 +11,21 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from StaICC.errors import ArgumentError, validate_integer
+from StaICC.inference.code_identity import replaced_methods
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity
 
-__all__ = ["METHODS", "Capability", "Kernel", "NoisyChannelVariants", "capabilities_of", "check_generation"]
+__all__ = [
+    "METHODS",
+    "TEXT_SCORES",
+    "Capability",
+    "Kernel",
+    "NoisyChannelVariants",
+    "RendersPrompts",
+    "capabilities_of",
+    "check_generation",
+    "represents",
+]
 
 
 class Capability(enum.Enum):
@@ -29,6 +40,9 @@ class Capability(enum.Enum):
     BATCH = "batch"
 
 
+TEXT_SCORES = frozenset({Capability.NOISY_CHANNEL, Capability.LOSSES})
+"""The capabilities that score the text of a prompt."""
+
 METHODS = {
     Capability.LABEL_SCORES: "__call__",
     Capability.NOISY_CHANNEL: "__call__",
@@ -39,6 +53,9 @@ METHODS = {
     Capability.BATCH: "batch",
 }
 """The method that provides each capability."""
+
+_NO_SCORES = frozenset({"capabilities", "identity", "recheck_tolerance"})
+"""Members of a kernel that compute no score."""
 
 
 @runtime_checkable
@@ -66,6 +83,33 @@ class NoisyChannelVariants(Protocol):
     def noisy_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Any = None) -> Any:
         """Return probabilities of the labels from the probability of the text given the label."""
         ...
+
+
+@runtime_checkable
+class RendersPrompts(Protocol):
+    """A kernel whose model reads another text than the prompt, such as a chat template's."""
+
+    def rendered(self, prompts: Sequence[str]) -> Sequence[str]:
+        """Return prompts as the model reads them."""
+        ...
+
+
+def represents(kernel: Any, method: str) -> bool:
+    """Tell whether a method of a kernel may be called instead of ``batch`` or ``__call__``.
+
+    It may not where a subclass or the object itself overrides something of the class that defines the method, or where
+    a wrapper only passes the method on: predictions would not be those of the override.
+
+    Args:
+        kernel: A kernel or any inference function.
+        method: The name of the method, such as ``"features"``.
+    """
+    classes = type(kernel).__mro__
+    owner = next((base for base in classes if method in vars(base)), None)
+    if owner is None or replaced_methods(kernel):
+        return False
+    overrides = {name for base in classes[: classes.index(owner)] for name in vars(base)} & {*dir(owner)}
+    return all(name in _NO_SCORES or (name.startswith("__") and name != "__call__") for name in overrides)
 
 
 def check_generation(max_new_tokens: int, stop: Sequence[str]) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from StaICC.errors import ArgumentError, unknown_name
+from StaICC.kernels.option_text import DeclaresOptions, OptionFact
 from StaICC.registry import Registry, is_reference
 
-__all__ = ["DESCRIPTIONS", "KERNELS", "KernelFactory", "load_kernel"]
+__all__ = ["DESCRIPTIONS", "KERNELS", "KernelFactory", "declared_options", "load_kernel"]
 
 KernelFactory = Callable[..., Any]
 """Called with the text that names the kernel, and the options; returns the kernel."""
@@ -70,9 +71,10 @@ KERNELS: Registry[KernelFactory] = Registry(
         "hf": _CAUSAL_LM,
         "vllm": "StaICC.kernels.vllm_kernel:VLLMKernel",
         "openai": "StaICC.kernels.endpoint.kernel:EndpointKernel",
+        "litellm": "StaICC.kernels.litellm_kernel:LiteLLMKernel",
     },
     _read_factory,
-    "A folder, a .gguf file and package.module:name work too.",
+    "Write hf:NAME for a model of the hub, package.module:name for a function. A folder and a .gguf file work too.",
 )
 """The kinds of kernels, by the word before the colon."""
 
@@ -80,10 +82,17 @@ DESCRIPTIONS: Mapping[str, str] = {
     "ppm": "the embedded model: no weights, no packages",
     "smollm2": "SmolLM2-135M, fetched with pip (extra hf)",
     "hf": "hf:NAME_OR_PATH, by transformers (extra hf)",
-    "vllm": "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm)",
+    "vllm": "vllm:NAME_OR_PATH, by vLLM's offline engine (extra vllm); it takes the engine's arguments as options too",
     "openai": "openai:BASE_URL#MODEL, an OpenAI-compatible server (extra endpoint)",
+    "litellm": "litellm:PROVIDER/MODEL, by litellm: providers with interfaces of their own (extra litellm)",
 }
 """What each built-in kind is."""
+
+
+def declared_options(factory: KernelFactory) -> Sequence[OptionFact]:
+    """Return the options that a kind of kernels declares; none for functions and classes that declare nothing."""
+    owner = factory.__self__ if inspect.ismethod(factory) else None
+    return owner.declared_options() if isinstance(owner, DeclaresOptions) else ()
 
 
 def load_kernel(spec: str, **options: Any) -> Any:
@@ -124,4 +133,5 @@ def load_kernel(spec: str, **options: Any) -> Any:
     name = spec.partition(";")[0]
     if name.endswith(".gguf") or "/" in name or "\\" in name or Path(name).is_dir():
         return KERNELS["hf"](spec, **options)
-    raise unknown_name(KERNELS.kind, spec, KERNELS.names(), KERNELS.hint)
+    hub = f" For a model of the Hugging Face hub write {f'hf:{spec}'!r}." if kind == name else ""
+    raise unknown_name(KERNELS.kind, kind, KERNELS.names(), KERNELS.hint + hub)

@@ -1,28 +1,26 @@
-"""A kernel that writes, as an inference function that answers by text.
+"""A kernel that generates text, as an inference function that returns its replies.
 
-Some tasks cannot be answered by choosing a label: several labels are asked for at once (Few-NERD, DialogRE), or the
-published protocol lets a model write and reads the label from what it wrote. :func:`text_inference` makes an inference
-function of any kernel with ``generate(prompts, max_new_tokens, stop)``: ``CausalLMKernel``, ``EndpointKernel``, your
-own. It is for benchmarks that ask for free text, such as ``LongICL``; others want a label.
+:func:`text_inference` makes an inference function of any kernel with ``generate(prompts, max_new_tokens, stop)``:
+``CausalLMKernel``, ``EndpointKernel``, your own. A run finds the label of each reply
+(:mod:`StaICC.inference.reply_parser`); ``LongICL`` has parsers of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
-from StaICC.kernels.protocol import check_generation
+from StaICC.kernels.protocol import Capability, capabilities_of, check_generation
+from StaICC.kernels.registry import load_kernel
+from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
 
-__all__ = ["TextInference", "text_inference"]
-
-NEW_TOKENS = 100
-"""Most tokens of an answer in the published runs of LongICLBench."""
+__all__ = ["TextInference", "load_for_text", "text_inference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +58,41 @@ class TextInference:
             prompt: The prompt.
             label_space: Not used; the model writes what it likes.
         """
-        return self.batch([prompt], label_space)[0]
+        (text,) = self.batch([prompt], label_space)
+        if isinstance(text, OutputError):
+            raise text
+        return text
 
-    def batch(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> list[str]:
+    def batch(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> list[str | OutputError]:
         """Continue many prompts; a context that they share is computed once, where the kernel can do that.
 
         Args:
             prompts: The prompts.
             label_space: Not used.
         """
-        texts: list[str] = self.kernel.generate(list(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop))
-        return texts
+        if isinstance(self.kernel, ReplyKernel):
+            return self.kernel.replies(list(prompts), self.max_new_tokens, self.stop)
+        found: list[str | OutputError] = self.kernel.generate(
+            list(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop)
+        )
+        return found
+
+
+def load_for_text(spec: str, max_tokens: int | None = None, stop: Sequence[str] | None = None, **options: Any) -> Any:
+    """Make an inference function that returns the replies of the model that a string names.
+
+    Args:
+        spec: As for :func:`~StaICC.kernels.registry.load_kernel`.
+        max_tokens: Maximum number of tokens of a reply; ``None`` for the kernel's, or 100.
+        stop: Texts before which a reply ends; ``None`` for the kernel's.
+        **options: Further options of the kernel.
+    """
+    text = {"scoring": "text"} if spec.startswith("openai:") and ";scoring=" not in spec else {}
+    kernel = load_kernel(spec, **options, **text)
+    if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities_of(kernel):
+        given: dict[str, Any] = {"max_tokens": max_tokens, "stop": None if stop is None else tuple(stop)}
+        return replace(kernel, **{name: value for name, value in given.items() if value is not None})
+    return text_inference(kernel, max_tokens or NEW_TOKENS, stop or ())
 
 
 def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence[str] = ()) -> TextInference:

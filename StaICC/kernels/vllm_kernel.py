@@ -28,21 +28,17 @@ from StaICC.datasets.pack import data_home
 from StaICC.datasets.storage import passing_folder
 from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, unknown_name
 from StaICC.inference.identity import Identity
-from StaICC.kernels.huggingface.label_tokens import (
-    LabelIssue,
-    audit_labels,
-    check_labels,
-    continuations,
-    deciding_tokens,
-)
+from StaICC.inference.workload import Workload
+from StaICC.kernels.huggingface.chat import PromptFormat
+from StaICC.kernels.huggingface.label_tokens import check_labels, continuations
 from StaICC.kernels.huggingface.options import NEUTRAL, KernelOptions
-from StaICC.kernels.huggingface.prefix_plan import shared_length
-from StaICC.kernels.huggingface.prompt_tokens import PromptReader, Reading, encode, length_limit
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions, shared_length
+from StaICC.kernels.huggingface.prompt_tokens import Reading, encode, length_limit
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.label_scores import softmax
 from StaICC.kernels.noisy_channel import after_label, check_channel
-from StaICC.kernels.option_text import option_types, read_json_or_text, split_options
-from StaICC.kernels.protocol import Capability, check_generation
+from StaICC.kernels.option_text import OptionFact, option_types, options_of, read_json_or_text, split_options
+from StaICC.kernels.protocol import TEXT_SCORES, Capability, check_generation
 from StaICC.optional import require
 
 if TYPE_CHECKING:
@@ -55,6 +51,8 @@ NOT_PASSED_ON = frozenset(
     {"model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "max_logprobs"}
 )
 """Engine arguments that the kernel sets."""
+NO_NUMBER = frozenset({"download_dir", "hf_token"})
+"""Engine arguments that change no number; the token is a secret."""
 TOKENS_PER_REQUEST = 128
 """The maximum number of tokens whose log-probabilities one request returns, set by vLLM."""
 Tokens = tuple[int, ...]
@@ -80,9 +78,6 @@ class VLLMKernel:
         [0.83, 0.17]
     """
 
-    capabilities = frozenset(
-        {Capability.LABEL_SCORES, Capability.NOISY_CHANNEL, Capability.TEXT, Capability.LOSSES, Capability.BATCH}
-    )
     identifies_state = True
 
     def __init__(self, spec: str, **options: Any) -> None:
@@ -97,7 +92,11 @@ class VLLMKernel:
         self._lock = threading.RLock()
         self._engine: Any = None
         self._content: Mapping[str, str] | None = None
-        self._audited: dict[tuple[str, ...], tuple[LabelIssue, ...]] = {}
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the options of scoring and length; all others are arguments of ``vllm.EngineArgs``."""
+        return options_of(KernelOptions, *NEUTRAL)
 
     @classmethod
     def from_spec(cls, text: str, **options: Any) -> Self:
@@ -110,6 +109,21 @@ class VLLMKernel:
         if name in ("vllm", "vllm:"):
             raise ArgumentError(f"the kernel 'vllm' needs a model: got {text!r}, expected 'vllm:NAME_OR_PATH'")
         return cls(name.removeprefix("vllm:"), **options)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this kernel can compute; with chat prompts nothing that scores the text of a prompt."""
+        others = frozenset({Capability.LABEL_SCORES, Capability.TEXT, Capability.BATCH})
+        return others if self.options.is_chat else others | TEXT_SCORES
+
+    @property
+    def format(self) -> PromptFormat:
+        """How prompts and labels are written for the tokenizer; starts the engine."""
+        return PromptFormat(self.tokenizer, self.options)
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as the model reads them."""
+        return [self.format.render(prompt) for prompt in prompts]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("options", "engine_arguments", "_source")}
@@ -126,12 +140,17 @@ class VLLMKernel:
             for name, value in (self._content or self._source.content()).items()
             if name not in ("dtype", "device", "gguf")
         }
-        arguments = {"dtype": "auto", **self.engine_arguments}
+        arguments = {k: v for k, v in {"dtype": "auto", **self.engine_arguments}.items() if k not in NO_NUMBER}
+        platform = require("vllm.platforms", "vllm", FEATURE).current_platform
         who = {
-            **facts, "kernel": "VLLMKernel", "vllm": str(vllm.__version__),
-            "engine arguments": json.dumps(arguments, sort_keys=True, default=repr),
+            **facts, "kernel": "VLLMKernel", "vllm": str(vllm.__version__), "device": str(platform.device_type),
+            "attention backend": os.environ.get("VLLM_ATTENTION_BACKEND", "auto"),
+            "engine arguments": json.dumps(arguments, sort_keys=True, default=lambda value: type(value).__qualname__),
         }  # fmt: skip
-        return Identity(who, self.options.settings())
+        reasons = {
+            f"engine argument {name!r} {why}" for name, value in arguments.items() for why in _unidentified(value)
+        }
+        return Identity(who, self.options.settings(), tuple(sorted(reasons)))
 
     @property
     def recheck_tolerance(self) -> float:
@@ -146,8 +165,10 @@ class VLLMKernel:
                 vllm, content = _vllm(), self._source.content()
                 name, revision = _checkpoint(self._source)
                 arguments = {"enable_prefix_caching": True, "seed": 0, **self.engine_arguments}
-                self._engine = vllm.LLM(model=name, revision=revision, max_logprobs=-1, **arguments)
-                self._content = content  # of the files that the engine read
+                engine = vllm.LLM(model=name, revision=revision, max_logprobs=-1, **arguments)
+                if self._source.content() != content:
+                    raise StaICCError(f"the files of the model {name!r} changed while it was loaded; load it again")
+                self._engine, self._content = engine, content
             return self._engine
 
     @property
@@ -189,13 +210,9 @@ class VLLMKernel:
                 return self.noisy_channel(prompts, label_space)
             if self.options.label_scoring == "full":
                 return [softmax(row) for row in self._full(prompts, label_space)]
-            ids = [row for (row,) in self._read([[prompt] for prompt in prompts]).ids]
-            tokens = deciding_tokens(self.tokenizer, label_space, self.options.label_scoring)
+            tokens, shared = self.format.deciding(label_space)
+            ids = self._read([[prompt] for prompt in prompts]).before(shared)
             return [softmax([row[token] for token in tokens]) for row in self._next(ids, [tokens] * len(ids))]
-
-    def label_issues(self, label_space: Sequence[str], prompt: str | None = None) -> tuple[LabelIssue, ...]:
-        """Return what can spoil the scores of these labels."""
-        return audit_labels(self.tokenizer, label_space, self.options.label_scoring, prompt)
 
     def noisy_channel(
         self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str | None = None
@@ -207,6 +224,7 @@ class VLLMKernel:
             label_space: The label names.
             variant: ``"paper"`` or ``"0.1.1"``; ``None`` takes the kernel's.
         """
+        self.format.refuse_chat("the noisy channel")
         mean = (variant or self.options.variant) == "0.1.1"
         for index, query in enumerate(prompts):
             check_channel(query, label_space, index)
@@ -220,7 +238,7 @@ class VLLMKernel:
                 for query, row in zip(reading.texts, cuts, strict=True)
                 for p, cut in zip(query, row, strict=True)
             ]
-            given = encode(self.tokenizer, heads, self.options.add_special_tokens)
+            given = encode(self.tokenizer, heads, self.format.special)
             starts = [max(shared_length(a, b) - 1, 0) for a, b in zip(given, sequences, strict=True)]
         rows = self._prompt_log_probabilities(sequences, starts)
         for number, row in enumerate(rows):
@@ -232,7 +250,8 @@ class VLLMKernel:
 
     def losses(self, texts: Sequence[str]) -> list[float]:
         """Return minus the mean log-probability (nats) of each text's tokens after the first."""
-        ids = [row for (row,) in self._read([[text] for text in texts]).ids]
+        self.format.refuse_chat("a loss")
+        ids = self._read([[text] for text in texts]).before()
         for index, row in enumerate(ids):
             if len(row) < 2:
                 raise PromptError(f"text {index} has one token only, so no token has a loss", index)
@@ -250,7 +269,7 @@ class VLLMKernel:
             The continuations, without the prompts and the stop string.
         """
         check_generation(max_new_tokens, stop)
-        ids = [row for (row,) in self._read([[prompt] for prompt in prompts], more=max_new_tokens).ids]
+        ids = self._read([[prompt] for prompt in prompts], more=max_new_tokens).before()
         settings = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
         return [str(output.outputs[0].text) for output in self._run(ids, [settings] * len(ids))]
 
@@ -266,16 +285,30 @@ class VLLMKernel:
             length_limit(config.hf_config, self.tokenizer, self.options.max_length) or config.max_model_len,
             config.max_model_len,
         )
-        drop = self.options.on_too_long == "drop-demonstrations"
-        reader = PromptReader(
-            self.tokenizer, limit - more, self.options.add_special_tokens, drop, self.options.demonstration_separator
-        )
-        return reader.read(queries, labels)
+        return self.format.reader(limit - more).read(queries, labels and self.format.labels(labels))
 
-    def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[list[float]]:
-        """Return the log-probability of each label, all its tokens in the context of each prompt."""
+    def workload(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Workload:
+        """Return the work of prompts that are predicted in one call; each request generates one token.
+
+        Raises:
+            PromptError: A prompt is too long.
+        """
+        if not isinstance(prompts[0], str):
+            sequences = [ids for rows in self._read(prompts).ids for ids in rows]
+        elif self.options.label_scoring == "full":
+            sequences = list(self._beginnings(prompts, label_space)[1])
+        else:
+            sequences = self._read([[one] for one in prompts]).before(self.format.deciding(label_space)[1])
+        sizes = [len(row) for row in sequences]
+        limit = int(self.engine.llm_engine.model_config.max_model_len)
+        return Workload(sum(sizes), distinct_positions(sequences), len(sizes), max(sizes), limit)
+
+    def _beginnings(
+        self, prompts: Sequence[str], label_space: Sequence[str]
+    ) -> tuple[list[tuple[int, list[Tokens]]], dict[Tokens, set[int]]]:
+        """Return the tokens of each prompt followed by each label, and the tokens wanted after each beginning."""
         texts = [text for (text,) in self._read([[prompt] for prompt in prompts], label_space).texts]
-        joined = continuations(self.tokenizer, texts, label_space, self.options.add_special_tokens)
+        joined = continuations(self.tokenizer, texts, self.format.labels(label_space), self.format.special)
         wanted: dict[Tokens, set[int]] = {}
         for index, (given, rows) in enumerate(joined):
             if given < 1:
@@ -285,6 +318,11 @@ class VLLMKernel:
                     raise PromptError(f"a label adds no token to prompt {index}, so it cannot be scored", index)
                 for place in range(given, len(row)):
                     wanted.setdefault(row[:place], set()).add(row[place])
+        return joined, wanted
+
+    def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[list[float]]:
+        """Return the log-probability of each label, all its tokens in the context of each prompt."""
+        joined, wanted = self._beginnings(prompts, label_space)
         found = dict(zip(wanted, self._next(list(wanted), [sorted(ids) for ids in wanted.values()]), strict=True))
         scores = []
         for given, rows in joined:
@@ -344,6 +382,17 @@ class VLLMKernel:
         for number, output in zip(order, outputs, strict=True):
             placed[number] = output
         return placed
+
+
+def _unidentified(value: Any) -> list[str]:
+    """Return why the text of an engine argument does not say what it is."""
+    if isinstance(value, Mapping):
+        return [why for item in value.values() for why in _unidentified(item)]
+    if isinstance(value, (list, tuple)):
+        return [why for item in value for why in _unidentified(item)]
+    if isinstance(value, str):
+        return ["names a file or folder, which can change"] if os.path.exists(value) else []
+    return [] if value is None or isinstance(value, (bool, int, float)) else [f"is a {type(value).__qualname__}"]
 
 
 def _vllm() -> Any:

@@ -29,7 +29,7 @@ from StaICC.inference.recheck import RunCounter, tolerance_of
 from StaICC.inference.run_record import RunCounts
 from StaICC.inference.store_format import query_key
 from StaICC.kernels.joint_features import JointFeatures
-from StaICC.kernels.protocol import Capability, capabilities_of
+from StaICC.kernels.protocol import Capability, capabilities_of, represents
 from StaICC.methods.features import NEEDS, Feature
 from StaICC.optional import require
 from StaICC.prompting import Prompt, Query, as_argument
@@ -65,10 +65,7 @@ def _packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
         OutputError: The row has NaN or an infinity, or is not what the feature is.
     """
     if feature in _OF_LABELS:
-        answer = check_answer(row, label_space)
-        if isinstance(answer, list) and -math.inf in answer:
-            raise OutputError(f"{NEEDS[feature]} must be a row of finite numbers, got minus infinity")
-        return answer
+        return check_answer(row, label_space)
     if feature in _VECTORS:
         numpy = require("numpy", "hf", NEEDS[feature])
         array = numpy.asarray(row)
@@ -136,7 +133,7 @@ class FeatureFunction:
         """Yield each feature with the prompts that it was computed for, by number, and the rows."""
         kernel: Any = self.kernel
         here = {each for each, needed in self.wanted.items() if needed is None or not needed.isdisjoint(marks)}
-        joint = here & (kernel.joint_features if isinstance(kernel, JointFeatures) else frozenset())
+        joint = here & _joint(kernel)
         if len(joint) > 1 or "log_probabilities" in joint:
             found = kernel.features(prompts, labels, joint)
             yield from ((feature, range(len(prompts)), found[feature]) for feature in sorted(joint))
@@ -146,6 +143,12 @@ class FeatureFunction:
             needed = self.wanted[feature]
             places = [place for place, mark in enumerate(marks) if needed is None or mark in needed]
             yield feature, places, _computed(kernel, feature, [prompts[place] for place in places], list(labels))
+
+
+def _joint(kernel: Any) -> frozenset[str]:
+    """Return the features that one run of the model computes; none where that would bypass what a subclass adds."""
+    usable = isinstance(kernel, JointFeatures) and represents(kernel, "features")
+    return kernel.joint_features if usable else frozenset()
 
 
 def _computed(kernel: Any, feature: Feature, prompts: list[Any], labels: list[str]) -> Any:
@@ -179,7 +182,7 @@ def _numbers(answer: Answer) -> Answer:
     for feature, value in sorted(json.loads(answer).items()):
         row = _unpacked(feature, value)
         row = [float(number) for number in (row if hasattr(row, "__len__") else [row])]
-        scale = max(1.0, *map(abs, row))
+        scale = max(1.0, *(abs(number) for number in row if math.isfinite(number)))
         found += [number / scale for number in row]
     return found
 
@@ -244,10 +247,12 @@ class CachingKernel:
         computed: How many prompts it computed features of.
         reused: How many requested prompts were in memory or in the store.
         seconds: What computing took.
+        digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
     """
 
     def __init__(self, kernel: Inference) -> None:
         self.kernel = kernel
+        self.digest = ""
         self.computed = self.reused = 0
         self.seconds = 0.0
         self._memory: dict[tuple[Feature, Key], Any] = {}
@@ -274,7 +279,7 @@ class CachingKernel:
     @property
     def label_log_probabilities(self) -> bool:
         """Whether the kernel computes log-probabilities of the labels over the vocabulary."""
-        return isinstance(self.kernel, JointFeatures) and "log_probabilities" in self.kernel.joint_features
+        return "log_probabilities" in _joint(self.kernel)
 
     def identity(self) -> Identity:
         """Return the identity of the kernel."""
@@ -294,6 +299,10 @@ class CachingKernel:
     @contextmanager
     def running(self, context: RunContext, part: Part, recheck: bool = True) -> Iterator[None]:
         """Within the block, use the store, the workers and the policy of a run; ``part`` is named in progress."""
+        digest = context.identity_of(self.kernel).digest
+        if digest != self.digest:  # another model than in the run before
+            self.digest, self._kept = digest, 0
+            self._memory.clear()
         before = self._context, self._part, self._recheck
         self._context, self._part, self._recheck = context, part, recheck
         try:

@@ -18,7 +18,7 @@ from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Answer, Failure
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import tolerance_of
-from StaICC.kernels.protocol import Capability, NoisyChannelVariants
+from StaICC.kernels.protocol import Capability, NoisyChannelVariants, represents
 from StaICC.methods.caching import Request
 from StaICC.methods.calibration import (
     ContextualCalibration,
@@ -78,8 +78,8 @@ class MethodSpec:
     """Prepares it for a data set. The experimentor is a copy of the user's and may be changed."""
     requires: frozenset[Capability] = frozenset({Capability.LABEL_SCORES})
     """The capabilities that the kernel must have; :class:`~StaICC.methods.run.Method` checks them."""
-    trains: bool = False
-    """Whether ``calibration_number`` affects its results."""
+    trains: bool | Callable[[Any, str], bool] = False
+    """Whether ``calibration_number`` affects its results, or a function of options and variant that says so."""
     requests: Callable[[Workbench, Experimentor], list[Request]] | None = None
     """Returns features that it needs and that are known before the model computed anything: :func:`run_all
     <StaICC.methods.run.run_all>` computes those of all methods together. The experimentor is a copy."""
@@ -100,6 +100,10 @@ class MethodSpec:
         """Return the capabilities that the kernel must have for these options."""
         other = isinstance(options, RetrievalOptions) and options.encoder != "hidden"
         return self.requires - {Capability.HIDDEN_STATES} if other else self.requires
+
+    def counts(self, options: Any, variant: str) -> bool:
+        """Return whether ``calibration_number`` affects the results with these options."""
+        return self.trains if isinstance(self.trains, bool) else self.trains(options, variant)
 
     @property
     def needs(self) -> str:
@@ -258,12 +262,13 @@ class _NoisyChannel:
 def _noisy_channel(bench: Workbench, one: Experimentor) -> Prepared:
     noisy = fresh(one, noisy_channel=True)
     kernel = bench.kernel.kernel
-    if isinstance(kernel, NoisyChannelVariants):
+    if isinstance(kernel, NoisyChannelVariants) and represents(kernel, "noisy_channel"):
         return Prepared([noisy], _NoisyChannel(kernel, "0.1.1" if bench.variant == "0.1.1" else "paper"))
     if bench.variant == "0.1.1":
         raise ArgumentError(
-            f"variant '0.1.1' of the noisy channel: {type(kernel).__name__} has no method noisy_channel, "
-            "so it computes its own variant only. Use variant 'paper', or a local model, such as hf:NAME"
+            f"variant '0.1.1' of the noisy channel: {type(kernel).__name__} has no method noisy_channel "
+            "(or overrides what it calls), so it computes its own variant only. Use variant 'paper', or a local model, "
+            "such as hf:NAME"
         )
     return Prepared([noisy], bench.kernel)
 
@@ -350,6 +355,8 @@ def _after(maker: PromptMaker, rows: list[Any], demonstrations: list[Any], query
 
 def _per_label(bench: Workbench, one: Experimentor) -> dict[str, Any]:
     number: int | None = bench.options.samples_per_label
+    if number is not None and bench.variant == "0.1.1":
+        raise ArgumentError("samples_per_label: the release draws rows of any label. Use variant 'paper' or 'staicc'")
     if number is None and bench.variant == "paper":
         hidden = not isinstance(bench.options, AnchorOptions)
         number = HIDDEN_SAMPLES if hidden else max(1, bench.calibration_number // len(one.get_label_space()))
@@ -560,7 +567,15 @@ _VOCABULARY = frozenset({Capability.FULL_VOCABULARY})
 def _calibration(name: str, title: str, make: Make, arguments: Arguments | None = None, **more: Any) -> MethodSpec:
     """Return the record of a calibration."""
     requests = partial(_calibration_requests, make, arguments)
-    return MethodSpec(name, title, calibrated(make, arguments), trains=True, requests=requests, **more)
+    return MethodSpec(name, title, calibrated(make, arguments), **{"trains": True, "requests": requests, **more})
+
+
+def _one_prior(options: ContextOptions, variant: str) -> bool:
+    return variant != "paper" or options.shared_contexts
+
+
+def _any_rows(options: SampleOptions, variant: str) -> bool:
+    return options.samples_per_label is None and (variant != "paper" or isinstance(options, AnchorOptions))
 
 
 def _context_calibration(
@@ -571,7 +586,7 @@ def _context_calibration(
     assert shared.requests is not None
     prepare = partial(_in_context, shared.prepare, kind.correct)
     requests = partial(_in_context_requests, prepare, shared.requests)
-    return dataclasses.replace(shared, prepare=prepare, requests=requests, options=options)
+    return dataclasses.replace(shared, prepare=prepare, requests=requests, options=options, trains=_one_prior)
 
 
 _SPECS = (
@@ -587,7 +602,14 @@ _SPECS = (
     MethodSpec(
         "batch_calibration", "Batch calibration", _batch_calibration, options=BatchOptions, requests=_plain_requests
     ),
-    MethodSpec("ppl_icl", "PPL-ICL", _ppl_icl, frozenset({Capability.LOSSES}), trains=True, options=InstructionOptions),
+    MethodSpec(
+        "ppl_icl",
+        "PPL-ICL",
+        _ppl_icl,
+        frozenset({Capability.LOSSES}),
+        trains=lambda options, variant: variant != "0.1.1",
+        options=InstructionOptions,
+    ),
     MethodSpec("topk", "TopK", _topk, _HIDDEN, options=RetrievalOptions),
     MethodSpec("sa_icl", "SA-ICL", _sa_icl, _HIDDEN | {Capability.LABEL_SCORES}, options=OrderOptions),
     _calibration(
@@ -596,6 +618,7 @@ _SPECS = (
         lambda bench, labels: KNNPrompting(labels, bench.options.knn_k, variant=bench.variant),
         _per_label,
         requires=_VOCABULARY,
+        trains=_any_rows,
         options=NeighbourOptions,
     ),
     _calibration(
@@ -604,6 +627,7 @@ _SPECS = (
         lambda bench, labels: KNNPromptingCentroid(labels, variant=bench.variant),
         _per_label,
         requires=_VOCABULARY,
+        trains=_any_rows,
         options=AnchorOptions,
     ),
     _calibration(
@@ -612,6 +636,7 @@ _SPECS = (
         lambda bench, labels: HiddenCalibration(labels, variant=bench.variant),
         _per_label,
         requires=_HIDDEN,
+        trains=_any_rows,
         options=SampleOptions,
     ),
     _calibration(
@@ -633,15 +658,13 @@ _SPECS = (
         lambda bench, labels: PrototypicalCalibration(labels, bench.options.restarts, variant=bench.variant),
         options=MixtureOptions,
     ),
-    dataclasses.replace(
-        _calibration(
-            "dc_pmi",
-            "DC-PMI",
-            lambda bench, labels: DomainPMI(labels, variant=bench.variant),
-            lambda bench, one: {"premise": bench.options.premise},
-            options=PremiseOptions,
-        ),
+    _calibration(
+        "dc_pmi",
+        "DC-PMI",
+        lambda bench, labels: DomainPMI(labels, variant=bench.variant),
+        lambda bench, one: {"premise": bench.options.premise},
         trains=False,
+        options=PremiseOptions,
     ),
     MethodSpec("ensemble", "Ensemble", _ensemble, options=EnsembleOptions),
 )

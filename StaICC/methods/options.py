@@ -5,7 +5,6 @@ The record checks what Python gives (:func:`make_options`) and reads what the co
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import types
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from StaICC.errors import ArgumentError, unknown_name
+from StaICC.kernels.option_text import OptionFact, options_of
 
 __all__ = ["NoOptions", "OptionFact", "make_options", "option", "options_of", "read_options"]
 
@@ -30,33 +30,6 @@ def option(default: Any, help_text: str) -> Any:
 @dataclass(frozen=True, slots=True)
 class NoOptions:
     """The record of a method without options."""
-
-
-@dataclass(frozen=True, slots=True)
-class OptionFact:
-    """An option as a listing shows it."""
-
-    name: str
-    type: str
-    default: Any
-    help: str
-
-
-def options_of(record: type[Any]) -> list[OptionFact]:
-    """Return the options that a record declares.
-
-    Example:
-        >>> options_of(NoOptions)
-        []
-    """
-    return [
-        OptionFact(one.name, one.type if isinstance(one.type, str) else one.type.__name__, one.default, _help(one))
-        for one in dataclasses.fields(record)
-    ]
-
-
-def _help(one: dataclasses.Field[Any]) -> str:
-    return str(one.metadata.get("help", ""))
 
 
 def _choices(hint: Any) -> Iterator[Any]:

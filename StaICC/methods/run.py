@@ -24,7 +24,7 @@ from StaICC.benchmarks.run_warnings import data_warnings
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Failure, Inference, Part
-from StaICC.inference.identity import identity_of
+from StaICC.inference.identity import code_mark
 from StaICC.inference.run_record import RunCounts
 from StaICC.methods.caching import CachingKernel, Request
 from StaICC.methods.calibration.samples import check_variant
@@ -242,13 +242,17 @@ class Method:
 
     def _signed(self, signature: Signature) -> Signature:
         """Return the signature with the method and its settings; vanilla inference adds nothing."""
-        if self.spec.name == "vanilla":
+        builtin = METHODS.get(self.spec.name) == self.spec
+        if builtin and self.spec.name == "vanilla":
             return signature
-        name = labelled(self.spec.name, origin_of(self.spec.prepare))
-        parts = [name, self.variant, *([f"n={self.calibration_number}"] if self.spec.trains else [])]
+        plugin = origin_of(self.spec.prepare)
+        own = not builtin and not plugin
+        name = labelled(self.spec.name, code_mark(self.spec.prepare) if own else plugin)
+        counts = self.spec.counts(self.options, self.variant)
+        parts = [name, self.variant, *([f"n={self.calibration_number}"] if counts else [])]
         for fact in options_of(self.spec.options):
             value = getattr(self.options, fact.name)
-            if value != fact.default:
+            if own or value != fact.default:
                 parts.append(f"{fact.name}={_signed_value(value)}")
         return Signature({**signature.fields, "method": " ".join(parts)})
 
@@ -304,7 +308,7 @@ class SharedFeatures:
 def _signed_value(value: Any) -> str:
     """Return an option's value without blanks: numbers and words verbatim, all else as a digest."""
     if callable(value):
-        return identity_of(value).digest[:12]
+        return code_mark(value)
     plain = isinstance(value, (int, float)) or (isinstance(value, str) and value.replace("-", "").isalnum())
     return str(value) if plain else short_digest(value)
 

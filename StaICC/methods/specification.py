@@ -154,7 +154,7 @@ class Workbench:
 
     def encoder(self, choice: Any = "hidden") -> TextEncoder | BM25:
         """Return what compares texts, which all methods of one run share; see :func:`make_encoder`."""
-        key = f"encoder {choice!r}"
+        key = f"encoder {choice!r} {self.kernel.digest}"
         if key not in self.shared:
             self.shared[key] = make_encoder(choice, self.kernel)
         found: TextEncoder | BM25 = self.shared[key]
@@ -162,7 +162,7 @@ class Workbench:
 
     def once(self, one: Experimentor, make: Callable[[], Any]) -> Any:
         """Return what ``make`` returns, computed once for equal data set, ``k`` and prompt settings."""
-        key = json.dumps([one.name, one.get_k(), one.prompt_former.get_config_dict()])
+        key = json.dumps([one.name, one.get_k(), one.prompt_former.get_config_dict(), self.kernel.digest])
         if key not in self.trained:
             self.trained[key] = make()
         return self.trained[key]

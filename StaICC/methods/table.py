@@ -20,6 +20,7 @@ _COSTS = {
     "test_prompts": "test prompts",
     "seconds": "test s",
     "reused_prompts": "reused",
+    "loading_seconds": "load s",
 }
 
 

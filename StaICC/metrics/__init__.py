@@ -27,7 +27,6 @@ from StaICC.metrics.classification import (
 )
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.normalisation import SUM_TOLERANCE, Kind, Normalised, normalise, softmax
-from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.metrics.registry import Metric, MetricFunction, MetricSet, Score, metric_set
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         mean_distribution,
         negated_mean_entropy,
     )
+    from StaICC.metrics.random_baselines import RandomBaseline
     from StaICC.metrics.robustness import Line, consistency, gler, shares_of_correct_labels
     from StaICC.metrics.significance import holm
 
@@ -83,6 +83,7 @@ __getattr__ = lazy_names(
             "empirical_bias entropy entropy_of_mean kl_divergence label_frequencies "
             "mean_distribution negated_mean_entropy"
         ),
+        "StaICC.metrics.random_baselines": "RandomBaseline",
         "StaICC.metrics.robustness": "Line consistency gler shares_of_correct_labels",
         "StaICC.metrics.significance": "holm",
     },

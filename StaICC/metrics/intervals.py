@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["Interval"]
 
@@ -16,8 +18,6 @@ class Interval:
         high: Upper end.
         level: Nominal share of samples whose interval covers the truth.
         method: How it was made.
-        resamples: Number of bootstrap resamples; None if there were none.
-        seed: Text from which the draws come; None if nothing was drawn.
         centre: The estimate without its bias, where the score is biased; means over data sets need it.
     """
 
@@ -25,6 +25,9 @@ class Interval:
     high: float
     level: float
     method: str
-    resamples: int | None = None
-    seed: str | None = None
     centre: float | None = None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Interval:
+        """Read a saved interval; older files also have the settings of a bootstrap, which are dropped."""
+        return cls(**{key: value for key, value in data.items() if key not in ("resamples", "seed")})

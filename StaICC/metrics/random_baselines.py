@@ -96,14 +96,8 @@ def _groups(n: int, p: GuessRates) -> tuple[tuple[float, int], ...]:
     return tuple(sorted((rate, examples) for rate, examples in groups.items() if examples))
 
 
-@lru_cache(maxsize=64)
-def _log_tail(groups: tuple[tuple[float, int], ...], k: int) -> tuple[float, float, bool]:
-    return log_tail(groups, k)
-
-
-@lru_cache(maxsize=16)
-def _distribution(groups: tuple[tuple[float, int], ...], bits: int) -> tuple[int, list[float]]:
-    return poisson_binomial_probabilities(groups, bits)
+_log_tail = lru_cache(maxsize=64)(log_tail)
+_distribution = lru_cache(maxsize=16)(poisson_binomial_probabilities)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -222,7 +216,12 @@ class RandomBaseline:
             >>> round(RandomBaseline(1024, 1 / 6).log_p_value(1.0) / math.log(10), 3)  # 6 ** -1024
             -796.827
         """
-        return self._log_p_value(self.count(acc), _whole(t, "t", 1))
+        t = _whole(t, "t", 1)
+        log_F, tail = self._below(self.count(acc))
+        if tail > _FLOATS:
+            return math.log(-math.expm1(t * log_F))
+        # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding
+        return min(0.0, math.log(t) + tail)
 
     def critical_count(self, t: int = 1, alpha: float = 0.05) -> int | None:
         """Smallest number of correct predictions with a p-value of at most alpha.
@@ -316,7 +315,7 @@ class RandomBaseline:
             29
         """
         share = _share(acc, "an accuracy")
-        answers = Fraction(acc if isinstance(acc, Fraction) else share) * self.n
+        answers = acc * self.n if isinstance(acc, Fraction) else share * self.n
         k = round(answers)
         if abs(answers - k) > _COUNT_TOLERANCE:
             raise ArgumentError(
@@ -333,14 +332,7 @@ class RandomBaseline:
 
     def _below(self, k: int) -> tuple[float, float]:
         """Logarithms of P(X < k), from the smaller tail, and of P(X >= k); the latter 0 where it is not small."""
-        _, tail, upper = _log_tail(self.p, k)
-        if upper:
+        if k > sum(rate * examples for rate, examples in self.p):
+            tail = _log_tail(self.p, k)[1]
             return math.log1p(-math.exp(tail)), tail
         return _log_tail(self.p, k - 1)[1] if k else -math.inf, 0.0
-
-    def _log_p_value(self, k: int, t: int) -> float:
-        log_F, tail = self._below(k)
-        if tail > _FLOATS:
-            return math.log(-math.expm1(t * log_F))
-        # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding
-        return min(0.0, math.log(t) + tail)

@@ -27,11 +27,14 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
 from StaICC.metrics.classification import check_labels, predicted_labels
 from StaICC.metrics.normalisation import numeric_rows
-from StaICC.metrics.robustness import Line
+
+if TYPE_CHECKING:
+    from StaICC.metrics.robustness import Line
 
 __all__ = [
     "accuracy",
@@ -444,6 +447,8 @@ def gler(values: Sequence[float]) -> Line:
     sum_xy = _total(map(operator.mul, abscissas, values))
     sum_xx = _total(map(operator.mul, abscissas, abscissas))
     slope = (count * sum_xy - sum_x * sum_y) / (count * sum_xx - sum_x * sum_x)
+    from StaICC.metrics.robustness import Line
+
     return Line(slope, (sum_y - slope * sum_x) / count)
 
 

@@ -284,11 +284,10 @@ def macro_part(hits: Sequence[Sequence[float]], sizes: Sequence[Sequence[float]]
     """
     parts = [ratio_part(a, b, level) for a, b in zip(hits, sizes, strict=True)]
     macro = combine(parts, [1.0 / len(parts)] * len(parts))
-    if macro.variance < _TINY:
-        return Part(macro.value, macro.below, macro.above, macro.influence, _spread(macro, level))
-    size = max(0.5, macro.value * (1.0 - macro.value) / macro.variance)
-    below, above = _wilson(macro.value, size, student_quantile(level, len(macro.influence)))
-    macro = Part(macro.value, max(macro.below, below), max(macro.above, above), macro.influence, macro.variance)
+    if macro.variance >= _TINY:
+        size = max(0.5, macro.value * (1.0 - macro.value) / macro.variance)
+        below, above = _wilson(macro.value, size, student_quantile(level, len(macro.influence)))
+        macro = Part(macro.value, max(macro.below, below), max(macro.above, above), macro.influence, macro.variance)
     return Part(macro.value, macro.below, macro.above, macro.influence, _spread(macro, level))
 
 
@@ -537,21 +536,18 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
     level = math.fsum(less * more * kept / (1.0 - own) for less, more, own in zip(below, above, lost, strict=True))
     reach = math.sqrt(level / count**2 + slope * slope / 4.0)
     centre = math.fsum(centres) / count
-    bias = mean - centre  # estimated, and uncertain by about its size
-    low, high = centre - reach + slope / 2.0 - max(0.0, bias), centre + reach + slope / 2.0 + max(0.0, -bias)
-    least, most = (math.fsum(ends) / count for ends in _ranges(intervals))
-    if biased:
-        least, most = 0.0, highest
+    bias = mean - centre  # estimated, and uncertain by about its size: it may be twice that, or nothing
+    far, near = reach + abs(bias), math.hypot(reach, bias)
+    low = centre + slope / 2.0 - (far if bias > 0.0 else near)
+    high = centre + slope / 2.0 + (near if bias > 0.0 else far)
+    least = 0.0 if biased else math.fsum(one.low for one in intervals) / count
+    most = highest if biased else math.fsum(one.high for one in intervals) / count
     return Interval(
         min(mean, max(least, low)),
         max(mean, min(most, high)),
         intervals[0].level,
         "variance recovery over data sets",
     )
-
-
-def _ranges(intervals: Sequence[Interval]) -> tuple[list[float], list[float]]:
-    return [one.low for one in intervals], [one.high for one in intervals]
 
 
 def rows_of_labels(counts: Sequence[int]) -> str | None:

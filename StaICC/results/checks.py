@@ -23,10 +23,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _refuse(name: str, value: object, expected: str) -> SchemaError:
     return SchemaError(f"{name} must be {expected}, not {value!r:.60}")
 

@@ -30,6 +30,12 @@ class Work:
     bibtex: str
     """One entry or more."""
 
+    def __str__(self) -> str:
+        """Return title and year of the (first) work."""
+        found = (re.search(rf"{field}\s*=\s*\{{(.*?)\}},?\n", self.bibtex) for field in ("title", "year"))
+        title, year = ("" if one is None else one[1].translate({123: None, 125: None}) for one in found)
+        return f"{title} ({year})"
+
 
 @functools.cache
 def works() -> tuple[Work, ...]:

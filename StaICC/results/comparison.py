@@ -88,6 +88,14 @@ class NonInferiority:
     shown: bool
     """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
 
+    def __str__(self) -> str:
+        p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
+        shown = "shown" if self.shown else "not shown"
+        return (
+            f"{self.run} not worse than {self.than} by more than {self.margin:g}: {shown} "
+            f"(one-sided p {p_value}, level 0.025)"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -156,7 +164,7 @@ class Comparison:
             for one in [*self.datasets, *([self.mean] if self.mean else [])]
             if one.reason
         ]
-        return [*reasons, *map(_sentence, self.non_inferiority)]
+        return [*reasons, *map(str, self.non_inferiority)]
 
     def __str__(self) -> str:
         return "\n".join([*self.introduction(), format_columns(*self.table()), *self.conclusion(), self.signature])
@@ -184,14 +192,6 @@ class BenchmarkComparison:
     """The runs, the best first."""
     left_out: tuple[str, ...]
     """Runs and data sets that are not compared, with the reason."""
-
-
-def _sentence(one: NonInferiority) -> str:
-    p_value = "undefined" if one.p_value is None else f"{one.p_value:.3g}"
-    return (
-        f"{one.run} not worse than {one.than} by more than {one.margin:g}: {'shown' if one.shown else 'not shown'} "
-        f"(one-sided p {p_value}, level 0.025)"
-    )
 
 
 def compare(first: Result, second: Result, metric: str | None = None, *, margin: float | None = None) -> Comparison:

@@ -218,17 +218,19 @@ def _latex(found: Sequence[BenchmarkComparison]) -> str:
 
 
 def _csv(found: Sequence[BenchmarkComparison]) -> str:
-    """Return one line for each data set and mean of each pair, with all digits."""
+    """Return one line for each data set and mean of each pair, with all digits; the last line has all other notes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     runs = ("first run", "second run", "data set", "rows", "first", "second", "difference")
-    writer.writerow(["benchmark", "metric", *runs, "low", "high", "p", "p (Holm)", "detectable"])
+    writer.writerow(["benchmark", "metric", *runs, "low", "high", "p", "p (Holm)", "detectable", "note"])
     for one in (pair for each in found for pair in each.comparisons):
         for row in [*one.datasets, *([one.mean] if one.mean else [])]:
             ends = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
             names = (one.benchmark, one.metric, one.first, one.second, row.dataset)
             figures = (row.rows, *row.values, row.difference, *ends, row.p_value, row.holm, row.detectable)
-            writer.writerow([*(csv_cell(" ".join(name.split())) for name in names), *figures])
+            notes = "; ".join([*one.left_out, *one.conclusion()]) if row is one.overall else row.reason or ""
+            cells = [csv_cell(" ".join(text.split())) for text in (*names, notes)]
+            writer.writerow([*cells[:-1], *figures, cells[-1]])
     return text.getvalue().rstrip("\n")
 
 

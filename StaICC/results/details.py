@@ -73,7 +73,7 @@ class MeanDetails:
         """
         try:
             details = cls(
-                {name: Interval(**record) for name, record in data["intervals"].items()},
+                {name: Interval.from_dict(record) for name, record in data["intervals"].items()},
                 data["missing"],
                 {name: Baselines(**record) for name, record in data["baselines"].items()},
             )
@@ -147,6 +147,10 @@ class DatasetDetails:
     baselines: Mapping[str, Baselines] = field(default_factory=dict)
     """Accuracy of guessing, by the condition whose accuracy it belongs to."""
     failures: tuple[FailedQuery, ...] = ()
+    unparsed: tuple[FailedQuery, ...] = ()
+    """Generated replies without a label, with the beginning of each."""
+    bounds: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """Scores that exclude unparsed replies: their values if all of these were wrong, and if all were right."""
     labels: tuple[str, ...] = ()
     """Label names in the order of the label space; empty in older files."""
     data: str | None = None
@@ -167,9 +171,11 @@ class DatasetDetails:
         try:
             values = {key: data[key] for key in data.keys()}  # noqa: SIM118 (a text or a list has no keys)
             values["conditions"] = tuple(map(ConditionRecord.from_dict, values["conditions"]))
-            values["intervals"] = {name: Interval(**record) for name, record in values["intervals"].items()}
+            values["intervals"] = {name: Interval.from_dict(record) for name, record in values["intervals"].items()}
             values["baselines"] = {name: Baselines(**record) for name, record in values["baselines"].items()}
             values["failures"] = tuple(FailedQuery(**record) for record in values["failures"])
+            values["unparsed"] = tuple(FailedQuery(**record) for record in values.get("unparsed", ()))
+            values["bounds"] = {key: tuple(pair) for key, pair in values.get("bounds", {}).items()}
             values["notes"] = tuple(values["notes"])
             values["labels"] = tuple(values.get("labels", ()))
             details = cls(**values)

@@ -84,7 +84,7 @@ class EarlyStopping:
             SchemaError: A field is missing, unknown, or holds a value of another type.
         """
         try:
-            found = cls(**{**data, "interval": Interval(**data["interval"])})
+            found = cls(**{**data, "interval": Interval.from_dict(data["interval"])})
             check_fields(found)
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaError(f"the record of early stopping cannot be read: {error!r}") from error

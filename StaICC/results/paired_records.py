@@ -149,7 +149,11 @@ def _read(result: Result, name: str, metric: str) -> _Records:
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
-        answers = _probabilities(record, width) if metric in _PROBABILITIES else record.predictions
+        answers = _probabilities(record, width) if metric in _PROBABILITIES else list(record.predictions)
+        if result.signature.fields.get("unparsed") == "wrong" and metric in ("accuracy", "macro_F1"):
+            for one in details.unparsed:
+                if one.condition == record.name:
+                    answers[one.query] = (record.truth[one.query] + 1) % width
         if metric in _PROBABILITIES - _OF_LABELS and record.output == "labels":
             raise _LeftOutError("the predictions are bare labels, which have no probabilities")
         conditions[record.name] = dict(zip(_keys(record.rows), zip(record.truth, answers, strict=True), strict=True))

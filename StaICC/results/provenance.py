@@ -9,9 +9,9 @@ and on the prediction store.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from datetime import datetime, timezone
 from typing import Any
 
 from StaICC.errors import SchemaError
@@ -238,4 +238,4 @@ def digest_failures(details: Mapping[str, DatasetDetails]) -> str | None:
 
 def utc_now() -> str:
     """Return the time in UTC, as ISO 8601 with seconds."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())

@@ -25,7 +25,6 @@ from StaICC.results.file_format import AVERAGED, DIVIDED, digest_problems, read_
 from StaICC.results.provenance import Provenance
 from StaICC.results.records import to_pandas, to_polars
 from StaICC.results.signature import Signature
-from StaICC.results.table import format_result, format_warnings, html_result
 from StaICC.version import RESULT_SCHEMA
 
 __all__ = [
@@ -124,7 +123,8 @@ class Result(dict[str, Any]):
         self.files = dict(record.files)
 
     def __missing__(self, key: object) -> NoReturn:
-        raise unknown_key("entry of a result", key, self, self.divided)
+        entry = next((name for name, values in self.items() if key in values), "")
+        raise unknown_key("entry of a result", key, self, entry)
 
     @property
     def model(self) -> str:
@@ -162,6 +162,8 @@ class Result(dict[str, Any]):
     __hash__ = None
 
     def __str__(self) -> str:
+        from StaICC.results.table import format_result, format_warnings
+
         return "\n".join([format_result(self), *format_warnings(self.warnings)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,6 +247,8 @@ class Result(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         """Show a table in a notebook."""
+        from StaICC.results.table import html_result
+
         return html_result(self)
 
 
@@ -286,6 +290,8 @@ class ResultGroup(dict[str, Any]):
             yield from part.results()
 
     def __str__(self) -> str:
+        from StaICC.results.table import format_result, format_warnings
+
         tables = "\n\n".join(map(format_result, self.results()))
         return "\n".join([tables, *([""] if self.warnings else []), *format_warnings(self.warnings)])
 

@@ -36,6 +36,7 @@ _SHORT = {
     "scoring": "score",
     "metrics": "m",
     "outputs": "out",
+    "unparsed": "unparsed",
     "statistics": "stat",
     "prompts": "p",
     "failed": "failed",

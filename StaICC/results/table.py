@@ -101,6 +101,11 @@ def _columns(result: TableResult) -> list[_Column]:
     return list(found.values())
 
 
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) and known else None
+
+
 def result_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a result's table, as text.
 
@@ -123,6 +128,13 @@ def result_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
         ]
         mean = _with_interval(_figure(result.averaged.get(column.mean)), result.means.intervals.get(column.mean))
         table.append((column.head, cells, mean))
+        if any(one and column.mean in one.bounds for one in details):
+            pairs = [one.bounds.get(column.mean) if one else None for one in details]
+            values = [column.values.get(name) for name in result.divided]
+            ends = [pair or (value, value) for pair, value in zip(pairs, values, strict=True)]
+            means = [_mean([pair[side] for pair in ends]) for side in (0, 1)]
+            cells = [f"{_figure(low)}, {_figure(high)}" for low, high in (*ends, means)]
+            table.append((f"{column.head} if unparsed wrong, right", cells[:-1], cells[-1]))
         if column.mean == "accuracy" and column.interval == "accuracy":
             every = [*(one.baselines if one else {} for one in details), result.means.baselines]
             bases = [next(iter(one.values()), None) for one in every]
@@ -131,6 +143,11 @@ def result_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
                     attribute = "max_random" if name == "random" else name
                     cells = [_figure(getattr(base, attribute)) if base else "-" for base in bases]
                     table.append((name, cells[:-1], cells[-1]))
+    if any(one and one.unparsed for one in details):
+        counts = [(len(one.unparsed), one.asked) if one else (0, 0) for one in details]
+        counts.append((sum(number for number, _ in counts), sum(asked for _, asked in counts)))
+        cells = [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]
+        table.append(("unparsed", cells[:-1], cells[-1]))
     head = ["data set", *(head for head, _, _ in table)]
     rows = [[name, *(cells[place] for _, cells, _ in table)] for place, name in enumerate(result.divided)]
     if len(rows) > 1:

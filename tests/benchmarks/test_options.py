@@ -21,9 +21,15 @@ import StaICC
 from StaICC.benchmarks import Benchmark, Experimentor
 from StaICC.benchmarks.benchmark import Settings
 from StaICC.benchmarks.catalogue import BENCHMARKS
+from StaICC.benchmarks.normal import NormalTask
 from StaICC.benchmarks.running import RunSettings
 from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks.verify import verify
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
+from StaICC.methods.catalogue import MethodSpec
+from StaICC.methods.options import option
+from StaICC.methods.run import Method
+from StaICC.methods.specification import Prepared
 from StaICC.results import Result, ResultGroup
 from StaICC.version import __version__
 
@@ -303,6 +309,62 @@ def test_a_metric_s_facts_count_too() -> None:
 def test_sets_of_the_library_have_their_names_alone() -> None:
     assert make("normal").signature().fields["metrics"] == "standard"
     assert make("normal", metrics="0.1.1").signature().fields["metrics"] == "0.1.1"
+
+
+# -- tasks and methods of the user
+
+
+def own_task(shift: float) -> Benchmark:
+    class Mine(NormalTask):
+        name = "Normal"  # the name of another task tells nothing
+
+        def score(self, outcomes: Any, scoring: Any) -> Any:
+            found = super().score(outcomes, scoring)
+            values = {**found.values, "accuracy": found.values["accuracy"] + shift}
+            return dataclasses.replace(found, values=values, averaged=values)
+
+    return Benchmark(Mine(), datasets=[OWN], limit=12)
+
+
+def own_method(name: str, sign: int) -> Method:
+    def prepare(bench: Any, one: Experimentor) -> Prepared:
+        return Prepared([one], bench.kernel, combine=lambda conditions, each: [row[::sign] for row in each[0]])
+
+    return Method(MethodSpec(name, "Mine", prepare), model)
+
+
+@pytest.mark.parametrize("name", ["mine", "vanilla", "knn_prompt"])
+def test_own_methods_of_one_name_are_told_apart_by_their_code(name: str) -> None:
+    one, other, again = (own_method(name, sign).run(make("normal")) for sign in (1, -1, 1))
+    assert isinstance(one, Result)
+    assert isinstance(other, Result)
+    assert numbers(one) != numbers(other)
+    assert one.signature.differences(other.signature).keys() == {"method"}
+    assert one == again
+    if name == "vanilla":
+        assert one.signature.fields.get("method") != make("normal")(model).signature.fields.get("method")
+
+
+def test_own_options_of_a_method_are_in_its_signature_with_their_defaults() -> None:
+    def spec(weight: float) -> MethodSpec:
+        record = dataclasses.make_dataclass("Own", [("weight", float, option(weight, "A weight."))], frozen=True)
+        return MethodSpec("mine", "Mine", prepare_plain, options=record)
+
+    one, other = (Method(spec(weight), model).run(make("normal")) for weight in (1.0, 2.0))
+    assert str(one.signature) != str(other.signature)  # type: ignore[union-attr]
+
+
+def prepare_plain(bench: Any, one: Experimentor) -> Prepared:
+    return Prepared([one], bench.kernel)
+
+
+def test_own_tasks_of_one_name_are_told_apart_by_their_code() -> None:
+    one, other, again = (own_task(shift)(model) for shift in (0.0, 0.25, 0.0))
+    assert one.averaged["accuracy"] != other.averaged["accuracy"]
+    assert one.signature.differences(other.signature).keys() == {"benchmark"}
+    assert one == again
+    assert not any(finding.inconsistent for finding in verify(one))
+    assert any(finding.inconsistent for finding in verify(other, own_task(0.0)))
 
 
 # -- controls of an experimentor

@@ -194,10 +194,12 @@ def test_a_signature_without_k_is_said(stand_in: Any) -> None:
     assert_prompts_not_checkable(result, r"^this result has no single k \(None\); pass the benchmark itself$")
 
 
-def test_an_option_that_is_no_number_is_said(stand_in: Any) -> None:
+def test_an_impossible_option_of_a_built_in_benchmark_is_inconsistent(stand_in: Any) -> None:
     result = StaICC.Normal(datasets=["mini"], limit=1)(stand_in)
     result.signature = Signature({**result.signature.fields, "options": "symbols=ABC"})
-    message = "the option 'symbols=ABC' of this result cannot be read back; pass the benchmark itself"
+    message = "the option 'symbols=ABC' has no integer value"
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
         rebuild(result)
-    assert verify(result)[0].same is None
+    found, common = verify(result)
+    assert found.same is None
+    assert common.inconsistent == (f"signature / options: {message}",)

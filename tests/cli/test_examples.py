@@ -33,6 +33,8 @@ SHORTER = {
     "'ppm;order=3' --datasets mini --margin 0.1 --store race.sqlite",
     "score normal predictions.jsonl": "score normal predictions.jsonl --datasets mini --limit 10",
     "score normal logged": "score normal logged --datasets mini --limit 10",
+    "prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'": "prompts normal --datasets mini "
+    "--limit 1 --model 'ppm;order=3'",
     "prompts normal -o prompts.jsonl": "prompts normal -o prompts.jsonl --datasets mini",
     "export lm-eval tasks": "export lm-eval tasks --datasets mini --limit 2",
 }

@@ -149,3 +149,15 @@ def test_errors_are_one_line_without_a_traceback(
     assert captured.out == ""
     assert captured.err.startswith(message)
     assert captured.err.count("\n") == 1
+
+
+def test_the_console_script_finds_modules_in_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "staicc").write_text("import sys\nfrom StaICC.cli import script\nsys.exit(script())\n")
+    (tmp_path / "mine.py").write_text("def my_inference(prompt, label_space):\n    return 0\n")
+    done = subprocess.run(
+        [sys.executable, "bin/staicc", "run", "normal", "--datasets=mini", "--limit=1", "--model=mine:my_inference"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "my_inference" in done.stdout

@@ -40,3 +40,12 @@ def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.startswith(f"usage: python -m StaICC {' '.join(arguments)}".rstrip())
     if not arguments:
         assert all(name in shown for name in _COMMANDS)
+
+
+def test_methods_is_short_for_show_methods(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods"]) == 0
+    shown = capsys.readouterr().out
+    assert main(["show", "methods"]) == 0
+    assert capsys.readouterr().out == shown
+    assert "paper: Calibrate Before Use: Improving Few-shot Performance of Language Models (2021)" in shown
+    assert "    knn_k=3 (int): Nearest neighbours that vote." in shown

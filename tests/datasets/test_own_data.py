@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import io
 import json
 import string
@@ -23,6 +24,7 @@ from StaICC.datasets import SplitSizes
 from StaICC.datasets.own_data import file_split, generated_alternatives, generated_template
 from StaICC.datasets.source import TableFile
 from StaICC.errors import ArgumentError, SchemaError, StaICCError, UnknownNameError
+from StaICC.results.file_format import with_digests
 
 ROWS = [(f"text {i}, with a comma", 'a "quote"\nand a break', ["no", "yes", "so"][i % 3]) for i in range(60)]
 
@@ -90,6 +92,8 @@ def test_data_frames_parquet_and_hugging_face() -> None:
         numbers, ["premise", "hypothesis"], "label", name="x", labels={0: "no", 1: "so", 2: "yes"}
     )
     assert named.table.digest == expected
+    unnamed = pandas.DataFrame(ROWS)  # its columns are numbers, as after header=None
+    assert Dataset.from_pandas(unnamed, ["0", "1"], "2", name="x").table.digest == expected
     floats = numbers.assign(label=numbers.label.astype(float))
     assert Dataset.from_pandas(floats, ["premise"], "label", name="x").card.label_space == ("0", "1", "2")
 
@@ -121,13 +125,14 @@ def test_hugging_face() -> None:
         max_size=20,
     ),
     st.sampled_from([",", ";", "\t"]),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
-def test_any_text_survives_csv_and_json(rows: list[tuple[str, str]], separator: str) -> None:
+def test_any_text_survives_csv_and_json(rows: list[tuple[str, str]], separator: str, quoting: Any) -> None:
     labels = sorted({label for _, label in rows})
     if len(labels) < 2 or len(labels) == len(rows):
         return
     table = io.StringIO(newline="")
-    csv.writer(table, delimiter=separator).writerows([("text", "label"), *rows])
+    csv.writer(table, delimiter=separator, quoting=quoting).writerows([("text", "label"), *rows])
     Path("t.csv").write_bytes(table.getvalue().encode())
     Path("t.jsonl").write_bytes("".join(json.dumps({"text": a, "label": b}) + "\n" for a, b in rows).encode())
     for name in ("t.csv", "t.jsonl"):
@@ -423,6 +428,30 @@ def test_a_forged_record_is_never_consistent_and_checked(change: dict[str, Any])
     assert not any(one.same for one in findings)
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("card", "name"), "b"),
+        (("card", "rows"), 1000),
+        (("card", "label_space"), ["no", "yes", "maybe"]),
+        (("label",), "no such column"),
+        (("texts",), ["premise", "no such column"]),
+        (("values",), {"no": "other"}),
+    ],
+)
+def test_a_record_that_does_not_fit_its_file_is_named(path: tuple[str, ...], value: Any) -> None:
+    """With the file at hand; a forger can compute the digests of the result again."""
+    data = json.loads(saved().read_text("utf-8"))
+    place = data["files"]["a"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    Path("r.json").write_text(json.dumps(with_digests(data)), encoding="utf-8")
+    findings = verify_file("r.json")
+    assert any(one.inconsistent for one in findings)
+    assert any("files (title" in line for one in findings for line in one.not_checkable)
+
+
 def test_text_labels_in_rows() -> None:
     rows = [("a", "wish"), ("b", "bug"), ("c", 1)] * 4
     made = Dataset.from_rows(rows, name="x", label_space=["wish", "bug"])
@@ -507,11 +536,18 @@ def test_names_that_differ_only_in_case() -> None:
     for name in ("MINI", "mini", "sst-2"):
         with pytest.raises(ArgumentError, match="is a name of the built-in"):
             Dataset.from_file(two_labels(), ["text"], "label", name=name)
+        with pytest.raises(ArgumentError, match="is a name of the built-in"):
+            Dataset.from_rows([("a", 0), ("b", 1)] * 5, name=name, label_space=["x", "y"])
     rows = [("a", 0), ("b", 1)] * 5
-    one, other = (Dataset.from_rows(rows, name=name, label_space=["x", "y"]) for name in ("MINI", "Mini"))
-    for datasets in ([one, "mini"], ["mini", one], [one, other]):
+    one, other = (Dataset.from_rows(rows, name=name, label_space=["x", "y"]) for name in ("OWN", "own"))
+    mini = dataclasses.replace(one.card, name="MINI", title="MINI")  # as a card of the user's own
+    for datasets in ([Dataset(mini, one.table), "mini"], ["mini", Dataset(mini, one.table)], [one, other]):
         with pytest.raises(ArgumentError, match="differ only in case"):
             Normal(datasets=datasets)
+    Normal(datasets=[Dataset(mini, one.table)], limit=1)(lambda prompt, label_space: 0).save("mini.json")
+    found = verify_file("mini.json")
+    assert not any(part.inconsistent for part in found)
+    assert "over the user's own data ('MINI' is not the built-in 'mini')" in str(found)
 
 
 @pytest.mark.parametrize("place", [".", "", "/"])

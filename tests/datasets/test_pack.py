@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -547,6 +548,7 @@ def test_data_home(
     for name, value in environment.items():
         monkeypatch.setenv(name, file_name(value))
     monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(os, "access", lambda folder, mode: True)
     assert pack.data_home() == Path(file_name(expected))
 
 
@@ -562,14 +564,39 @@ def test_a_relative_home_does_not_follow_the_user(
     assert pickle.loads(pickle.dumps(dataset.table))[0] == dataset.table[0]
 
 
-def test_no_home_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STAICC_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not say which folders can be written")
+@pytest.mark.parametrize("home", ["none", "read-only", "file"])
+def test_without_a_home_that_can_be_written(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STAICC_HOME", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if home == "none":
 
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
+        def homeless() -> Path:
+            raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(Path, "home", homeless)
-    monkeypatch.setattr(sys, "platform", "linux")
-    with pytest.raises(DataMissingError, match="set STAICC_HOME to a folder"):
+        monkeypatch.setattr(Path, "home", homeless)
+    elif home == "file":
+        (tmp_path / "home").write_text("")
+    else:  # root may write everywhere, except to a file system that is read-only
+        monkeypatch.setattr(os, "access", lambda folder, mode: Path(folder) != tmp_path)
+    folder = tmp_path / f"staicc-{os.getuid()}"
+    assert pack.data_home() == folder == pack.data_home()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    with pytest.raises(DataMissingError, match="not a folder of this user alone; set STAICC_HOME"):
         pack.data_home()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(DataMissingError, match="not a folder of this user alone"):
+        pack.data_home()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not say which folders can be written")
+def test_data_in_a_read_only_home_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STAICC_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "staicc").mkdir()
+    monkeypatch.setattr(os, "access", lambda folder, mode: False)
+    assert pack.data_home() == tmp_path / "staicc"

@@ -167,6 +167,17 @@ def test_a_line_never_wraps(monkeypatch):
     assert "\x1b" not in stream.getvalue()
 
 
+def test_a_narrow_terminal_shows_the_numbers_without_the_bar(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    clock, stream = Clock(), Terminal()
+    line = ProgressLine(stream, clock=clock)
+    for done in (0, 100):
+        line(Progress(done, 400, "Suite, TREC", 2, 10))
+        clock.now += 10
+    line(Progress(200, 400, "Suite, TREC", 2, 10))
+    assert stream.getvalue().split("\r")[-1].rstrip() == "[3/10] Suite, TREC: 50 % 200/400, 20 s, 10/s, 5 min left"
+
+
 def test_a_short_run_draws_nothing_and_phases_have_names():
     clock, stream = Clock(), Terminal()
     line = ProgressLine(stream, clock=clock)

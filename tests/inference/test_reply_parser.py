@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from StaICC.inference.reply_parser import parse_reply
+from tests.inference.hostile_replies import REPLIES as HOSTILE
 from tests.inference.model_replies import REPLIES, SPACES
 
 ALL = [(space, label, reply) for space, replies in REPLIES.items() for label, reply in replies]
@@ -31,6 +32,12 @@ def test_no_label_is_invented_and_few_are_missed() -> None:
             assert parsed.label == expected, (space, reply, parsed)
             outcomes["no label" if label is None else "label"] += 1
     assert outcomes == {"label": 208, "no label": 112, "missed": 3}
+
+
+def test_replies_that_tempt_the_parser() -> None:
+    for space, label, reply in HOSTILE:
+        parsed = parse_reply(reply, SPACES[space])
+        assert parsed.label == (None if label is None else SPACES[space].index(label)), (reply, parsed)
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,7 @@ def test_one_bad_answer_in_a_batch_does_not_cost_the_others() -> None:
     answers = ask(kernel, queries(4), "Test", RunOptions(on_error="collect"))
     assert len(kernel.batches) == 1
     assert [isinstance(answer, Failure) for answer in answers] == [False, False, True, False]
-    with pytest.raises(OutputError, match=r"^Test, query 2: .* got the text 'maybe', which is no label; expected one"):
+    with pytest.raises(OutputError, match=r"^Test, query 2: unparsed reply \(no label\): .maybe.; expected one"):
         ask(kernel, queries(4), "Test")
 
 

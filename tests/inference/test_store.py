@@ -642,6 +642,7 @@ def open_path():
     with tempfile.TemporaryDirectory(dir=place) as folder:
         Path(folder).chmod(0o755)
         yield Path(folder) / "run.sqlite"
+        Path(folder).chmod(0o755)
 
 
 @pytest.fixture
@@ -690,12 +691,15 @@ def test_a_read_only_file_is_refused_for_writing_and_can_be_read(open_path, as_n
 @pytest.mark.posix
 def test_a_folder_without_permission_is_a_store_error(open_path, as_nobody):
     path = open_path
+    path.parent.chmod(0o555)  # the tests may run as nobody
     said = as_nobody(ATTEMPT, path)
     assert said.startswith("StoreError")
     assert "cannot be" in said
     assert str(path) in said
+    path.parent.chmod(0o755)
     fill(path, range(3))
     path.chmod(0o666)
+    path.parent.chmod(0o555)
     assert as_nobody(ATTEMPT, path).startswith("StoreError")  # the file may be written, but no log beside it
 
 

@@ -86,3 +86,16 @@ def test_options_given_twice_or_unknown_and_names_without_a_model(
     with pytest.raises(kind, match=message):
         make()
     assert load_kernel("ppm;order=3", escape="A") == PPMKernel(order=3, escape="A")
+
+
+def test_the_prompt_format_of_a_served_model() -> None:
+    kernel = load_kernel("openai:http://localhost:1/v1#m;scoring=text;prompt_format=chat;instruction=Be brief.")
+    assert kernel.api == "chat"
+    assert kernel.identity().settings["api"] == "chat"
+    assert kernel.rendered(["a: "]) == [
+        '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a: "}]'
+    ]
+    assert load_kernel("openai:http://localhost:1/v1#m;prompt_format=plain").rendered(["a: "]) == ["a: "]
+    for wrong in ("prompt_format=chat-turns", "prompt_format=chat;api=chat"):
+        with pytest.raises(ArgumentError, match="expected plain or chat, and no api"):
+            load_kernel(f"openai:http://localhost:1/v1#m;scoring=text;{wrong}")

@@ -49,6 +49,9 @@ class EngineArgs:
     max_model_len: int | None = None
     tensor_parallel_size: int = 1
     enforce_eager: bool = False
+    hf_config_path: str | None = None
+    hf_overrides: Any = None
+    hf_token: str | None = None
 
 
 class Logprob(types.SimpleNamespace):
@@ -107,9 +110,12 @@ def fake_vllm(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     made.LLM, made.SamplingParams, made.__version__ = FakeLLM, SamplingParams, "0.0-test"
     arguments: Any = types.ModuleType("vllm.engine.arg_utils")
     arguments.EngineArgs = EngineArgs
+    platforms: Any = types.ModuleType("vllm.platforms")
+    platforms.current_platform = types.SimpleNamespace(device_type="cpu")
     for name, module in (
         ("vllm", made),
         ("vllm.engine", types.ModuleType("vllm.engine")),
+        ("vllm.platforms", platforms),
         (arguments.__name__, arguments),
     ):
         monkeypatch.setitem(sys.modules, name, module)
@@ -177,6 +183,28 @@ def test_noisy_channel_losses_and_text(fake_vllm: Any, folder: Path, variant: st
     assert kernel.generate(PROMPTS[:3], 6, ["e"]) == other.generate(PROMPTS[:3], 6, ["e"])
 
 
+@pytest.mark.parametrize("style", ["chat", "chat-turns"])
+def test_chat_prompts_equal_the_torch_kernel(
+    fake_vllm: Any, make_model: Any, make_tokenizer: Any, tmp_path: Path, style: str
+) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
+    )
+    make_model("Llama", **SHAPE).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    for scoring in ("last", "first", "full"):
+        options = {"prompt_format": style, "label_scoring": scoring, "system": "Answer."}
+        kernel, other = load_kernel(f"vllm:{tmp_path}", **options), load_kernel(str(tmp_path), **options)
+        close(kernel.batch(PROMPTS[:4], LABELS), other.batch(PROMPTS[:4], LABELS))
+    assert kernel.rendered(PROMPTS) == other.rendered(PROMPTS)
+    assert kernel.generate(PROMPTS[:2], 5) == other.generate(PROMPTS[:2], 5)
+    assert {one.value for one in kernel.capabilities} == {"label scores", "text", "batch"}
+    with pytest.raises(ArgumentError, match="the noisy channel scores the text of a prompt"):
+        kernel.batch([channel(1)], LABELS)
+
+
 def test_identity_follows_files_engine_and_options(
     fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path
 ) -> None:
@@ -204,6 +232,47 @@ def test_identity_follows_files_engine_and_options(
     assert identity_of(load_kernel(f"vllm:{copy}")).digest not in digests
     kernel.release()
     assert kernel.batch(PROMPTS[:2], LABELS) == before
+
+
+def test_identity_follows_device_attention_and_further_files(
+    fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def digest(**options: Any) -> str:
+        return identity_of(load_kernel(f"vllm:{folder}", **options)).digest
+
+    base = digest()
+    assert digest(hf_token="secret-of-mine") == base  # a secret, which changes no number
+    monkeypatch.setenv("VLLM_ATTENTION_BACKEND", "XFORMERS")
+    other = digest()
+    monkeypatch.delenv("VLLM_ATTENTION_BACKEND")
+    monkeypatch.setattr(sys.modules["vllm.platforms"].current_platform, "device_type", "cuda")
+    assert len({base, other, digest()}) == 3
+    for options in (
+        {"hf_config_path": str(folder)},
+        {"hf_overrides": {"text_config": {"path": str(folder)}}},
+        {"hf_overrides": lambda config: config},
+    ):
+        found = identity_of(load_kernel(f"vllm:{folder}", **options))
+        assert found.unidentified
+        assert "0x" not in str(found.who)  # addresses differ in every process
+    assert not identity_of(load_kernel(f"vllm:{folder}", hf_overrides={"rope_theta": 5.0})).unidentified
+
+
+def test_files_that_change_while_the_engine_starts(
+    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    make_model("Llama", **SHAPE).save_pretrained(copy)
+    load_kernel(f"vllm:{folder}").tokenizer.save_pretrained(copy)
+
+    def starting(*arguments: Any, **more: Any) -> Any:
+        made = FakeLLM(*arguments, **more)
+        make_model("Llama", seed=5, **SHAPE).save_pretrained(copy)
+        return made
+
+    monkeypatch.setattr(fake_vllm, "LLM", starting)
+    with pytest.raises(StaICCError, match="changed while it was loaded"):
+        load_kernel(f"vllm:{copy}").batch(PROMPTS[:1], LABELS)
 
 
 def test_files_that_change_after_loading_do_not_change_who_predicts(

@@ -66,8 +66,25 @@ def test_an_option_is_in_the_signature(name: str, fact: OptionFact) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "vanilla"])
 def test_the_settings_of_all_methods_are_in_the_signature(name: str) -> None:
     assert signed(name) != signed(name, variant="0.1.1")
-    assert (signed(name) != signed(name, calibration_number=16)) == METHODS[name].trains
+    if isinstance(METHODS[name].trains, bool):
+        assert (signed(name) != signed(name, calibration_number=16)) == METHODS[name].trains
     assert signed(name) != signed("vanilla") == str(Signature({"benchmark": "Normal", "version": "1"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("contextual_calibration", {"shared_contexts": True}),
+        ("domain_calibration", {"variant": "staicc"}),
+        ("hidden_calibration", {"variant": "staicc"}),
+        ("knn_prompt", {}),
+        ("ppl_icl", {}),
+    ],
+)
+def test_the_calibration_number_is_signed_where_it_is_used(name: str, settings: dict[str, Any]) -> None:
+    assert " n=16" in signed(name, calibration_number=16, **settings)
+    unused = {"ppl_icl": {"variant": "0.1.1"}, "knn_prompt": {"samples_per_label": 3}}.get(name, {})
+    assert " n=16" not in signed(name, calibration_number=16, **unused)
 
 
 def test_vanilla_inference_has_the_signature_of_the_benchmark() -> None:

@@ -187,17 +187,22 @@ def test_a_kernel_without_log_probabilities_averages_normalised_rows() -> None:
     assert found[0] == pytest.approx((weights / weights.sum()).tolist())
 
 
-def test_labels_without_probability() -> None:
+@pytest.mark.parametrize("least", [-1e6, -math.inf])
+def test_labels_without_probability(least: float) -> None:
     correct = ContextualCalibration.correct
     (failed,) = calibrated_in_context([[0.5, 0.5]], [[[1.0, 0.0]]], correct, 2, False)
     assert "probability 0 on all content-free texts" in failed.reason  # type: ignore[union-attr]
 
     class Never(Kernel):
+        least = 0.0
+
         def features(self, prompts: Any, label_space: Any, wanted: Any) -> dict[str, Any]:
             found = super().features(prompts, label_space, wanted)
             if "log_probabilities" in wanted:
-                found["log_probabilities"] = [[-1e6, -1.0, -1.0] for _ in prompts]
+                found["log_probabilities"] = [[self.least, -1.0, -1.0] for _ in prompts]
             return found
+
+    Never.least = least
 
     with pytest.raises(OutputError, match="query 0: a label has probability 0"):
         ms.Method("contextual_calibration", Never()).run(bench())

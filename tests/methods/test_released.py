@@ -1,7 +1,9 @@
 """``variant="0.1.1"`` side by side with the released StaICC 0.1.1, on a tiny random model and the prompts of TREC.
 
-The release runs in a process of its own, from the published wheel (fetched once into the user's cache, like the data
-pack). It is only run: what it computes is the oracle.
+The release runs in a process of its own, from the published wheel: the file that ``STAICC_RELEASE_WHEEL`` names, or
+fetched once into the user's cache, like the data pack. It is only run: what it computes is the oracle.
+
+870 more cases have the same numbers as inputs on both sides, so that the arithmetic is compared to 1e-14.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ folder, out, samples, k, rows, cut = sys.argv[1], sys.argv[2], *map(int, sys.arg
 model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
-def make(k=k, noisy=False):
-    split = dataset_interface.triplet_dataset(hgf_dataset_loader.trec())
+def make(k=k, noisy=False, loader=hgf_dataset_loader.trec):
+    split = dataset_interface.triplet_dataset(loader())
     return experimentor.single_experimentor(triplet_dataset=split, k=k, noisy_channel=noisy)
 
 one = make()
@@ -76,11 +78,6 @@ nothing = lambda: None
 found["ppl_icl"] = prompt_template_edit.PPL_ICL(model, tokenizer, None, edited, cache_empty=nothing)
 found["ppl_icl prompt"] = edited.prompt_set()[0]
 found["instructions"] = configs.PPL_ICL_INSTRUCTION_SETTINGS
-edited = make(k=4)
-method = prompt_template_edit.SA_ICL(model, tokenizer, edited, cache_empty=nothing, demonstration_set_cut=cut)
-found["neighbours"] = [
-    [int(i) for i in method._get_top_k_indexes(edited.test_set()[row][0], 5)] for row in range(rows)
-]
 asked = []
 standard = model_kernel.standard_ICL_inference_with_torch_Causal_LM
 def recording(*args, **keywords):
@@ -89,13 +86,80 @@ def recording(*args, **keywords):
         asked.append([float(x) for x in answer])
     return answer
 model_kernel.standard_ICL_inference_with_torch_Causal_LM = recording
-found["sa_icl"] = [[float(x) for x in method._inference(row)] for row in range(rows)]
-found["candidates"] = [asked[start : start + 10] for start in range(0, len(asked), 10)]
+for name, loader in {"TREC": hgf_dataset_loader.trec, "SST5": hgf_dataset_loader.sst5}.items():
+    edited = make(k=4, loader=loader)
+    method = prompt_template_edit.SA_ICL(model, tokenizer, edited, cache_empty=nothing, demonstration_set_cut=cut)
+    near = [[int(i) for i in method._get_top_k_indexes(edited.test_set()[row][0], 5)] for row in range(rows)]
+    asked.clear()
+    chosen = [[float(x) for x in method._inference(row)] for row in range(rows)]
+    tried = [asked[start : start + 10] for start in range(0, len(asked), 10)]
+    found[name] = {"neighbours": near, "sa_icl": chosen, "candidates": tried}
 split = dataset_interface.triplet_dataset(hgf_dataset_loader.tweet_eval_hate())
 one = experimentor.single_experimentor(triplet_dataset=split, k=4)
 method = prompt_template_edit.SA_ICL(model, tokenizer, one, cache_empty=nothing, demonstration_set_cut=240)
 found["hate"] = [[int(i) for i in method._get_top_k_indexes(one.test_set()[row][0], 12)] for row in range(rows)]
 json.dump(found, open(out, "w"))
+"""
+
+
+CASES = """
+import math, random
+
+NAMES = ("contextual_calibration", "domain_calibration", "hidden_calibration", "knn_prompt", "knn_prompt_centroid")
+SPREADS = (0.5, 2.0, 8.0)  # of the logits: from nearly uniform probabilities to nearly certain ones
+
+class Rows:
+    def __init__(self, generator, labels):
+        words = [[f"w{generator.randrange(60)}" for _ in range(generator.randrange(2, 9))] for _ in range(40)]
+        self.rows = [([" ".join(line)], generator.choice(labels)) for line in words]
+        self.labels = labels
+    def __len__(self):
+        return len(self.rows)
+    def __getitem__(self, place):
+        return self.rows[place]
+    def get_label(self, place):
+        return self.rows[place][1]
+    def find_index_from_label(self, label):
+        return self.labels.index(label)
+    def get_dataset_name(self):
+        return "cases"
+
+def features(prompt, width, spread):
+    generator = random.Random(prompt)
+    logits = [generator.gauss(0, spread) for _ in range(width)]
+    top = [math.exp(value - max(logits)) for value in logits]
+    hidden, vocabulary = ([generator.gauss(0, 3) for _ in range(size)] for size in (9, 21))
+    return [v / sum(top) for v in top], hidden, vocabulary
+
+def cases(make, batch_calibration):
+    for width in range(2, 7):
+        for seed in range(29):
+            generator, spread = random.Random(1000 * width + seed), SPREADS[seed % 3]
+            labels = [f"label {number}" for number in range(width)]
+            rows, k, number = Rows(generator, labels), seed % 5, generator.choice((4, 16, 33))
+            def write(demonstrations, query):
+                return repr([(list(texts), str(label)) for texts, label in demonstrations] + list(query))
+            for name in NAMES:
+                place = {"hidden_calibration": 1, "knn_prompt": 2, "knn_prompt_centroid": 2}.get(name, 0)
+                def ask(prompt, label_space, place=place):
+                    found = features(prompt, width, spread)
+                    return found[0] if not place else (found[0], found[place])
+                more = {"sample_length": 7} if name == "domain_calibration" else {}
+                made = make(name, labels)
+                made.train(write, ask, rows, calibration_number=number, k=k, **more)
+                row, hidden, whole = features(f"query {width} {seed}", width, spread)
+                yield [float(value) for value in made.inference(row, whole, hidden)]
+            count = generator.choice((7, 30, 128))
+            batch = [features(f"{width} {seed} {number}", width, spread)[0] for number in range(count)]
+            yield [float(v) for row in batch_calibration(batch, batch_size=generator.choice((3, 10, 128))) for v in row]
+"""
+
+ARITHMETIC = """
+import json, sys
+from StaICC.prefabricate_inference import standard_calibration
+make = lambda name, labels: getattr(standard_calibration, name)(labels)
+found = list(cases(make, standard_calibration.batch_calibration))
+json.dump(found, open(sys.argv[1], "w"))
 """
 
 
@@ -108,16 +172,22 @@ def model_folder(make_model: Any, make_tokenizer: Any, tmp_path_factory: Any) ->
 
 
 @pytest.fixture(scope="module")
-def released(model_folder: Path, tmp_path_factory: Any) -> dict[str, Any]:
-    """What the release computes."""
+def release(tmp_path_factory: Any) -> Path:
+    """A folder with the unpacked wheel of the release."""
     from StaICC.datasets.catalogue import catalogue
-    from StaICC.datasets.fetch import fetch_wheel
+    from StaICC.datasets.fetch import check_wheel, fetch_wheel
     from StaICC.datasets.pack import data_home
     from StaICC.errors import DataError
 
     source = catalogue().pack
     try:
-        wheel = fetch_wheel(source.requirement, source.file, source.sha256, data_home() / "wheels")
+        if given := os.environ.get("STAICC_RELEASE_WHEEL"):
+            check_wheel(Path(given), source.sha256)
+        wheel = (
+            Path(given)
+            if given
+            else fetch_wheel(source.requirement, source.file, source.sha256, data_home() / "wheels")
+        )
     except DataError as error:
         if os.environ.get("STAICC_REQUIRE_PACK") == "1":
             pytest.fail(f"STAICC_REQUIRE_PACK=1, but the released wheel cannot be had: {error}", pytrace=False)
@@ -125,20 +195,53 @@ def released(model_folder: Path, tmp_path_factory: Any) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("release")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
-    script, out = folder / "run_release.py", folder / "found.json"
-    script.write_text(RELEASE)
-    numbers = map(str, (SAMPLES, DEMONSTRATIONS, ROWS, CUT))
+    return folder
+
+
+def run_release(release: Path, program: str, *arguments: str) -> None:
+    """Run a program with the release in a process of its own."""
+    script = release / "program.py"
+    script.write_text(program)
     done = subprocess.run(
-        [sys.executable, str(script), str(model_folder), str(out), *numbers],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+        [sys.executable, str(script), *arguments],
+        cwd=release,
+        env={**os.environ, "PYTHONPATH": str(release), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.fixture(scope="module")
+def released(model_folder: Path, release: Path) -> dict[str, Any]:
+    """What the release computes."""
+    out = release / "found.json"
+    run_release(release, RELEASE, str(model_folder), str(out), *map(str, (SAMPLES, DEMONSTRATIONS, ROWS, CUT)))
     found: dict[str, Any] = json.loads(out.read_text())
     return found
+
+
+def test_the_arithmetic_in_870_cases(release: Path) -> None:
+    from functools import partial
+
+    from StaICC.methods.calibration import batch_calibration
+    from StaICC.methods.calibration.base import Calibration
+
+    out = release / "arithmetic.json"
+    run_release(release, CASES + ARITHMETIC, str(out))
+    expected = json.loads(out.read_text())
+    namespace: dict[str, Any] = {}
+    exec(CASES, namespace)
+
+    def make(name: str, labels: list[str]) -> Calibration:
+        return Calibration.types[name](labels, variant="0.1.1")
+
+    found = list(namespace["cases"](make, partial(batch_calibration, variant="0.1.1")))
+    assert len(found) == len(expected) == 870
+    worst = max(abs(a - b) for row, other in zip(found, expected, strict=True) for a, b in zip(row, other, strict=True))
+    assert worst <= 1e-14, worst
+    assert sum(max(row) < 0.999 for row in expected) > 600  # not all are certain, where agreement means little
 
 
 @pytest.fixture(scope="module")
@@ -219,13 +322,14 @@ def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
         assert instructions_for(name) == instructions
 
 
-def test_topk_and_sa_icl(released: dict[str, Any], kernel: Any) -> None:
+@pytest.mark.parametrize("dataset", ["TREC", "SST5"])
+def test_topk_and_sa_icl(released: dict[str, Any], kernel: Any, dataset: str) -> None:
     from StaICC import Normal
     from StaICC.methods.prompting.retrieval import order_patterns
     from StaICC.methods.prompting.selection import lowest_entropy
     from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
 
-    one = Normal(k=4, datasets=["TREC"], limit=ROWS)[0]
+    released, one = released[dataset], Normal(k=4, datasets=[dataset], limit=ROWS)[0]
     method = SA_ICL(kernel, None, one, demonstration_set_cut=CUT, variant="0.1.1")
     neighbours = method.neighbours(range(ROWS), 5)
     assert neighbours == released["neighbours"]

@@ -85,10 +85,10 @@ def test_intervals_hold_the_estimate_and_are_never_points(
     coverage = load_coverage()
     draw = np.random.default_rng(seed)
     truth = draw.integers(labels, size=(1, rows))
-    predicted = (truth[..., None] + (draw.random((1, rows, repeats)) < draw.choice([0, 0.3, 1]))) % labels
+    predicted = (truth + (draw.random((repeats, 1, rows)) < draw.choice([0, 0.3, 1]))) % labels
     if seed % 5 == 0:
         predicted = np.zeros_like(predicted)
-    confidence = np.clip(draw.random((1, rows, repeats)) ** (1 / sharpness), 1 / labels + 1e-3, 1 - 1e-9)
+    confidence = np.clip(draw.random((repeats, 1, rows)) ** (1 / sharpness), 1 / labels + 1e-3, 1 - 1e-9)
     run = coverage.sums(truth, predicted, confidence, labels)
 
     def columns(key: str) -> list[list[float]]:
@@ -179,6 +179,17 @@ def test_the_mean_of_shares_is_nearly_the_share_of_all_rows(rows: int, wrong: li
     width = high - low
     assert mean.low == pytest.approx(low, abs=0.15 * width)
     assert mean.high == pytest.approx(high, abs=0.15 * width)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_mean_allows_for_no_bias_and_for_twice_the_estimated_one(sign: int) -> None:
+    """Calibration errors of ten data sets, 0.15 and 0.09 without bias: upper limit 0.169 before, coverage 0.89."""
+    ends = sorted((0.5 - 0.5 * sign, 0.5 + sign * (0.34 - 0.5)))
+    own = Interval(*ends, 0.95, "any", centre=0.5 + sign * (0.09 - 0.5))
+    mean = mean_interval([0.5 + sign * (0.15 - 0.5)] * 10, [own] * 10)
+    toward, away = (mean.high, mean.low) if sign > 0 else (1 - mean.low, 1 - mean.high)
+    assert toward == pytest.approx(0.09 + math.hypot(0.25 / 10**0.5, 0.06), abs=1e-12)
+    assert away == 0.0
 
 
 @settings(max_examples=200)

@@ -39,7 +39,7 @@ KINDS = {
     "is 1 to rounding": "saturated",
     "not clearly": "ambiguous",
 }
-FAST = Statistics(resamples=0)
+FAST = Statistics(intervals=False)
 
 
 def kinds(notes: Sequence[str]) -> list[str]:

@@ -47,7 +47,7 @@ def scored(salt: str, skill: float = 0.0) -> Callable[..., list[float]]:
 
 
 @pytest.fixture(scope="module")
-def suites() -> dict[str, ResultGroup]:
+def suites(pack: None) -> dict[str, ResultGroup]:
     return {
         name: StaICC.Suite(datasets=["mini", "AGNews"], limit=12)(scored(name, skill))
         for name, skill in (("a", 2.0), ("b", 0.0))
@@ -428,6 +428,7 @@ def test_one_bad_run_does_not_stop_the_others(pair: dict[str, Result]) -> None:
     assert found.left_out[0] == "c (mini, own: c: not in this run)"
 
 
+@pytest.mark.pack
 def test_comparing_ten_data_sets_takes_seconds() -> None:
     runs = {name: StaICC.Normal(limit=64)(scored(name)) for name in "ab"}
     began = time.process_time()

@@ -132,6 +132,23 @@ def test_csv_has_all_digits(runs: dict[str, Result]) -> None:
     assert [float(line["p"]) for line in lines] == [one.datasets[0].p_value for one in found[0].comparisons]
 
 
+def test_csv_says_what_the_text_says_below_the_table(make_model: Callable[..., Any]) -> None:
+    """Non-inferiority and reasons were left out of CSV files."""
+    few = Dataset.from_rows(
+        [(f"text {row}", int(row > 20)) for row in range(60)], name="few", label_space=["no", "yes"]
+    )
+    results = [StaICC.Normal(datasets=sets, limit=4)(make_model) for sets in (["mini"], ["mini", few])]
+    one = compare(*results, "macro_F1", margin=0.02)
+    (each,), _ = compare_all({"a": results[0], "b": results[1]}, "macro_F1", margin=0.02)
+    notes = "; ".join(line["note"] for line in csv.DictReader(io.StringIO(format_comparisons([each], "csv"))))
+    assert one.left_out
+    assert len(one.non_inferiority) == 2
+    for text in [row.reason for row in each.comparisons[0].datasets if row.reason]:
+        assert text in notes
+    for text in (*each.comparisons[0].left_out, *map(str, each.comparisons[0].non_inferiority)):
+        assert text in notes
+
+
 def test_markdown_is_a_table(runs: dict[str, Result]) -> None:
     text = format_comparisons(compare_all(runs)[0], "markdown")
     lines = [line for line in text.splitlines() if line.startswith("|")]

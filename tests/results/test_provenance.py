@@ -112,7 +112,7 @@ def test_a_method_is_in_the_provenance() -> None:
 
     result = Method("contextual_calibration", PPMKernel(), calibration_number=4).run(mini())
     assert isinstance(result, Result)
-    assert result.provenance.method == "contextual_calibration paper n=4" == result.signature.fields["method"]
+    assert result.provenance.method == "contextual_calibration paper" == result.signature.fields["method"]
     assert result.provenance.recorded
     assert mini()(PPMKernel()).provenance.method is None
 

@@ -318,11 +318,14 @@ def test_a_benchmark_that_no_paper_has(normal: Result) -> None:
     assert format_published(compare_with_published(own)) == "there are no published figures for this benchmark"
 
 
-def long_icl(**settings: Any) -> Result:
+def long_icl(output: str = "text", **settings: Any) -> Result:
     own = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
     own |= {"made_up": False, "files": {"train": {"verified": True}}, **settings}
     divided = {"banking77": {"1R": 0.5, "2R": None, "settings": own}, "goemotions": {"1R": 0.1, "settings": own}}
-    details = {name: dataclasses.replace(_details(), missing={"2R": "too long"}) for name in divided}
+    some = _details()
+    conditions = tuple(dataclasses.replace(one, output=output) for one in some.conditions)
+    some = dataclasses.replace(some, conditions=conditions, missing={"2R": "too long"})
+    details = dict.fromkeys(divided, some)
     signature = Signature({"benchmark": "LongICL"})
     return Result(ResultRecord(benchmark="LongICL", divided=divided, averaged={}, signature=signature, details=details))
 
@@ -351,6 +354,11 @@ def test_long_icl_by_rounds() -> None:
 )
 def test_why_a_round_is_not_comparable(settings: dict[str, Any], reason: str) -> None:
     assert reason in str(compare_with_published(long_icl(**settings))[0].reason)
+
+
+def test_a_choice_among_labels_is_not_comparable_with_generated_text() -> None:
+    reason = str(compare_with_published(long_icl("labels"))[0].reason)
+    assert reason == "the published models generated text, this result has labels"
 
 
 def test_the_text_gives_reasons_and_cautions(normal: Result) -> None:

@@ -58,6 +58,7 @@ def numbers(cell: str) -> tuple[float, ...]:
     return tuple(map(float, found.groups()))
 
 
+@pytest.mark.pack
 def test_the_table_of_the_ten_data_sets_is_at_most_122_columns_wide() -> None:
     result = StaICC.Normal(limit=30)(certain)
     lines = str(result).split("\n")

@@ -24,11 +24,11 @@ from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.benchmarks.outcome import Condition
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference import Answer, Failure, check_answer
-from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply
+from StaICC.inference import Answer, Failure, Unparsed, check_answer
+from StaICC.inference.chunk import read_reply
+from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.metrics import Kind
 from StaICC.results import Result, ResultGroup
-from StaICC.safe_text import one_line
 
 __all__ = ["score_predictions"]
 
@@ -48,7 +48,8 @@ def score_predictions(
         benchmark: The benchmark, or group of benchmarks, of the predictions.
         predictions: For each id the prediction under its field, as returned by
             :func:`~StaICC.benchmarks.exchange.files.read_predictions`.
-        partial: Allow queries without a prediction, and exclude unparsed replies (both count as failed).
+        partial: Allow queries without a prediction; they count as failed, as do unparsed replies, unless the
+            benchmark has ``unparsed="wrong"`` or ``"excluded"``.
         return_outputs: Keep the prediction of each query in ``result.outputs``.
 
     Returns:
@@ -63,7 +64,10 @@ def score_predictions(
     queries = list(identified_queries(benchmark))
     _check_ids(queries, predictions, partial)
     kind = _kind(predictions)
-    answers = {query.id: _answer(query, predictions[query.id]) for query in queries if query.id in predictions}
+    unparsed = next(one.unparsed for member in members(benchmark).values() for one in member)
+    answers = {
+        query.id: _answer(query, predictions[query.id], unparsed) for query in queries if query.id in predictions
+    }
     if not partial:
         _check_parsed(answers)
     has_replies = any("reply" in prediction for prediction in predictions.values())
@@ -126,16 +130,16 @@ def _why_unknown(key: str, queries: Sequence[IdentifiedQuery]) -> str:
 
 def _check_parsed(answers: Mapping[str, Answer | Failure]) -> None:
     """Raise an error if a reply has no label."""
-    unparsed = {key: answer for key, answer in answers.items() if isinstance(answer, Failure)}
+    unparsed = {key: answer for key, answer in answers.items() if isinstance(answer, Failure) and answer.reply is None}
     if unparsed:
         key, first = next(iter(unparsed.items()))
         raise OutputError(
-            f"{len(unparsed)} of {len(answers)} replies are unparsed, the first is of {key}: {first.reason}. Allow a "
-            "partial result to exclude them"
+            f"{len(unparsed)} of {len(answers)} replies are unparsed, the first is of {key}: {first.reason}. A "
+            "partial result leaves them out, too"
         )
 
 
-def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any]) -> Answer | Failure:
+def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
     """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply."""
     if len(prediction) != 1:
         raise OutputError(
@@ -157,21 +161,12 @@ def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any]) -> Answer | F
         if field == "label" and not isinstance(value, str):
             raise OutputError(f"label must be a label name, not {value!r}")
         if field == "reply":
-            return _parsed(value, space)
+            if not isinstance(value, str):
+                raise OutputError(f"reply must be a text, not {value!r}")
+            return read_reply(value, space, unparsed)
         return check_answer(value, space)
     except OutputError as error:
         raise OutputError(f"{query.id}: {error}") from error
-
-
-def _parsed(reply: object, label_space: Sequence[str]) -> int | Failure:
-    """Return the label of a generated reply, or a failure with the reply's beginning."""
-    if not isinstance(reply, str):
-        raise OutputError(f"reply must be a text, not {reply!r}")
-    parsed = parse_reply(reply, label_space)
-    if parsed.label is not None:
-        return parsed.label
-    shown = one_line(reply if len(reply) <= 80 else reply[:77] + "...")
-    return Failure(f"unparsed reply ({parsed.rule}): {shown!r}")
 
 
 def _answers_by_dataset(

@@ -57,12 +57,6 @@ from StaICC.benchmarks.long_icl.protocol.positions import (
     accuracy_by_position,
     label_positions,
 )
-from StaICC.benchmarks.long_icl.published import (
-    PublishedComparison,
-    PublishedTable,
-    compare_with_published,
-    published_tables,
-)
 from StaICC.benchmarks.long_icl.scoring import Accuracy, LabelCounts, MicroF1, Tally, score_tallies
 
 __all__ = [
@@ -86,8 +80,6 @@ __all__ = [
     "PairItem",
     "PositionBin",
     "PositionStudy",
-    "PublishedComparison",
-    "PublishedTable",
     "Relation",
     "RelationItem",
     "RoundScore",
@@ -99,7 +91,6 @@ __all__ = [
     "as_item",
     "card",
     "cards",
-    "compare_with_published",
     "compute_baselines",
     "default_folder",
     "install",
@@ -109,7 +100,6 @@ __all__ = [
     "load_available",
     "parse_answer",
     "positions_of",
-    "published_tables",
     "rebuild_long_icl",
     "score_tallies",
     "study_positions",

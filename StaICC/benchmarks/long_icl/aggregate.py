@@ -17,11 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from StaICC.benchmarks.benchmark import mean
+from StaICC.benchmarks.intervals import aligned
 from StaICC.benchmarks.long_icl.data.items import Item
 from StaICC.benchmarks.long_icl.data.loading import Skipped
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
 from StaICC.benchmarks.long_icl.records import DataSetScore, RoundScore
 from StaICC.benchmarks.long_icl.scoring import Accuracy, MicroF1, Tally, scored
+from StaICC.benchmarks.records import unparsed_note
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.inference import Failure
 from StaICC.metrics.intervals import Interval
@@ -86,14 +88,18 @@ def _items(one: RoundScore) -> list[list[int | None]]:
 
 def _part(own: LongICLExperimentor, one: RoundScore, level: float) -> Part | None:
     """Return the score of a round with its limits and the influence of each item; ``None`` if it is undefined."""
-    tallies = scored(own.card.scoring, [part.tally for part in one.outcomes if part.tally is not None], own.variant)
+    kept = [(place, part.tally) for place, part in enumerate(one.outcomes) if part.tally is not None]
+    tallies = scored(own.card.scoring, [tally for _, tally in kept], own.variant)
     if one.score is None or len(tallies) < 2:
         return None
     if isinstance(one.score, Accuracy):
-        return ratio_part([len(tally.correct) for tally in tallies], [1] * len(tallies), level)
-    sizes = [len(tally.gold) + len(tally.predicted) for tally in tallies]
-    hits = [min(2 * len(tally.correct), size) for tally, size in zip(tallies, sizes, strict=True)]
-    return ratio_part(hits, sizes, level)
+        part = ratio_part([len(tally.correct) for tally in tallies], [1] * len(tallies), level)
+    else:
+        sizes = [len(tally.gold) + len(tally.predicted) for tally in tallies]
+        hits = [min(2 * len(tally.correct), size) for tally, size in zip(tallies, sizes, strict=True)]
+        part = ratio_part(hits, sizes, level)
+    places = [place for place, _ in kept][: len(tallies)]
+    return aligned(part, places, range(len(one.outcomes)))
 
 
 def _intervals(own: LongICLExperimentor, score: DataSetScore, level: float) -> dict[str, Interval]:
@@ -189,11 +195,29 @@ def _notes(own: LongICLExperimentor, score: DataSetScore) -> tuple[str, ...]:
         expected = own.card.demonstrations.expected[one.round - 1]
         if one.demonstrations != expected:
             notes.append(f"{round_name(one.round)} has {one.demonstrations} demonstrations instead of {expected}")
+    unparsed = _unparsed(score)
+    if unparsed:
+        asked = sum(one.asked for one in score.rounds)
+        notes.append(unparsed_note(unparsed, asked, own.unparsed))
     empty = {round_name(one.round): one.empty for one in score.rounds if one.empty}
     if empty:
         listed = ", ".join(f"{name} {count}" for name, count in empty.items())
-        notes.append(f"empty answers, which count as wrong: {listed} (of {score.rounds[0].asked} each)")
+        how = "which count as wrong" if own.unparsed == "wrong" else "which are excluded"
+        notes.append(f"empty answers, {how}: {listed} (of {score.rounds[0].asked} each)")
     return tuple(notes)
+
+
+def _unparsed(score: DataSetScore) -> tuple[FailedQuery, ...]:
+    return tuple(FailedQuery(round_name(one.round), *pair) for one in score.rounds for pair in one.unparsed)
+
+
+def _bounds(score: DataSetScore) -> dict[str, tuple[float | None, float | None]]:
+    """Return the bounds of the rounds with excluded responses, and of the mean over the rounds."""
+    found = {round_name(one.round): one.bounds for one in score.rounds if one.bounds is not None}
+    if not found:
+        return {}
+    pairs = [one.bounds or (value, value) for one, value in zip(score.rounds, score.values().values(), strict=True)]
+    return {**found, "mean": (mean([low for low, _ in pairs]), mean([high for _, high in pairs]))}
 
 
 def _missing(score: DataSetScore) -> dict[str, str]:
@@ -222,7 +246,11 @@ def details_of(
     return DatasetDetails(
         asked=len(answers),
         distinct=len({own.context(number) for number in own.rounds}) * own.distinct_questions,
-        scored=sum(one.asked for one in score.rounds if one.score is not None),
+        scored=sum(
+            one.asked - len(one.unparsed) * (own.unparsed == "excluded")
+            for one in score.rounds
+            if one.score is not None
+        ),
         failed=sum(one.asked - one.answered for one in score.rounds),
         prompts=prompts,
         query_digests=marks,
@@ -235,8 +263,10 @@ def details_of(
             FailedQuery(round_name(number), place, answer.reason)
             for number, part in zip(own.rounds, rounds, strict=True)
             for place, answer in enumerate(part)
-            if isinstance(answer, Failure)
+            if isinstance(answer, Failure) and answer.reply is None
         ),
+        unparsed=_unparsed(score),
+        bounds=_bounds(score),
         data=own.data.test_file.identity,
     )
 

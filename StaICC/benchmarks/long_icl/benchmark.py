@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from StaICC.benchmarks.benchmark import mean
 from StaICC.benchmarks.experimentor_list import ExperimentorList
@@ -31,13 +31,14 @@ from StaICC.benchmarks.long_icl.data.cards import cards
 from StaICC.benchmarks.long_icl.data.installing import default_folder
 from StaICC.benchmarks.long_icl.data.loading import load_available, show_notice
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
-from StaICC.benchmarks.long_icl.protocol.limits import alike, is_too_long
 from StaICC.benchmarks.long_icl.records import DataSetScore
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.errors import ArgumentError, DataMissingError, OutputError
-from StaICC.inference import Failure, Inference, Part, RunOptions, ask
+from StaICC.inference import Failure, Inference, Part, RunOptions, Unparsed, ask
+from StaICC.inference.failure_reasons import alike, is_too_long
+from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.results import Result, ResultRecord, Signature, describe_environment, short_digest
 from StaICC.results.provenance import utc_now
 from StaICC.version import __version__
@@ -64,6 +65,10 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         instruct: Show the label list in the prompt.
         variant: ``published``, or ``strict`` (see :mod:`StaICC.benchmarks.long_icl.protocol.strict`).
         arrangement: Order of the demonstrations: ``interleaved`` as published, or ``grouped`` by label.
+        parsing: How responses are parsed: ``published``, ``strict``, or ``tolerant`` with the parser of all benchmarks
+            (reasoning, "the answer is ...", JSON, bold, lists); None for the variant's.
+        unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
+            ``excluded`` with bounds on the score, or ``error``, which ends the run.
         verify: Refuse files whose digest is not the published one.
         statistics: Options of the confidence intervals and baselines.
         announce: Called with the licence notice of each data set before its files are opened; by default, the notice is
@@ -99,6 +104,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         variant: str = "published",
         arrangement: str = "interleaved",
         *,
+        parsing: str | None = None,
+        unparsed: Unparsed = "wrong",
         verify: bool = True,
         statistics: Statistics | None = None,
         announce: Callable[[str], object] = show_notice,
@@ -111,7 +118,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
             raise DataMissingError(f"none of the data sets of LongICL is in {folder}:\n{listed}")
         self.statistics = statistics or Statistics()
         self.experimentor = [
-            LongICLExperimentor(data, rounds, test_number, instruct, variant, arrangement) for data in loaded
+            LongICLExperimentor(data, rounds, test_number, instruct, variant, arrangement, parsing, unparsed)
+            for data in loaded
         ]
 
     def __getitem__(self, index: int | str) -> LongICLExperimentor:
@@ -192,7 +200,9 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                     name = f"{one.name}, {round_name(number)}"
                     before = time.monotonic()
                     part = Part(f"{self.task_name}, {name}", len(timing), parts)
-                    answers[one.name] += _ask_round(one, number, function, part, options)
+                    answers[one.name] += (found := _ask_round(one, number, function, part, options))
+                    if one.unparsed == "error":
+                        one.score_round(number, found)  # ends the run now, not after all rounds
                     timing[name] = time.monotonic() - before
         scores = {one.name: one.score(answers[one.name]) for one in self.experimentor}
         timing["seconds"] = time.monotonic() - started
@@ -255,6 +265,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
             "rounds": "+".join(map(str, first.rounds)),
             "instruct": "yes" if first.instruct else None,
             "arrangement": None if first.arrangement == "interleaved" else first.arrangement,
+            "parsing": None if first.parsing == first.variant else first.parsing,
+            "parser": PARSER_VERSION if first.parsing == "tolerant" else None,
         }
         return Signature(
             {
@@ -266,6 +278,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                 "rows": str(next((one.test_number for one in self if one.test_number is not None), "all")),
                 "options": ",".join(f"{key}={value}" for key, value in options.items() if value is not None),
                 "scoring": predictions.scoring(chosen) if predictions is not None else None,
+                "unparsed": None if first.unparsed == "wrong" else first.unparsed,
                 "statistics": self.statistics.for_signature(),
                 "prompts": short_digest(prompts),
                 "failed": str(failed) if failed else None,
@@ -301,6 +314,8 @@ def rebuild_long_icl(result: Result, data_dir: str | os.PathLike[str] | None = N
         options.get("instruct") == "yes",
         options.get("variant", "published"),
         options.get("arrangement", "interleaved"),
+        parsing=options.get("parsing"),
+        unparsed=cast("Unparsed", fields.get("unparsed") or "wrong"),
         verify=False,  # the prompts are compared
     )
 

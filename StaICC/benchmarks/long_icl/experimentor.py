@@ -15,20 +15,23 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+from StaICC.benchmarks.arguments import validate_unparsed
 from StaICC.benchmarks.long_icl.baselines import compute_baselines
 from StaICC.benchmarks.long_icl.data.cards import ROUNDS
 from StaICC.benchmarks.long_icl.data.items import Item
 from StaICC.benchmarks.long_icl.data.loading import LongICLData
-from StaICC.benchmarks.long_icl.protocol.limits import alike, is_too_long
-from StaICC.benchmarks.long_icl.protocol.parsing import VARIANTS
+from StaICC.benchmarks.long_icl.protocol.parsing import PARSINGS, VARIANTS
 from StaICC.benchmarks.long_icl.protocol.positions import arrange, label_positions
 from StaICC.benchmarks.long_icl.protocol.prompts import write_context, write_query
 from StaICC.benchmarks.long_icl.records import DataSetScore, LongICLOutcome, LongICLQuery, RoundScore
-from StaICC.benchmarks.long_icl.scoring import label_counts, score_tallies, scored, tally_prediction
+from StaICC.benchmarks.long_icl.scoring import Tally, label_counts, score_tallies, scored, tally_prediction
 from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
-from StaICC.inference.runner import Failure
+from StaICC.inference.chunk import unparsed_reason
+from StaICC.inference.failure_reasons import alike, is_too_long
+from StaICC.inference.runner import Failure, Unparsed
 from StaICC.prompting import Query
 
 __all__ = ["DataSetScore", "LongICLExperimentor", "LongICLOutcome", "LongICLQuery", "RoundScore"]
@@ -64,6 +67,10 @@ def _why_not_scored(unanswered: Sequence[tuple[str, int]], missing: int, asked: 
     return f"not scored: {missing} of {asked} queries were not answered: {listed}"
 
 
+def _why_unparsed(response: str) -> str:
+    return unparsed_reason("no label" if response.strip() else "empty", response)
+
+
 class LongICLExperimentor:
     """Writes the queries of a data set and scores the predictions.
 
@@ -75,10 +82,13 @@ class LongICLExperimentor:
         variant: ``published`` or ``strict``.
         arrangement: ``interleaved`` as published, or ``grouped`` by label (see
             :mod:`~StaICC.benchmarks.long_icl.protocol.positions`).
+        parsing: How responses are parsed: ``published``, ``strict`` or ``tolerant``; None for the variant's.
+        unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
+            ``excluded`` with bounds on the score, or ``error``.
 
     Raises:
         ArgumentError: An argument cannot be used with this data set.
-        UnknownNameError: The variant or arrangement is unknown.
+        UnknownNameError: The variant, arrangement, parsing or policy is unknown.
     """
 
     def __init__(
@@ -89,15 +99,21 @@ class LongICLExperimentor:
         instruct: bool = False,
         variant: str = "published",
         arrangement: str = "interleaved",
+        parsing: str | None = None,
+        unparsed: Unparsed = "wrong",
     ) -> None:
         if variant not in VARIANTS:
             raise unknown_name("variant", variant, VARIANTS)
+        if parsing is not None and parsing not in PARSINGS:
+            raise unknown_name("parsing", parsing, PARSINGS)
         self.data = data
         self.card = data.card
         self.rounds = _checked_rounds(rounds)
         self.test_number = test_number
         self.instruct = bool(instruct)
         self.variant = variant
+        self.parsing = parsing or variant
+        self.unparsed = validate_unparsed(unparsed)
         self.arrangement = arrangement
         strict = variant == "strict"
         self._items = tuple(data.test_items(test_number, strict=strict))
@@ -231,6 +247,8 @@ class LongICLExperimentor:
             "test_number": self.test_number,
             "instruct": self.instruct,
             "arrangement": self.arrangement,
+            "parsing": self.parsing,
+            "unparsed": self.unparsed,
             "made_up": self.data.made_up,
             "files": {split: {"sha256": one.sha256, "verified": one.verified} for split, one in files.items()},
             "prompts": {str(number): self.prompts_digest(number) for number in self.rounds},
@@ -256,34 +274,67 @@ class LongICLExperimentor:
                 f"{len(self.rounds)} rounds), found {len(predictions)}"
             )
         rounds = tuple(
-            self._score_round(number, predictions[place * each : (place + 1) * each])
+            self.score_round(number, predictions[place * each : (place + 1) * each])
             for place, number in enumerate(self.rounds)
         )
         own = compute_baselines(self.card, self._items, self.variant)
         return DataSetScore(self.card.name, self.card.scoring.metric, rounds, own, self.settings())
 
-    def _score_round(self, number: int, predictions: Sequence[Any]) -> RoundScore:
+    def score_round(self, number: int, predictions: Sequence[Any]) -> RoundScore:
+        """Score the predictions of one round.
+
+        Args:
+            number: The round.
+            predictions: One for each item, as for :meth:`score`.
+
+        Raises:
+            OutputError: A prediction cannot be scored, or has no label and ``unparsed="error"``.
+        """
         outcomes: list[LongICLOutcome] = []
+        unparsed: dict[int, str] = {}
+        assumed: tuple[list[Tally], list[Tally]] = ([], [])
         reasons: Counter[str] = Counter()
         empty = 0
         for place, (item, prediction) in enumerate(zip(self._items, predictions, strict=True)):
-            if isinstance(prediction, Failure):
+            if isinstance(prediction, Failure) and prediction.reply is None:
                 reasons[prediction.reason] += 1
                 outcomes.append(LongICLOutcome(item.row, None, None))
                 continue
-            empty += isinstance(prediction, str) and not prediction.strip()
+            response = "" if isinstance(prediction, Failure) else prediction  # withheld: empty, as published
+            empty += isinstance(response, str) and not response.strip()
+            where = f"{self.card.title}, round {number}, query {place} (row {item.row})"
             tally, answer = tally_prediction(
                 self.card,
-                prediction,
+                response,
                 item,
-                variant=self.variant,
-                prompt=self._contexts[number] + self._questions[place] if self.variant == "strict" else None,
-                where=f"{self.card.title}, round {number}, query {place} (row {item.row})",
+                variant=self.parsing,
+                prompt=None if self.parsing == "published" else self._contexts[number] + self._questions[place],
+                where=where,
             )
+            right = tally
+            if isinstance(response, str) and tally.gold and not tally.predicted:
+                withheld = isinstance(prediction, Failure)
+                unparsed[place] = prediction.reason if withheld else _why_unparsed(response)
+                right = Tally(tally.gold, tally.gold, tally.gold)
+                if self.unparsed == "error":
+                    raise OutputError(
+                        f"{where}: {unparsed[place]}. unparsed='wrong' or 'excluded' continues without it"
+                    )
             outcomes.append(LongICLOutcome(item.row, answer, tally))
+            for tallies, one in zip(assumed, (tally, right), strict=True):
+                tallies.append(one)
+        if self.unparsed == "excluded":
+            outcomes = [replace(one, tally=None) if place in unparsed else one for place, one in enumerate(outcomes)]
         tallies = scored(self.card.scoring, [one.tally for one in outcomes if one.tally is not None], self.variant)
         missing = sum(reasons.values())
         unanswered = alike(reasons)
+        note = _why_not_scored(unanswered, missing, len(outcomes))
+        if not missing and not tallies:
+            note = "not scored: all responses are unparsed"
+        bounds = None
+        if self.unparsed == "excluded" and unparsed and not missing:
+            low, high = (score_tallies(self.card.scoring, scores, self.variant).value for scores in assumed)
+            bounds = (low, high)
         return RoundScore(
             round=number,
             demonstrations=self._counts[number],
@@ -291,9 +342,11 @@ class LongICLExperimentor:
             answered=len(outcomes) - missing,
             empty=empty,
             unanswered=unanswered,
-            score=None if missing else score_tallies(self.card.scoring, tallies, self.variant),
-            note=_why_not_scored(unanswered, missing, len(outcomes)),
+            score=None if note else score_tallies(self.card.scoring, tallies, self.variant),
+            note=note,
             labels=label_counts(self.card, tallies),
             positions=self._positions[number],
             outcomes=tuple(outcomes),
+            unparsed=tuple(unparsed.items()),
+            bounds=bounds,
         )

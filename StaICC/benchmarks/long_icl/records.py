@@ -64,6 +64,10 @@ class RoundScore:
     positions: dict[str, tuple[int, ...]]
     """Positions of each label's demonstrations, from 1."""
     outcomes: tuple[LongICLOutcome, ...]
+    unparsed: tuple[tuple[int, str], ...] = ()
+    """Number and reason of each response without a label, and of each one that the server withheld."""
+    bounds: tuple[float, float] | None = None
+    """The score if all excluded responses were wrong, and if all were right; ``None`` if none is excluded."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record without its outcomes as plain values, ready for JSON."""
@@ -73,6 +77,7 @@ class RoundScore:
             "asked": self.asked,
             "answered": self.answered,
             "empty": self.empty,
+            "unparsed": len(self.unparsed),
             "unanswered": dict(self.unanswered),
             "score": None if self.score is None else dataclasses.asdict(self.score),
             "note": self.note,

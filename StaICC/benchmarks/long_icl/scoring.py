@@ -108,7 +108,7 @@ def tally_label(card: TaskCard, answer: str, item: Item, variant: str = "publish
     """
     (gold,) = item.gold
     named: str | None
-    if variant == "strict":
+    if variant != "published":
         named = as_label(card, answer)
         named = named if named in card.labels else None
     else:
@@ -118,7 +118,7 @@ def tally_label(card: TaskCard, answer: str, item: Item, variant: str = "publish
 
 def tally_entities(card: TaskCard, answer: dict[str, str], item: EntityItem, variant: str = "published") -> Tally:
     """Compare entities and types; an entity is correct if the sentence has it (same text) with the same type."""
-    strict = variant == "strict"
+    strict = variant != "published"
     gold = {entity.strip(): kind for entity, kind in item.entities} if strict else dict(item.entities)
     correct = tuple(kind for entity, kind in answer.items() if gold.get(entity) == kind)
     return Tally(tuple(gold.values()), tuple(answer.values()), correct)
@@ -132,7 +132,7 @@ def tally_relations(card: TaskCard, answer: str, item: DialogueItem, variant: st
     """
     parts = [part.strip() for part in answer.split(",")]
     gold = item.gold
-    if variant == "strict":
+    if variant != "published":
         named: list[str | None] = [part if part in card.labels else None for part in parts]
         correct = tuple(label for label, part in zip(gold, parts, strict=False) if part == label)
     else:
@@ -172,8 +172,8 @@ def tally_prediction(
         prediction: Text; or, for data sets with one label per item, a label index or one score per label (the first
             label with the highest score is predicted).
         item: The test item.
-        variant: ``published`` or ``strict``.
-        prompt: The prompt; the strict variant removes it from the beginning of a response.
+        variant: How text is parsed: ``published``, ``strict`` or ``tolerant``.
+        prompt: The prompt; the strict and the tolerant parser remove it from the beginning of a response.
         where: Name of the query for error messages.
 
     Returns:

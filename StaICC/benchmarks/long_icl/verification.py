@@ -61,7 +61,8 @@ def verify_long_icl(
     }
     if benchmark is not None:
         expected_fields |= {
-            field: benchmark.signature().fields.get(field) for field in ("datasets", "data", "rows", "options")
+            field: benchmark.signature().fields.get(field)
+            for field in ("datasets", "data", "rows", "options", "unparsed")
         }
     for field, value in expected_fields.items():
         found += compare_values(f"{where}signature / {field}", fields.get(field), value)
@@ -107,12 +108,15 @@ def _of_dataset(
 
 def _scored(result: Result, name: str, details: DatasetDetails, own: LongICLExperimentor, where: str) -> list[str]:
     """Score the recorded labels again, with the code of a run."""
-    reasons = {(one.condition, one.query): one.reason for one in details.failures}
+    failures = {(one.condition, one.query): Failure(one.reason) for one in details.failures}
+    failures |= {(one.condition, one.query): Failure(one.reason, reply="") for one in details.unparsed}
     answers: list[Any] = []
     for record in details.conditions:
         for number, label in enumerate(record.predictions):
-            if label is None:
-                answers.append(Failure(reasons.get((record.name, number), "")))
+            if label in (None, NO_LABEL) and (record.name, number) in failures:
+                answers.append(failures[record.name, number])
+            elif label is None:
+                answers.append(Failure(""))
             else:
                 answers.append("\ufffd" if label == NO_LABEL else label)
     try:

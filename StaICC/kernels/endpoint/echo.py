@@ -13,7 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from StaICC.kernels.endpoint.scoring import EchoedTokens, EndpointError, echoed_tokens
+from StaICC.kernels.endpoint.scoring import EchoedTokens, UnusableEndpointError, echoed_tokens
 
 __all__ = ["Ask", "EchoTrust", "echo"]
 
@@ -62,15 +62,14 @@ class EchoTrust:
         """Check the server's echo on a prompt, unless that was done.
 
         Raises:
-            EndpointError: The log-probabilities of echo and generation differ (fatal), or the server failed.
+            UnusableEndpointError: The log-probabilities of echo and generation differ.
+            EndpointError: The server failed.
         """
         async with self._lock:
             if not self._done:
                 self._done = await self._try(ask, prompt)
         if self._failure is not None:
-            error = EndpointError(self._failure)
-            error.fatal = True
-            raise error
+            raise UnusableEndpointError(self._failure)
 
     async def _try(self, ask: Ask, prompt: str) -> bool:
         """Compare at the end of the prompt, then before its last words, until that tells something."""

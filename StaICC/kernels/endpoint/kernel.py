@@ -12,11 +12,12 @@
     The probability that the next token begins the label, from the list of the ``top_n`` most probable next tokens:
     one request. A label that is not listed is a :class:`NoMatch`, unless ``unlisted="bound"``.
 ``scoring="text"``
-    The label with which the reply begins: one request, no probabilities. A reply that begins with no label is a
-    :class:`NoMatch`.
+    The reply: one request, no probabilities. A run finds its label (:mod:`StaICC.inference.reply_parser`). With
+    ``guided`` the server lets the model write nothing but a label.
 
 A query without a prediction is an exception. A call of the kernel raises it; ``batch`` returns it in the query's
-place, so that the other predictions are kept. The key is read from OPENAI_API_KEY and sent in the request only
+place, so that the other predictions are kept. After an error that every query would meet (key, model, quota, a refused
+setting) nothing more is requested, and the run ends. The key is read from OPENAI_API_KEY and sent in the request only
 (:mod:`StaICC.kernels.endpoint.redaction`).
 
 A server may move a model's name to another edition. :meth:`EndpointKernel.pin_edition` requests the current one. Every
@@ -38,7 +39,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from StaICC.errors import ArgumentError, EditionError, OutputError, unknown_name, validate_integer
+from StaICC.errors import ArgumentError, OutputError, RunEndingError, unknown_name, validate_integer
 from StaICC.inference.identity import Identity
 from StaICC.kernels.endpoint.echo import EchoTrust, echo
 from StaICC.kernels.endpoint.redaction import KEY_VARIABLE, Secret, occurs, redact
@@ -48,27 +49,27 @@ from StaICC.kernels.endpoint.scoring import (
     Unlisted,
     clip,
     joint_log_probabilities,
-    match_label,
     next_token_scores,
     next_tokens,
     reply,
 )
 from StaICC.kernels.endpoint.transport import Api, Edition, EndpointUsage, Limits, Transport
 from StaICC.kernels.label_scores import softmax
-from StaICC.kernels.option_text import option_types, split_options
-from StaICC.kernels.protocol import Capability, check_generation
+from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
+from StaICC.kernels.protocol import Capability
+from StaICC.kernels.reply_settings import ReplyKernel, ReplySettings
 
 __all__ = ["EndpointError", "EndpointKernel", "EndpointUsage", "NoMatch"]
 
 Scoring = Literal["prompt-logprobs", "top-logprobs", "text"]
-Answer = list[float] | int
+Guided = Literal["", "choice", "json"]
+Answer = list[float] | str
 Value = TypeVar("Value")
 
 _TIES = 8  # from this many queries on, exact ties in all of them are no accident
 _CREATION = threading.Lock()
 
-_VERSION = 2  # part of the identity; raise it with any change that can move a score
-_TEMPERATURE = 0
+_VERSION = 3  # part of the identity; raise it with any change that can move a score
 
 WHO = frozenset({"base_url", "model", "served_model"})
 """The options that identify the model."""
@@ -76,8 +77,11 @@ WHO = frozenset({"base_url", "model", "served_model"})
 NO_NUMBERS = frozenset({"allow_edition_change", "backoff", "concurrency", "longest_wait", "retries", "timeout"})
 """The options that change no number. All others are settings of the identity."""
 
+_FORMATS = {"plain": "completions", "chat": "chat"}
+REPLY_SETTINGS = tuple(one.name for one in fields(ReplySettings))
+
 _APPLIES: dict[str, tuple[str, str]] = {
-    "instruction": ("api", "chat"),
+    "guided": ("scoring", "text"),
     "max_tokens": ("scoring", "text"),
     "top_n": ("scoring", "top-logprobs"),
     "unlisted": ("scoring", "top-logprobs"),
@@ -119,19 +123,13 @@ def _check_no_key(texts: Mapping[str, str | None]) -> None:
             raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out")
 
 
-def _fatal(error: OutputError) -> bool:
-    """Whether every other query would fail in the same way."""
-    return isinstance(error, EditionError) or (isinstance(error, EndpointError) and error.fatal)
-
-
-def _redacted(error: OutputError) -> OutputError:
+def _redacted(error: Exception) -> OutputError:
     """The error without the key, and without what it was raised in."""
+    if not isinstance(error, OutputError):  # a response that no check expected
+        error = EndpointError(f"the response could not be read ({type(error).__name__}: {clip(error)})")
     shown = redact(str(error))
     if shown != str(error):
-        fatal = _fatal(error)
         error = type(error)(shown)
-        if isinstance(error, EndpointError):
-            error.fatal = fatal
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
@@ -159,7 +157,7 @@ def _checked_url(given: object) -> str:
 
 
 @dataclass(frozen=True)
-class EndpointKernel:
+class EndpointKernel(ReplyKernel, ReplySettings):
     """A model behind an OpenAI-compatible server. Use it as ``f(prompt, label_space)``, or give it to a benchmark.
 
     The settings are frozen. A kernel can be pickled to workers; each process opens its own connections.
@@ -170,7 +168,7 @@ class EndpointKernel:
     Example:
         >>> kernel = EndpointKernel("http://localhost:8000/v1/", "my-model", scoring="text")
         >>> kernel.identity().who
-        {'kernel': 'endpoint 2', 'server': 'http://localhost:8000/v1', 'model': 'my-model'}
+        {'kernel': 'endpoint 3', 'server': 'http://localhost:8000/v1', 'model': 'my-model'}
     """
 
     _live: ClassVar[dict[str, Any]]
@@ -191,9 +189,6 @@ class EndpointKernel:
     """``"completions"`` continues the unchanged prompt; ``"chat"`` sends it as a user's message, to which the server
     applies the model's chat template (for ``"top-logprobs"`` and ``"text"``)."""
 
-    instruction: str = ""
-    """A system message to send before the prompt (``api="chat"``)."""
-
     top_n: int = 20
     """Number of requested next tokens (``"top-logprobs"``); most servers allow 5 to 20."""
 
@@ -202,8 +197,9 @@ class EndpointKernel:
     upper bound (the smallest listed probability, or the unlisted probability mass if that is smaller). With the bound
     the predicted label is correct, but the probabilities of unlisted labels are too high."""
 
-    max_tokens: int = 16
-    """Maximum number of tokens of a reply (``"text"``)."""
+    guided: Guided = ""
+    """Allow no reply but a label (``"text"``): ``"choice"`` by ``structured_outputs`` (vLLM), ``"json"`` by
+    ``response_format`` with a JSON schema (``api="chat"``; most servers)."""
 
     served_model: str | None = None
     """The model name in the server's responses, if it is not ``model``."""
@@ -229,12 +225,13 @@ class EndpointKernel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
         self._open(())
-        for name, legal in (("scoring", Scoring), ("api", Api), ("unlisted", Unlisted)):
+        super().__post_init__()
+        for name, legal in (("scoring", Scoring), ("api", Api), ("unlisted", Unlisted), ("guided", Guided)):
             if getattr(self, name) not in get_args(legal):
                 raise unknown_name(f"value of {name}", getattr(self, name), get_args(legal))
         if not isinstance(self.model, str) or not self.model:
             raise ArgumentError(f"model must be the name of a model as the server calls it, not {self.model!r}")
-        for name, least in (("top_n", 2), ("max_tokens", 1), ("concurrency", 1), ("retries", 0)):
+        for name, least in (("top_n", 2), ("concurrency", 1), ("retries", 0)):
             validate_integer(name, getattr(self, name), least)
         for name in ("timeout", "backoff", "longest_wait"):
             value = getattr(self, name)
@@ -242,14 +239,20 @@ class EndpointKernel:
                 raise ArgumentError(f"{name} must be a number of seconds above 0, not {value!r}")
         if not isinstance(self.allow_edition_change, bool):
             raise ArgumentError(f"allow_edition_change must be True or False, not {self.allow_edition_change!r}")
-        _check_no_key({name: getattr(self, name) for name in ("base_url", "model", "served_model", "instruction")})
+        _check_no_key({name: getattr(self, name) for name in ("base_url", "model", "served_model", "system")})
         if self.api == "chat" and self.scoring == "prompt-logprobs":
             raise ArgumentError(
                 "the chat interface does not echo prompts, so scoring='prompt-logprobs' needs api='completions'; "
                 "with api='chat' use scoring='top-logprobs' or 'text'"
             )
-        if self.instruction and self.api != "chat":
-            raise ArgumentError("an instruction is a system message, which needs api='chat'")
+        for name, given in (("system", self.system), ("guided", self.guided == "json")):
+            if given and self.api != "chat":
+                raise ArgumentError(f"{name}: got {getattr(self, name)!r} with api='completions', expected api='chat'")
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the settings that may follow the name of the model."""
+        return options_of(cls, "base_url", "model")
 
     @classmethod
     def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:
@@ -268,7 +271,12 @@ class EndpointKernel:
             'org/model:7b'
         """
         address, mark, rest = spec.removeprefix("openai:").partition("#")
-        model, given = split_options(rest, option_types(cls, "base_url", "model"), None, "a served model", options)
+        types = {**option_types(cls, "base_url", "model"), "prompt_format": "str"}
+        model, given = split_options(rest, types, None, "a served model", options)
+        if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
+            if "api" in given or written not in _FORMATS:
+                raise ArgumentError(f"got prompt_format={written!r}, expected plain or chat, and no api")
+            given["api"] = _FORMATS[written]
         if not mark or not model or not address:
             raise ArgumentError(
                 "a served model is given as openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model; "
@@ -288,11 +296,13 @@ class EndpointKernel:
         who = {"kernel": f"endpoint {_VERSION}", "server": self.base_url, "model": self.model}
         if self.served_model is not None:
             who["served_model"] = self.served_model
-        settings = {"temperature": str(_TEMPERATURE)}
+        texts = {name: str(value) for name, value in given.items()} | dict.fromkeys(REPLY_SETTINGS, "")
+        texts |= self.reply_settings()
+        settings = {}
         for name in given.keys() - WHO - NO_NUMBERS:
             other, value = _APPLIES.get(name, (name, given[name]))
-            if given[other] == value:
-                settings[name] = json.dumps(given[name]) if name == "instruction" else str(given[name])
+            if given[other] == value and texts[name]:
+                settings[name] = texts[name]
         return Identity(who, settings)
 
     @property
@@ -315,7 +325,7 @@ class EndpointKernel:
         self._editions.clear()
 
         async def probe(session: _Session, prompt: str) -> str:
-            await session.transport.ask(self.api, self._request(prompt, 1, {}))
+            await session.transport.ask(self.api, self._request(prompt, self.reply_request(1, ())))
             return ""
 
         (outcome,) = self._all(["a"], probe)
@@ -339,6 +349,11 @@ class EndpointKernel:
         return EndpointUsage(**self._live["counts"])
 
     @property
+    def tokens_used(self) -> tuple[int, int]:
+        """Tokens of prompts and of completions so far, in this process, as the server counted them."""
+        return self.usage.prompt_tokens, self.usage.completion_tokens
+
+    @property
     def retried(self) -> int:
         """Number of retries so far, in this process."""
         return self.usage.retries
@@ -351,11 +366,12 @@ class EndpointKernel:
             label_space: The labels.
 
         Returns:
-            A probability for each label, or with ``scoring="text"`` the index of a label.
+            A probability for each label, or with ``scoring="text"`` the reply.
 
         Raises:
             ArgumentError: The prompt is not a text (noisy-channel prompts need a local kernel), or a label is empty.
-            NoMatch: The model's answer is none of the labels.
+            NoMatch: The listed tokens do not tell which label the model predicts.
+            WithheldReplyError: The server withheld the reply.
             EndpointError: The server failed, or its answer cannot be used.
             MissingDependencyError: The package ``openai`` is not installed.
         """
@@ -383,50 +399,59 @@ class EndpointKernel:
         labels = _checked_labels(label_space)
         _check_prompts(prompts)
 
-        async def answer(session: _Session, prompt: str) -> Answer:
-            return await self._answer(session, prompt, labels)
+        if self.scoring == "text":
+            return list(self._replies(prompts, None, self.stop, self._guide(labels)))
+
+        async def answer(session: _Session, prompt: str) -> list[float]:
+            return await self._scores(session, prompt, labels)
 
         outcomes = self._all(prompts, answer)
-        if self.scoring != "text" and len(labels) > 1 and len(outcomes) >= _TIES:
+        if len(labels) > 1 and len(outcomes) >= _TIES:
             scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
             if len(scored) >= _TIES and all(len(set(row)) == 1 for row in scored):
                 reason = f"the server returned exactly the same score for all labels in each of {len(scored)} queries"
                 return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
-        return outcomes
+        return list(outcomes)
 
-    def generate(self, prompts: Sequence[str], max_new_tokens: int = 32, stop: Sequence[str] = ()) -> list[str]:
-        """Continue each prompt (or with ``api="chat"`` reply to it) with the most probable tokens.
-
-        Args:
-            prompts: The prompts.
-            max_new_tokens: Most tokens of a continuation.
-            stop: Texts before which a continuation ends.
-
-        Returns:
-            The continuations.
-
-        Raises:
-            ArgumentError: An argument has no meaning.
-            NoMatch: The server withheld a reply.
-            EndpointError: The server failed, or its answer cannot be used.
-        """
-        check_generation(max_new_tokens, stop)
+    def replies(
+        self, prompts: Sequence[str], max_new_tokens: int | None = None, stop: Sequence[str] | None = None
+    ) -> list[str | OutputError]:
+        """Return the reply to each prompt (the continuation, with ``api="completions"``), or the error in its place."""
         _check_prompts(prompts)
-        more = {"stop": list(stop)} if stop else {}
+        return self._replies(prompts, max_new_tokens, self.stop or () if stop is None else stop, {})
 
-        async def continuation(session: _Session, prompt: str) -> str:
-            body = await session.transport.ask(self.api, self._request(prompt, max_new_tokens, more))
-            text = reply(body)[0]
+    def _replies(
+        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
+    ) -> list[str | OutputError]:
+        if stop is None:  # a label is one line, and a completion goes on
+            stop = ["\n"] if self.api == "completions" else []
+        settings = {**self.reply_request(most, stop), **more}
+
+        async def work(session: _Session, prompt: str) -> str:
+            text = reply(await session.transport.ask(self.api, self._request(prompt, settings)))
             if occurs(text):
                 raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
             return text
 
-        found = self._all(prompts, continuation)
-        texts = [outcome for outcome in found if isinstance(outcome, str)]
-        for outcome in found:
-            if isinstance(outcome, OutputError):
-                raise outcome
-        return texts
+        return self._all(prompts, work)
+
+    def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
+        """The fields of a request that allow no reply but a label."""
+        if self.guided == "choice":
+            return {"extra_body": {"structured_outputs": {"choice": list(labels)}}}
+        if not self.guided:
+            return {}
+        schema = {
+            "type": "object", "properties": {"label": {"type": "string", "enum": list(labels)}},
+            "required": ["label"], "additionalProperties": False,
+        }  # fmt: skip
+        form = {"name": "label", "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
+        sent = [self._request(prompt, {}) for prompt in prompts]
+        return [one["prompt"] if "prompt" in one else json.dumps(one["messages"], ensure_ascii=False) for one in sent]
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
@@ -473,9 +498,9 @@ class EndpointKernel:
             for place in places:
                 try:
                     outcomes[place] = stop[0] if stop else await work(session, prompts[place])
-                except OutputError as error:
+                except Exception as error:
                     outcomes[place] = shown = _redacted(error)
-                    if _fatal(shown):
+                    if isinstance(shown, RunEndingError):
                         stop.append(shown)
 
         async def whole() -> None:
@@ -490,26 +515,15 @@ class EndpointKernel:
         session.transport.run(whole())
         return [outcomes[place] for place in range(len(prompts))]
 
-    def _request(self, prompt: str, max_tokens: int, more: Mapping[str, Any]) -> dict[str, Any]:
-        request: dict[str, Any] = {"max_tokens": max_tokens, "temperature": _TEMPERATURE, **more}
-        if self.api == "completions":
-            return {"prompt": prompt, **request}
-        messages = [{"role": "user", "content": prompt}]
-        if self.instruction:
-            messages.insert(0, {"role": "system", "content": self.instruction})
-        return {"messages": messages, **request}
+    def _request(self, prompt: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        content = {"prompt": prompt} if self.api == "completions" else {"messages": self.messages(prompt)}
+        return {**content, **settings}
 
-    async def _answer(self, session: _Session, prompt: str, labels: Sequence[str]) -> Answer:
+    async def _scores(self, session: _Session, prompt: str, labels: Sequence[str]) -> list[float]:
         ask = session.transport.ask
-        if self.scoring == "text":
-            stop = {"stop": ["\n"]} if self.api == "completions" else {}
-            text, cut = reply(await ask(self.api, self._request(prompt, self.max_tokens, stop)))
-            return match_label(text, labels, cut)
         if self.scoring == "top-logprobs":
-            chat = {"logprobs": True, "top_logprobs": self.top_n}
-            body = await ask(
-                self.api, self._request(prompt, 1, chat if self.api == "chat" else {"logprobs": self.top_n})
-            )
+            listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
+            body = await ask(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
             return softmax(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
         complete = functools.partial(ask, "completions")
         await session.trust.check(complete, prompt)
@@ -517,5 +531,5 @@ class EndpointKernel:
         echoes = [one for one in found if not isinstance(one, BaseException)]
         errors = [one for one in found if isinstance(one, BaseException)]
         if errors:
-            raise next((error for error in errors if isinstance(error, OutputError) and _fatal(error)), errors[0])
+            raise next((error for error in errors if isinstance(error, RunEndingError)), errors[0])
         return softmax(joint_log_probabilities(echoes, prompt, labels))

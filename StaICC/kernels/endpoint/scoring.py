@@ -16,7 +16,7 @@ more than what tells the labels apart, the query has no answer. A label none of 
 :class:`NoMatch` (the default), or gets an upper bound: it can have no more than the least probable listed token, and
 no more than what the list leaves over.
 
-*Text* (:func:`match_label`). The reply must begin with a label. If it does not, that is a :class:`NoMatch`.
+*Text* (:func:`reply`). The reply is returned; :mod:`StaICC.inference.reply_parser` finds its label.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from StaICC.errors import OutputError
+from StaICC.errors import OutputError, RunEndingError, WithheldReplyError
 from StaICC.kernels.endpoint.redaction import redact
 
 __all__ = [
@@ -35,10 +35,10 @@ __all__ = [
     "EndpointError",
     "NoMatch",
     "Unlisted",
+    "UnusableEndpointError",
     "clip",
     "echoed_tokens",
     "joint_log_probabilities",
-    "match_label",
     "next_token_scores",
     "next_tokens",
     "reply",
@@ -52,13 +52,15 @@ _SLACK = 1e-3  # servers compute in 16 bits: a log-probability may come out this
 
 
 class EndpointError(OutputError):
-    """The server failed, or answered what cannot be used. ``fatal``: every other query would end the same way."""
+    """The server failed, or answered what cannot be used."""
 
-    fatal = False
+
+class UnusableEndpointError(EndpointError, RunEndingError):
+    """Every other query would fail in the same way."""
 
 
 class NoMatch(OutputError):
-    """The model answered, but its answer is none of the labels, or does not tell which."""
+    """The listed next tokens do not tell which label the model predicts."""
 
 
 def clip(text: object, length: int = 160) -> str:
@@ -367,61 +369,29 @@ def _shown(tokens: Mapping[str, float]) -> str:
 # -- text -----------------------------------------------------------------------------------------------------------
 
 
-def reply(body: Json) -> tuple[str, bool]:
-    """Read the text of a completion or chat completion, and whether it was cut at the most tokens.
+def reply(body: Json) -> str:
+    """Return the text of a completion or chat completion.
+
+    A reply that was cut off during its reasoning begins with ``<think>``, so that no parser takes it for an answer.
 
     Raises:
         EndpointError: There is no text.
-        NoMatch: The server withheld the text (a content filter).
+        WithheldReplyError: The server withheld the text (a content filter).
     """
     choice = _choice(body)
     message = choice.get("message")
-    text = message.get("content") if isinstance(message, Mapping) else choice.get("text")
+    source = message if isinstance(message, Mapping) else choice
     reason = choice.get("finish_reason")
     if reason == "content_filter":
-        raise NoMatch("the server withheld the reply (content filter)")
+        raise WithheldReplyError("the server withheld the reply (content filter)")
+    text = source.get("content") if source is message else source.get("text")
+    if isinstance(text, list):  # parts of a message
+        text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
+    if text is None and isinstance(source.get("refusal"), str):
+        text = source["refusal"]
+    if text is None and reason in ("length", "stop"):  # all tokens were spent on reasoning, or there was nothing to say
+        reasoning = source.get("reasoning_content") or source.get("reasoning")
+        text = f"<think>{reasoning}" if reasoning else ""
     if not isinstance(text, str):
         raise EndpointError(f"the server's reply holds no text (finish reason {clip(reason)})")
-    return text, reason == "length"
-
-
-def match_label(text: str, label_space: Sequence[str], cut: bool) -> int:
-    """Find the label with which a reply begins.
-
-    White space and quotation marks in front do not count, and neither does case where no label fits otherwise. Behind
-    the label a word must end. The longest label that fits counts.
-
-    Args:
-        text: The reply.
-        label_space: The labels.
-        cut: Whether the reply was cut at the most tokens, so that its last word may go on.
-
-    Returns:
-        The index of the label.
-
-    Raises:
-        NoMatch: The reply begins with no label, or it is not clear with which.
-
-    Example:
-        >>> match_label(" Positive.", ["negative", "positive"], cut=False)
-        1
-    """
-    shown = text.lstrip().lstrip("\"'`*“‘").lstrip()
-    for fold in (str, str.casefold):
-        fits = []
-        for place, label in enumerate(label_space):
-            start, whole = fold(label.strip()), fold(shown)
-            rest = whole[len(start) : len(start) + 1]
-            ends = not (rest.isalnum() or rest == "_") if rest else not cut
-            if start and whole.startswith(start) and ends:
-                fits.append((len(start), place))
-        if fits:
-            longest = max(fits)[0]
-            places = [place for length, place in fits if length == longest]
-            if len(places) == 1:
-                return places[0]
-            break
-    raise NoMatch(
-        f"the reply {clip(text)} begins with no label, or not clearly with one{', and was cut' if cut else ''}; "
-        f"expected one of {', '.join(map(repr, label_space[:10]))}"
-    )
+    return text

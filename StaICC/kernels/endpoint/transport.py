@@ -28,6 +28,7 @@ import json
 import logging
 import math
 import os
+import re
 import threading
 import time
 import weakref
@@ -35,9 +36,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from StaICC.errors import EditionError
+from StaICC.errors import EditionError, OutputError, WithheldReplyError
+from StaICC.inference.failure_reasons import is_too_long
 from StaICC.kernels.endpoint.redaction import KEY_VARIABLE, LogFilter, Secret, key_from_environment, redact, redacting
-from StaICC.kernels.endpoint.scoring import EndpointError, clip
+from StaICC.kernels.endpoint.scoring import EndpointError, UnusableEndpointError, clip
 from StaICC.optional import require
 
 __all__ = ["Api", "Edition", "EndpointUsage", "Limits", "Transport", "retry_after"]
@@ -51,6 +53,13 @@ _LONGEST_BACKOFF = 30.0
 _MOST_DOUBLINGS = 64  # of the backoff: after a thousand it would be no number any more
 _NETWORK_PACKAGES = ("anyio", "h11", "httpcore", "httpx", "ssl")
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
+_QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
+_SETTING = re.compile(
+    r"(unsupported|unknown|unrecognized|invalid)[ _](request[ _])?(parameter|value|argument)|not permitted"
+    r"|not supported with this model|does not support",
+    re.I,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -124,7 +133,7 @@ class _Fault(NamedTuple):
 
     reason: str
     may_pass: bool = False
-    fatal: bool = False
+    error: type[OutputError] = EndpointError
     wait: float | None = None
 
 
@@ -303,10 +312,8 @@ class Transport:
                 wait = self._wait(outcome, attempt, payload)
                 if wait is None:
                     tries = f" (asked {attempt + 1} times)" if attempt else ""
-                    failure = EndpointError(f"{self._base_url}: {outcome.reason}{tries}")
-                    failure.fatal = outcome.fatal
                     self._counts["failed"] += 1
-                    raise failure
+                    raise outcome.error(f"{self._base_url}: {outcome.reason}{tries}")
                 _LOG.info("%s: asking again in %.1f s (%s)", self._base_url, wait, outcome.reason)
                 attempt += 1
                 self._counts["retries"] += 1
@@ -377,27 +384,42 @@ class Transport:
         return _Fault(f"the request could not be made ({text})")
 
     def _status_fault(self, status: int, headers: Mapping[str, str], body: bytes) -> _Fault:
+        """Describe a response whose status is not 200."""
         text = body.decode("utf-8", "replace")
         code = ""
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             decoded = json.loads(text)
+            decoded = decoded[0] if isinstance(decoded, list) and decoded else decoded
             inside = decoded.get("error", decoded) if isinstance(decoded, dict) else decoded
             if isinstance(inside, dict):
-                code = str(inside.get("code") or inside.get("type") or "")
+                code = f"{inside.get('code') or ''} {inside.get('type') or ''}"
                 text = str(inside.get("message") or inside.get("detail") or text)
-        except (ValueError, RecursionError):
-            pass
         said = f"status {status}" + (f": {clip(text)}" if text.strip() else "")
         if 300 <= status < 400:
             place = clip(redact(headers.get("location", "nowhere")).partition("?")[0])
-            return _Fault(f"the server redirects to {place} ({said}); give the address that it really has", fatal=True)
+            return _Fault(
+                f"the server redirects to {place} ({said}); give the address that it really has",
+                error=UnusableEndpointError,
+            )
+        if status in (400, 403) and _WITHHELD.search(f"{code} {text}"):
+            return _Fault(f"the server withheld the reply (content filter; {said})", error=WithheldReplyError)
+        if status in (400, 413, 422, 500) and is_too_long(f"{code.replace('_', ' ')} {text}"):
+            return _Fault(f"the prompt is longer than the model's context length ({said}); shorten it or use fewer k")
+        if status == 402 or (status in (400, 403, 429) and _QUOTA.search(code if status == 429 else text)):
+            return _Fault(f"the quota is used up ({said})", error=UnusableEndpointError)
         if status in (401, 403):
             advice = "check it" if self._key else "there is none"
-            return _Fault(f"the server wants a valid key from {KEY_VARIABLE}; {advice} ({said})", fatal=True)
+            reason = f"the server wants a valid key from {KEY_VARIABLE}; {advice} ({said})"
+            return _Fault(reason, error=UnusableEndpointError)
         if status == 404:
-            return _Fault(f"the server has no such address, or no model {self._model!r} ({said})", fatal=True)
-        if status == 429 and "quota" in code:
-            return _Fault(f"the quota is used up ({said})", fatal=True)
+            reason = f"the server has no such address, or no model {self._model!r} ({said})"
+            return _Fault(reason, error=UnusableEndpointError)
+        if status in (400, 422) and _SETTING.search(f"{code} {text}"):
+            return _Fault(
+                f"the server refuses a setting ({said}); change it, or leave it out of the request with "
+                "temperature=none, for example. max_completion_tokens=N replaces max_tokens",
+                error=UnusableEndpointError,
+            )
         may_pass = status in _MAY_PASS or status > 505
         wait = retry_after(headers, time.time()) if may_pass else None
         if wait is not None and wait > self._limits.longest_wait:
@@ -430,12 +452,10 @@ class Transport:
         named, fingerprint = body.get("model"), body.get("system_fingerprint")
         if named not in (None, "") and not _same_model(self._model, self._served_model, named):
             self._counts["failed"] += 1
-            failure = EndpointError(
+            raise UnusableEndpointError(
                 f"{self._base_url}: the model {self._served_model or self._model!r} was asked, but {clip(named)} "
                 "answered; ask for that one, or accept its name with served_model=..."
             )
-            failure.fatal = True
-            raise failure
         seen = Edition(*(redact(str(value)) if value not in (None, "") else None for value in (named, fingerprint)))
         for place, known in enumerate(self._editions):
             merged = known.merged(seen)

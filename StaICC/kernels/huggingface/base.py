@@ -7,22 +7,24 @@ What a kernel computes is in ``kernel``.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface.batching import BatchRunner
 from StaICC.kernels.huggingface.capabilities import examine, forget, guard
+from StaICC.kernels.huggingface.chat import PromptFormat
 from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.live_state import live_state, numerics
 from StaICC.kernels.huggingface.model_calls import ModelCalls, torch_module
 from StaICC.kernels.huggingface.options import KernelOptions
 from StaICC.kernels.huggingface.source import Loaded, ModelSource
 from StaICC.kernels.huggingface.values import checksum
-from StaICC.kernels.option_text import option_types, split_options
-from StaICC.kernels.protocol import Capability
+from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
+from StaICC.kernels.protocol import TEXT_SCORES, Capability
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -49,7 +51,7 @@ class KernelBase:
         self._source: ModelSource | None = None
         self._loaded: Loaded | None = None
         if isinstance(model, ModelSource):
-            self._source = ModelSource(model.spec, device or model.device, dtype or model.dtype)
+            self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
         else:
             torch = torch_module()
             if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
@@ -74,26 +76,31 @@ class KernelBase:
         self._checksum: int | None = None
 
     @classmethod
-    def from_spec(cls, spec: str, *, device: str | None = None, dtype: str | None = None, **options: Any) -> Self:
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the options of :class:`ModelSource` (loading) and of :class:`KernelOptions` (scoring, length)."""
+        return [*options_of(ModelSource, "spec"), *options_of(KernelOptions)]
+
+    @classmethod
+    def from_spec(cls, spec: str, **options: Any) -> Self:
         """A kernel of a model named by a string; it is loaded when it is first needed.
 
         Args:
             spec: ``"smollm2"``, ``"hf:NAME_OR_PATH"`` (``"hf:NAME@REVISION"``), a folder, or a ``.gguf`` file; options
                 may follow, as in ``"hf:gpt2;label_scoring=full;dtype=bfloat16"``.
-            device: Such as ``"cuda:0"``; None takes a CUDA device if there is one, else the CPU.
-            dtype: Such as ``"bfloat16"``; None takes float32 on the CPU, else the checkpoint's own.
-            **options: As for the class.
+            **options: Those of :class:`~StaICC.kernels.huggingface.source.ModelSource` and
+                :class:`~StaICC.kernels.huggingface.options.KernelOptions`.
 
         Returns:
-            The kernel. It is pickled as the string, so it can be sent to worker processes.
+            The kernel. It is pickled as the string and the options, so it can be sent to worker processes.
 
         Raises:
-            ArgumentError: The string names no model.
+            ArgumentError: The string names no model, or an option is illegal.
+            UnknownNameError: There is no such option.
         """
-        types = {"device": "str | None", "dtype": "str | None", **option_types(KernelOptions)}
-        options |= {key: value for key, value in (("device", device), ("dtype", dtype)) if value is not None}
-        name, named = split_options(spec, types, given=options)
-        return cls(ModelSource(name, named.pop("device", None), named.pop("dtype", None)), None, **named)
+        loading = option_types(ModelSource, "spec")
+        name, named = split_options(spec, {**loading, **option_types(KernelOptions)}, given=options)
+        source = ModelSource(name, **{option: named.pop(option) for option in loading if option in named})
+        return cls(source, None, **named)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -127,8 +134,17 @@ class KernelBase:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this kernel can compute: everything."""
-        return frozenset(Capability)
+        """What this kernel can compute: everything; with chat prompts nothing that scores the text of a prompt."""
+        return frozenset(Capability) - (TEXT_SCORES if self.options.is_chat else set())
+
+    @property
+    def format(self) -> PromptFormat:
+        """How prompts and labels are written for the tokenizer; loads the model."""
+        return PromptFormat(self.tokenizer, self.options)
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as the model reads them."""
+        return [self.format.render(prompt) for prompt in prompts]
 
     @property
     def recheck_tolerance(self) -> float:

@@ -23,24 +23,18 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from StaICC.errors import ArgumentError, PromptError
+from StaICC.inference.workload import Workload
 from StaICC.kernels.huggingface.base import KernelBase
 from StaICC.kernels.huggingface.batching import Counts
 from StaICC.kernels.huggingface.generation import Ending, generate_tokens
 from StaICC.kernels.huggingface.label_tokens import (
     LabelIssue,
-    audit_labels,
     check_labels,
     continuations,
-    deciding_tokens,
 )
 from StaICC.kernels.huggingface.options import Variant, choose
-from StaICC.kernels.huggingface.prefix_plan import shared_length
-from StaICC.kernels.huggingface.prompt_tokens import (
-    PromptReader,
-    Reading,
-    encode,
-    length_limit,
-)
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions, shared_length
+from StaICC.kernels.huggingface.prompt_tokens import Reading, encode, length_limit
 from StaICC.kernels.huggingface.readout import LastPosition, TokenLogProbabilities, last_positions
 from StaICC.kernels.huggingface.validation import compute_checked
 from StaICC.kernels.label_scores import LabelScores, RunReport, softmax
@@ -112,6 +106,10 @@ class CausalLMKernel(KernelBase):
         add_special_tokens: Whether the tokenizer adds its special tokens (the beginning of the sequence) to prompts.
         label_mass: Whether to compute the total probability of the labels' tokens (needs the complete output matrix
             at one position).
+        prompt_format: ``"plain"``; ``"chat"``: each prompt is one turn of a user, written by the tokenizer's chat
+            template, and labels are scored where the reply starts; ``"chat-turns"``: demonstrations are turns too.
+        system: Text of a system turn before a chat prompt.
+        template_arguments: Arguments of the chat template as a JSON object.
         padding: Side on which plain batches are padded; results are the same. ``"right"`` needs no mask. A model
             whose results differ with padding on the left is always padded on the right.
 
@@ -201,7 +199,7 @@ class CausalLMKernel(KernelBase):
             yield
 
     def _audit(self, label_space: Sequence[str], prompt: str) -> tuple[LabelIssue, ...]:
-        issues = audit_labels(self.tokenizer, label_space, self.options.label_scoring, prompt)
+        issues = self.format.audit(label_space, prompt)
         logged = _logged.setdefault(self.tokenizer, set())
         if (key := (self.options.label_scoring, *label_space)) not in logged:
             logged.add(key)
@@ -216,7 +214,7 @@ class CausalLMKernel(KernelBase):
             prompts: The prompts of a run.
             label_space: Their labels.
         """
-        issues = audit_labels(self.tokenizer, label_space, self.options.label_scoring)
+        issues = self.format.audit(label_space)
         _logged.setdefault(self.tokenizer, set()).add((self.options.label_scoring, *label_space))
         shared = [issue for issue in issues if issue.kind == "shared-token"]
         found = [issue.message for issue in issues if issue.fatal and issue not in shared]
@@ -228,8 +226,8 @@ class CausalLMKernel(KernelBase):
             )
         limit = length_limit(self.model.config, self.tokenizer, self.options.max_length)
         texts = [text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)]
-        longest = sorted(set(texts), key=len)[-_MEASURED:]
-        size = max(map(len, encode(self.tokenizer, longest, self.options.add_special_tokens)), default=0)
+        longest = self.rendered(sorted(set(texts), key=len)[-_MEASURED:])
+        size = max(map(len, encode(self.tokenizer, longest, self.format.special)), default=0)
         if limit is not None and size > _NEAR_LIMIT * limit:
             found.append(
                 f"the longest prompt has {size} tokens, and the model reads {limit} at most. Longer prompts fail; use "
@@ -240,21 +238,15 @@ class CausalLMKernel(KernelBase):
     def _read(self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), more: int = 0) -> Reading:
         """Queries, each a list of prompts, as tokens, with room for labels or for some more tokens."""
         limit = length_limit(self.model.config, self.tokenizer, self.options.max_length)
-        reader = PromptReader(
-            self.tokenizer,
-            None if limit is None else limit - more,
-            self.options.add_special_tokens,
-            self.options.on_too_long == "drop-demonstrations",
-            self.options.demonstration_separator,
-        )
-        return reader.read(queries, labels)
+        reader = self.format.reader(None if limit is None else limit - more)
+        return reader.read(queries, labels and self.format.labels(labels))
 
     def _single(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
         """Labels scored by one token each."""
         reading = self._read([[prompt] for prompt in prompts])
         issues = self._audit(label_space, reading.texts[0][0])
-        tokens = deciding_tokens(self.tokenizer, label_space, self.options.label_scoring)
-        reader, counts = self._last([row for (row,) in reading.ids])
+        tokens, shared = self.format.deciding(label_space)
+        reader, counts = self._last(reading.before(shared))
         logits, log_mass = reader.labels(tokens, self.options.label_mass)
         mass = None if log_mass is None else [min(1.0, math.exp(value)) for value in log_mass]
         return LabelScores([softmax(row) for row in logits], logits, mass, issues, _report(counts, reading))
@@ -272,7 +264,7 @@ class CausalLMKernel(KernelBase):
             sequences: list[tuple[int, ...]] = []
             starts: list[int] = []
             joined = continuations(
-                self.tokenizer, texts[first : first + step], label_space, self.options.add_special_tokens
+                self.tokenizer, texts[first : first + step], self.format.labels(label_space), self.format.special
             )
             for index, (given, rows) in enumerate(joined, start=first):
                 if given < 1:
@@ -297,6 +289,39 @@ class CausalLMKernel(KernelBase):
             probabilities, scores, mass if self.options.label_mass else None, issues, _report(counts, reading)
         )
 
+    def _computed(self, sequences: Sequence[tuple[int, ...]], starts: Sequence[int]) -> Sequence[tuple[int, ...]]:
+        """What is computed of sequences: the last token predicts nothing that is asked for."""
+        if self.runner().forward.can.plain:
+            return sequences
+        return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
+
+    def workload(self, prompts: Sequence[Any], label_space: Sequence[str], new_tokens: int = 0) -> Workload:
+        """Return the work of prompts that are predicted in one call; a prompt that is too long is counted in full.
+
+        Args:
+            prompts: The prompts, at least one.
+            label_space: The labels.
+            new_tokens: Maximum number of tokens to generate for each prompt; 0 scores the labels.
+        """
+        limit = length_limit(self.model.config, self.tokenizer, self.options.max_length)
+        free = -(10**9) if self.options.on_too_long == "error" else 0  # no limit, where none is applied
+        with self._running(prompts):
+            if not isinstance(prompts[0], str):
+                _, whole, starts = self._channel_sequences(prompts, label_space, self.options.variant, free)
+                sequences = self._computed(whole, starts)
+            elif self.options.label_scoring == "full" and not new_tokens:
+                texts = [text for (text,) in self._read([[one] for one in prompts], label_space, free).texts]
+                joined = continuations(self.tokenizer, texts, self.format.labels(label_space), self.format.special)
+                whole = [row for _, rows in joined for row in rows]
+                sequences = self._computed(whole, [given - 1 for given, rows in joined for _ in rows])
+            else:
+                shared = 0 if new_tokens else self.format.deciding(label_space)[1]
+                whole = self._read([[one] for one in prompts], more=free + new_tokens).before(shared)
+                sequences = whole
+        longest = max(map(len, whole))
+        tokens = sum(map(len, sequences))
+        return Workload(tokens, distinct_positions(sequences), new_tokens * len(prompts), longest, limit)
+
     def _log_probabilities(
         self, sequences: Sequence[tuple[int, ...]], starts: Sequence[int]
     ) -> tuple[list[list[float]], Counts]:
@@ -304,22 +329,17 @@ class CausalLMKernel(KernelBase):
         runner = self.runner()
 
         def compute() -> tuple[TokenLogProbabilities, Counts]:
-            # The last token predicts nothing that is asked for, so it need not be computed.
-            given = sequences if runner.forward.can.plain else [
-                sequence[: max(len(sequence) - 1, start + 1)] for sequence, start in zip(sequences, starts, strict=True)
-            ]  # fmt: skip
             reader = TokenLogProbabilities(runner.forward, sequences, starts)
-            return reader, runner.run(given, starts, reader.read)
+            return reader, runner.run(self._computed(sequences, starts), starts, reader.read)
 
         reader, counts = compute_checked(runner, sequences, compute)
         return reader.found, counts
 
-    def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
-        """The text scored given each label."""
-        for index, query in enumerate(prompts):
-            check_channel(query, label_space, index)
-        reading = self._read(prompts)
-        width = len(label_space)
+    def _channel_sequences(
+        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, more: int = 0
+    ) -> tuple[Reading, list[tuple[int, ...]], list[int]]:
+        """The token sequences of noisy-channel prompts, and the position before the first token that is scored."""
+        reading = self._read(prompts, more=more)
         sequences = [ids for rows in reading.ids for ids in rows]
         if variant == "0.1.1":
             starts = [0] * len(sequences)
@@ -329,8 +349,17 @@ class CausalLMKernel(KernelBase):
                 for query in reading.texts
                 for prompt, cut in zip(query, after_label(query, label_space), strict=True)
             ]
-            given = encode(self.tokenizer, heads, self.options.add_special_tokens)
+            given = encode(self.tokenizer, heads, self.format.special)
             starts = [max(shared_length(a, b) - 1, 0) for a, b in zip(given, sequences, strict=True)]
+        return reading, sequences, starts
+
+    def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
+        """The text scored given each label."""
+        self.format.refuse_chat("the noisy channel")
+        for index, query in enumerate(prompts):
+            check_channel(query, label_space, index)
+        reading, sequences, starts = self._channel_sequences(prompts, label_space, variant)
+        width = len(label_space)
         found, counts = self._log_probabilities(sequences, starts)
         for number, row in enumerate(found):
             if not row:
@@ -347,8 +376,8 @@ class CausalLMKernel(KernelBase):
         runner = self.runner()
         return compute_checked(runner, ids, lambda: last_positions(runner, ids))
 
-    def _last_of(self, prompts: Sequence[str]) -> LastPosition:
-        return self._last([row for (row,) in self._read([[prompt] for prompt in prompts]).ids])[0]
+    def _last_of(self, prompts: Sequence[str], shared: int = 0) -> LastPosition:
+        return self._last(self._read([[prompt] for prompt in prompts]).before(shared))[0]
 
     def hidden_states(self, prompts: Sequence[str]) -> Any:
         """Last hidden state (after the final normalisation) at the last position of each prompt.
@@ -386,8 +415,8 @@ class CausalLMKernel(KernelBase):
             width).
         """
         with self._running(prompts):
-            tokens = deciding_tokens(self.tokenizer, label_space, self.options.label_scoring)
-            reader = self._last_of(prompts)
+            tokens, shared = self.format.deciding(label_space)
+            reader = self._last_of(prompts, shared)
             logits = reader.whole()
             rows = [softmax(row) for row in logits[:, tokens].tolist()]
             return rows, logits.numpy(), reader.states().numpy()
@@ -419,10 +448,10 @@ class CausalLMKernel(KernelBase):
             return found
         with self._running(prompts):
             reading = self._read([[prompt] for prompt in prompts])
-            reader, _ = self._last([row for (row,) in reading.ids])
+            tokens, shared = self.format.deciding(label_space)
+            reader, _ = self._last(reading.before(shared))
             if scores and not found:
                 self._audit(label_space, reading.texts[0][0])
-                tokens = deciding_tokens(self.tokenizer, label_space, self.options.label_scoring)
                 logits, log_mass = reader.labels(tokens, True)
                 assert log_mass is not None
                 found["probabilities"] = [softmax(row) for row in logits]
@@ -430,6 +459,8 @@ class CausalLMKernel(KernelBase):
                     [value - total for value in row]
                     for row, total in zip(logits, _totals(tokens, logits, log_mass), strict=True)
                 ]
+            if shared and {"vocabulary", "hidden"} & set(wanted):  # those of a prompt do not depend on the labels
+                reader, _ = self._last(reading.before())
             if "vocabulary" in wanted:
                 found["vocabulary"] = reader.whole().numpy()
             if "hidden" in wanted:
@@ -448,8 +479,9 @@ class CausalLMKernel(KernelBase):
         Raises:
             PromptError: A text has fewer than two tokens.
         """
+        self.format.refuse_chat("a loss")
         with self._running(texts):
-            ids = [row for (row,) in self._read([[text] for text in texts]).ids]
+            ids = self._read([[text] for text in texts]).before()
             for index, row in enumerate(ids):
                 if len(row) < 2:
                     raise PromptError(f"text {index} has one token only, so no token has a loss", index)
@@ -469,7 +501,7 @@ class CausalLMKernel(KernelBase):
         """
         check_generation(max_new_tokens, stop)
         with self._running(prompts):
-            ids = [row for (row,) in self._read([[prompt] for prompt in prompts], more=max_new_tokens).ids]
+            ids = self._read([[prompt] for prompt in prompts], more=max_new_tokens).before()
             ends = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
             if ends is None:
                 ends = getattr(self.tokenizer, "eos_token_id", None)

@@ -17,9 +17,12 @@ from StaICC.errors import ArgumentError
 from StaICC.kernels.huggingface.prefix_plan import shared_length
 from StaICC.kernels.huggingface.prompt_tokens import encode
 
-__all__ = ["LabelIssue", "LabelScoring", "audit_labels", "continuations", "deciding_tokens"]
+__all__ = ["LabelIssue", "LabelScoring", "audit_labels", "continuations", "deciding_tokens", "reply_tokens"]
 
 LabelScoring = Literal["last", "first", "full"]
+_DECIDES = {"last": slice(-1, None), "first": slice(1), "full": slice(None)}
+"""Which tokens of a label decide, for each value of ``LabelScoring``."""
+
 IssueKind = Literal["no-token", "shared-token", "special-token", "boundary", "space"]
 
 
@@ -73,7 +76,7 @@ def deciding_tokens(tokenizer: Any, label_space: Sequence[str], scoring: str = "
     for label, ids in zip(label_space, found, strict=True):
         if not ids:
             raise ArgumentError(f"the label {label!r} has no token; every label needs at least one to be scored")
-    return [ids[-1] if scoring == "last" else ids[0] for ids in found]
+    return [ids[_DECIDES[scoring]][0] for ids in found]
 
 
 def continuations(
@@ -114,11 +117,29 @@ def _named(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
     return tuple(str(name) for name in tokenizer.convert_ids_to_tokens(list(ids)))
 
 
+def reply_tokens(tokenizer: Any, label_space: Sequence[str], context: str) -> tuple[list[tuple[int, ...]], int]:
+    """Tokens of each label directly after a text that writes its own special tokens.
+
+    Args:
+        tokenizer: A tokenizer of ``transformers``.
+        label_space: The labels.
+        context: The text, such as the end of a chat prompt.
+
+    Returns:
+        For each label its tokens, from the first one that is not the same for all texts; and how many tokens at the end
+        of the context alone belong to the labels in this way.
+    """
+    (alone,) = encode(tokenizer, [context], special=False)
+    ((given, rows),) = continuations(tokenizer, [context], label_space, special=False)
+    return [row[given:] for row in rows], len(alone) - given
+
+
 def audit_labels(
     tokenizer: Any,
     label_space: Sequence[str],
     scoring: str = "last",
     prompt: str | None = None,
+    context: str = "",
 ) -> tuple[LabelIssue, ...]:
     """Look for what can spoil the labels' scores.
 
@@ -127,12 +148,17 @@ def audit_labels(
         label_space: The labels.
         scoring: ``"last"``, ``"first"`` or ``"full"``.
         prompt: A prompt that the labels follow, for the findings that depend on it.
+        context: The end of every prompt, if labels are scored with the tokens that they have there.
 
     Returns:
         The findings, the fatal ones first; empty if there are none.
     """
     check_labels(label_space, scoring)
-    whole = encode(tokenizer, label_space, special=scoring == "last")
+    whole = (
+        reply_tokens(tokenizer, label_space, context)[0]
+        if context
+        else encode(tokenizer, label_space, special=scoring == "last")
+    )
     special = set(getattr(tokenizer, "all_special_ids", ()))
     issues: list[LabelIssue] = []
     deciding: dict[tuple[int, ...], list[str]] = {}
@@ -140,7 +166,7 @@ def audit_labels(
         if not ids:
             issues.append(LabelIssue("no-token", (label,), (), f"the label {label!r} has no token", True))
             continue
-        decides = {"last": ids[-1:], "first": ids[:1], "full": ids}[scoring]
+        decides = ids[_DECIDES[scoring]]
         deciding.setdefault(decides, []).append(label)
         if hit := [token for token in decides if token in special]:
             names = _named(tokenizer, hit)

@@ -281,6 +281,8 @@ def _modules(model: Any, reasons: list[str]) -> str:
         for name, value in module.__dict__.items():
             if name in own or name == "forward":  # a replaced one is a reason of its own
                 continue
+            if type(value).__name__ == "MatmulLtState":  # of bitsandbytes; all but the scales is of the last call
+                value = value.SCB
             try:
                 if name in ("config", "generation_config") or "Config" in type(value).__name__:
                     text = configs.get(id(value)) or _config_digest(value)

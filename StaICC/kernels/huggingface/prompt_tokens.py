@@ -151,6 +151,10 @@ class Reading:
     ids: list[list[tuple[int, ...]]]
     dropped: dict[int, int]
 
+    def before(self, shared: int = 0) -> list[tuple[int, ...]]:
+        """Return the tokens of queries of one prompt each, without those at the end that belong to the labels."""
+        return [row[: len(row) - shared] for (row,) in self.ids]
+
 
 class PromptReader:
     """Tokenizes prompts, and refuses or shortens those that the model cannot read.
@@ -161,16 +165,24 @@ class PromptReader:
         special: Whether the tokenizer adds its special tokens.
         drop: Whether whole demonstrations may be dropped from prompts that are too long.
         separator: What ends a demonstration in the text.
+        render: Writes a prompt as the model reads it, such as a conversation.
     """
 
     def __init__(
-        self, tokenizer: Any, limit: int | None, special: bool = True, drop: bool = False, separator: str = "\n"
+        self,
+        tokenizer: Any,
+        limit: int | None,
+        special: bool = True,
+        drop: bool = False,
+        separator: str = "\n",
+        render: Callable[[str], str] = str,
     ) -> None:
         self.tokenizer = tokenizer
         self.limit = limit
         self.special = special
         self.drop = drop
         self.separator = separator
+        self.render = render
 
     def read(self, queries: Sequence[Sequence[str]], labels: Sequence[str] = ()) -> Reading:
         """Tokenize queries, all in one call.
@@ -190,7 +202,7 @@ class PromptReader:
             for prompt in query:
                 if not isinstance(prompt, str):
                     raise PromptError(f"prompt {index} must be a string, not {type(prompt).__name__}", index)
-        texts = [list(query) for query in queries]
+        texts = [[self._written(prompt, index) for prompt in query] for index, query in enumerate(queries)]
         flat = iter(encode(self.tokenizer, [prompt for query in texts for prompt in query], self.special))
         ids = [[next(flat) for _ in query] for query in texts]
         for index, rows in enumerate(ids):
@@ -202,9 +214,10 @@ class PromptReader:
             for index, rows in enumerate(ids):
                 # A label rarely has more tokens in context than alone, never many more.
                 if max(map(len, rows)) + 2 * room > self.limit:
-                    texts[index], count = self._fitted(texts[index], labels, index)
+                    shorter, count = self._fitted(queries[index], labels, index)
                     if count:
                         dropped[index] = count
+                        texts[index] = [self.render(prompt) for prompt in shorter]
                         ids[index] = encode(self.tokenizer, texts[index], self.special)
         if dropped:
             _log.warning(
@@ -213,13 +226,19 @@ class PromptReader:
             )  # fmt: skip
         return Reading(texts, ids, dropped)
 
-    def _fitted(self, query: list[str], labels: Sequence[str], index: int) -> tuple[list[str], int]:
+    def _written(self, prompt: str, index: int) -> str:
+        try:
+            return self.render(prompt)
+        except PromptError as error:
+            raise PromptError(f"prompt {index}: {error}", index) from None
+
+    def _fitted(self, query: Sequence[str], labels: Sequence[str], index: int) -> tuple[Sequence[str], int]:
         """A query's prompts that are short enough, and how many demonstrations they lost."""
         assert self.limit is not None
         limit = self.limit
 
         def longest(prompts: Sequence[str]) -> int:
-            whole = [prompt + label for prompt in prompts for label in labels or ("",)]
+            whole = [self.render(prompt) + label for prompt in prompts for label in labels or ("",)]
             return max(map(len, encode(self.tokenizer, whole, self.special)))
 
         size = longest(query)

@@ -25,7 +25,7 @@ Reservations are listed as cautions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -303,7 +303,10 @@ def _kinds(result: Result) -> set[str]:
 def _long_icl(result: Result) -> Iterator[PublishedComparison]:
     for dataset, scores in result.divided.items():
         settings = scores.get("settings")
-        reason = _other_long_icl(settings) if settings else "this data set was skipped"
+        reason: str | None = "this data set was skipped"
+        if settings:
+            outputs = {record.output for record in result.details[dataset].conditions}
+            reason = _other_long_icl(settings, outputs - {"text", "none"})
         known = [one for one in figures(LONG_ICL) if one.dataset == dataset]
         if not known:
             reason = "this data set is not in the tables of the paper"
@@ -325,7 +328,7 @@ def _long_icl(result: Result) -> Iterator[PublishedComparison]:
             )
 
 
-def _other_long_icl(settings: dict[str, Any]) -> str | None:
+def _other_long_icl(settings: dict[str, Any], choices: Set[str]) -> str | None:
     wanted = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
     for name, value in wanted.items():
         if settings.get(name) != value:
@@ -334,6 +337,8 @@ def _other_long_icl(settings: dict[str, Any]) -> str | None:
         return "the rows are synthetic"
     if not all(file.get("verified") for file in settings.get("files", {}).values()):
         return "the files are not known to be the published ones"
+    if choices:
+        return f"the published models generated text, this result has {' and '.join(sorted(choices))}"
     return None
 
 

@@ -30,6 +30,18 @@ def _resource(name: str) -> str:
     return (resources.files("StaICC.results.report") / name).read_text(encoding="utf-8")
 
 
+def _run_warnings(benchmarks: Mapping[str, Runs]) -> Iterator[Markup]:
+    """Yield the warnings of the runs about data and prompts, each once, after the names of its runs."""
+    found: dict[str, dict[str, None]] = {}
+    for runs in benchmarks.values():
+        for name, result in runs.items():
+            for warning in result.warnings:
+                found.setdefault(warning, {})[name] = None
+    if found:
+        lines = [element("li", element("strong", ", ".join(names)), f": {text}") for text, names in found.items()]
+        yield fold(f"Warnings about data and prompts: {len(lines)}", element("ul", *lines))
+
+
 def _policy(script: str) -> str:
     """Return a content security policy that allows only the script of the page."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -155,6 +167,7 @@ def report_html(
         element(
             "main",
             *_warnings(benchmarks),
+            *_run_warnings(benchmarks),
             *(
                 element("section", fold(element("h2", one.title), one.content, opened=True), id=one.key)
                 for one in built

@@ -132,7 +132,7 @@ def test_settings_tell_runs_apart(small: Path) -> None:
     assert base == settings()
     assert settings(instruct=True)["prompts"] != base["prompts"]
     assert settings(arrangement="grouped")["prompts"] != base["prompts"]
-    assert settings(variant="strict") == {**base, "variant": "strict"}
+    assert settings(variant="strict") == {**base, "variant": "strict", "parsing": "strict"}
     assert base["files"]["train"]["verified"] is False
 
 

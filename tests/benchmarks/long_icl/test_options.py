@@ -22,6 +22,8 @@ IN_SIGNATURE: dict[str, list[Any]] = {
     "instruct": [True],
     "variant": ["strict"],
     "arrangement": ["grouped"],
+    "parsing": ["strict", "tolerant"],
+    "unparsed": ["excluded"],
     "statistics": [Statistics(level=0.8), Statistics(level=0.9)],
 }
 """Other values of the options that are in the signature."""

@@ -91,7 +91,7 @@ class Server:
                     server.most = max(server.most, server.now)
                     server.times.append(time.monotonic())
                 try:
-                    body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                    body = self.body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                     with server.lock:
                         server.requests.append({**body, "path": self.path})
                         server.headers.append({name.lower(): value for name, value in self.headers.items()})
@@ -160,7 +160,7 @@ def completion(body: dict) -> dict:
             {
                 "index": 0,
                 "text": "".join(words),
-                "finish_reason": "length" if body["max_tokens"] == 1 else "stop",
+                "finish_reason": "length" if body.get("max_tokens") == 1 else "stop",
                 "logprobs": logprobs,
             }
         ],
@@ -206,6 +206,18 @@ def changed(change):
         send(handler, answer if replacement is None else replacement)
 
     return wrong
+
+
+def answering(words, reason="stop"):
+    """Reply with the text of a function of the request (``None``: no text), in the form of its interface."""
+
+    def answer(handler, right):
+        text = words(handler.body)
+        choice = {"index": 0, "finish_reason": reason, "logprobs": None}
+        choice |= {"message": {"role": "assistant", "content": text}} if "messages" in handler.body else {"text": text}
+        send(handler, {**right, "choices": [choice]})
+
+    return answer
 
 
 def drop(handler, answer):

@@ -260,9 +260,9 @@ def test_requests_that_were_retried_and_that_failed_are_counted(make, server):
 BASES = [
     {"scoring": "prompt-logprobs"},
     {"scoring": "top-logprobs"},
-    {"scoring": "top-logprobs", "api": "chat", "instruction": "a"},
+    {"scoring": "top-logprobs", "api": "chat", "system": "a"},
     {"scoring": "text"},
-    {"scoring": "text", "api": "chat", "instruction": "a"},
+    {"scoring": "text", "api": "chat", "system": "a"},
 ]
 OTHERS = {
     "base_url": "http://other/v1",
@@ -270,7 +270,13 @@ OTHERS = {
     "served_model": "m-2",
     "scoring": "text",
     "api": "chat",
-    "instruction": "b",
+    "system": "b",
+    "guided": "choice",
+    "max_completion_tokens": 5,
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "reasoning_effort": "low",
+    "stop": ("a",),
     "top_n": 7,
     "unlisted": "bound",
     "max_tokens": 3,
@@ -333,16 +339,16 @@ def test_what_is_sent_is_what_the_identity_says(make, server):
 
 
 def test_identity_asks_nothing_and_shows_no_secret(make, server):
-    kernel = make("text", api="chat", instruction="Say\nyes.")
+    kernel = make("text", api="chat", system="Say\nyes.")
     identity = kernel.identity()
     assert server.requests == []
-    assert identity.who == {"kernel": "endpoint 2", "server": server.url, "model": "words"}
+    assert identity.who == {"kernel": "endpoint 3", "server": server.url, "model": "words"}
     assert identity.settings == {
         "temperature": "0",
         "scoring": "text",
         "api": "chat",
-        "instruction": '"Say\\nyes."',
-        "max_tokens": "16",
+        "system": '"Say\\nyes."',
+        "max_tokens": "100",
     }
     kernel.generate(PROMPTS)
     assert kernel.identity() == identity == pickle.loads(pickle.dumps(kernel)).identity()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import email.utils
+import json
 import logging
 import math
 import multiprocessing
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +34,7 @@ from StaICC.kernels.endpoint.kernel import (
     NoMatch,
 )
 from StaICC.kernels.endpoint.transport import Limits, Transport, _Fault, retry_after
+from StaICC.kernels.registry import load_kernel
 
 ROOT = Path(wrong.__file__).parents[3]
 KEY = "sk-test-0123456789abcdef"
@@ -113,18 +116,50 @@ def test_top_log_probabilities_are_the_listed_ones(make, server, api):
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])
-def test_text_is_the_label_it_begins_with_or_no_match(make, api):
-    labels = ["the", "very", "good"]
-    outcomes = make("text", api=api).batch(PROMPTS, labels)
-    for prompt, outcome in zip(PROMPTS, outcomes, strict=True):
-        said = next(iter(wrong.best(prompt, 1))).strip()
-        if said in labels:
-            assert outcome == labels.index(said)
-        else:
-            assert isinstance(outcome, NoMatch)
-            assert repr(said) in str(outcome) or said == ""
-    assert any(isinstance(outcome, int) for outcome in outcomes)
-    assert any(isinstance(outcome, NoMatch) for outcome in outcomes)
+def test_text_is_the_reply(make, server, api):
+    assert make("text", api=api).batch(PROMPTS, LABELS) == [next(iter(wrong.best(p, 1))) for p in PROMPTS]
+    assert server.requests[0].get("stop") == (["\n"] if api == "completions" else None)
+
+
+SENT: dict[str, Any] = {
+    "max_tokens": 7,
+    "max_completion_tokens": 8,
+    "temperature": 0.5,
+    "top_p": 0.25,
+    "reasoning_effort": "low",
+    "stop": ("a", "b"),
+    "system": "Say it.",
+}
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_each_setting_of_a_reply_is_sent_omitted_and_recorded(make, server, name):
+    spec = f"openai:{server.url}#words;scoring=text;api=chat;{name}="
+    value = json.dumps(SENT[name]) if name == "stop" else str(SENT[name])
+    kernel = load_kernel(spec + value, **QUICK)
+    server.always = wrong.answering(lambda body: "positive")
+    assert kernel.batch(PROMPTS[:1], LABELS) == ["positive"]
+    (request,) = server.requests
+    sent = request["messages"][0]["content"] if name == "system" else request[name]
+    assert sent == (["a", "b"] if name == "stop" else SENT[name])
+    assert ("max_tokens" in request) == (name != "max_completion_tokens")
+    assert json.dumps(sent) in kernel.identity().settings[name] or kernel.identity().settings[name] == sent
+    kernel.close()
+    kernel = load_kernel(spec + ("" if name == "system" else "none"), **QUICK) if name != "system" else make("text")
+    kernel.batch(PROMPTS[:1], LABELS)
+    assert name not in server.requests[-1]
+    assert name not in kernel.identity().settings
+    kernel.close()
+
+
+def test_guided_replies_are_labels_of_the_label_space(make, server):
+    make("text", guided="choice").batch(PROMPTS[:1], LABELS)
+    make("text", api="chat", guided="json").batch(PROMPTS[:1], LABELS)
+    assert server.requests[0]["structured_outputs"] == {"choice": LABELS}
+    schema = server.requests[1]["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["label"]["enum"] == LABELS
+    with pytest.raises(ArgumentError, match="guided: got 'json' with api='completions', expected api='chat'"):
+        make("text", guided="json")
 
 
 def test_an_unlisted_label_is_no_match_by_default(make):
@@ -135,8 +170,8 @@ def test_an_unlisted_label_is_no_match_by_default(make):
     assert row == pytest.approx(normalised([mass(PROMPTS[0], "positive"), bound]))
 
 
-def test_an_instruction_is_a_system_message(make, server):
-    make("text", api="chat", instruction="Answer with one word.").batch(PROMPTS[:1], LABELS)
+def test_a_system_message(make, server):
+    make("text", api="chat", system="Answer with one word.").batch(PROMPTS[:1], LABELS)
     assert server.requests[0]["messages"] == [
         {"role": "system", "content": "Answer with one word."},
         {"role": "user", "content": PROMPTS[0]},
@@ -694,7 +729,7 @@ def test_one_server_has_one_address():
         ({"api": "responses"}, "no value of api"),
         ({"unlisted": "zero"}, "no value of unlisted"),
         ({"scoring": "prompt-logprobs", "api": "chat"}, "the chat interface does not echo prompts"),
-        ({"instruction": "x"}, "an instruction is a system message, which needs api='chat'"),
+        ({"system": "x"}, "system: got 'x' with api='completions', expected api='chat'"),
         ({"concurrency": 0}, "concurrency must be an integer of at least 1"),
         ({"concurrency": True}, "concurrency must be"),
         ({"retries": -1}, "retries must be"),
@@ -729,7 +764,7 @@ def test_settings_are_frozen():
 def test_from_spec():
     kernel = EndpointKernel.from_spec("openai:http://host:8000/v1#org/model:7b")
     assert kernel == EndpointKernel("http://host:8000/v1", "org/model:7b")
-    spec = "openai:http://host/v1#m;scoring=top-logprobs;api=chat;top_n=5;timeout=2.5;instruction=a=b"
+    spec = "openai:http://host/v1#m;scoring=top-logprobs;api=chat;top_n=5;timeout=2.5;system=a=b"
     assert EndpointKernel.from_spec(spec, concurrency=2) == EndpointKernel(
         "http://host/v1",
         "m",
@@ -737,7 +772,7 @@ def test_from_spec():
         api="chat",
         top_n=5,
         timeout=2.5,
-        instruction="a=b",
+        system="a=b",
         concurrency=2,
     )
     with pytest.raises(ArgumentError, match="option top_n of a served model: given twice"):

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.errors import OutputError
+from StaICC.errors import OutputError, RunEndingError, WithheldReplyError
 from StaICC.kernels.endpoint.scoring import (
     EndpointError,
     NoMatch,
+    UnusableEndpointError,
     clip,
     echoed_tokens,
     joint_log_probabilities,
-    match_label,
     next_token_scores,
     next_tokens,
     reply,
@@ -397,61 +397,29 @@ def test_scores_are_probabilities_or_refused(weights, labels, unlisted):
 # -- text -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "labels", "index"),
-    [
-        ("positive", ["negative", "positive"], 1),
-        (" positive\n", ["negative", "positive"], 1),
-        ("Positive.", ["negative", "positive"], 1),
-        ('"positive", because', ["negative", "positive"], 1),
-        ("**positive**", ["negative", "positive"], 1),
-        ("very positive", ["positive", "very positive"], 1),
-        ("positive very", ["positive", "very positive"], 0),
-        ("US", ["us", "US"], 1),
-        ("us", ["us", "US"], 0),
-        ("World War", ["World", "World War"], 1),
-        ("world war", ["World", "World War"], 1),
-        ("1", ["0", "1"], 1),
-        ("Straße", ["strasse", "weg"], 0),
-        ("card payment (not cash)", ["card payment (not cash)", "card payment"], 0),
-    ],
-)
-def test_a_reply_that_begins_with_a_label_is_that_label(text, labels, index):
-    assert match_label(text, labels, cut=False) == index
+REPLIES = {
+    "a completion": ({"text": " a", "finish_reason": "stop"}, " a"),
+    "a message": ({"message": {"content": "a"}, "finish_reason": "length"}, "a"),
+    "parts": ({"message": {"content": [{"type": "thinking"}, {"type": "text", "text": "a"}]}}, "a"),
+    "nothing": ({"message": {"content": None}, "finish_reason": "stop"}, ""),
+    "a refusal": ({"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"}, "No."),
+    "reasoning only": (
+        {"message": {"content": None, "reasoning_content": "Maybe a"}, "finish_reason": "length"},
+        "<think>Maybe a",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "labels"),
-    [
-        ("", ["negative", "positive"]),
-        (" \n", ["negative", "positive"]),
-        ("The sentiment is positive", ["negative", "positive"]),
-        ("positively good", ["negative", "positive"]),
-        ("not positive", ["negative", "positive"]),
-        ("pos", ["negative", "positive"]),
-        ("10", ["0", "1"]),
-        ("positive_1", ["negative", "positive"]),
-        ("uS", ["us", "US"]),
-        ("yes", ["yes", "yes"]),
-    ],
-)
-def test_any_other_reply_is_no_match(text, labels):
-    with pytest.raises(NoMatch, match="begins with no label, or not clearly with one; expected one of"):
-        match_label(text, labels, cut=False)
+@pytest.mark.parametrize("kind", REPLIES)
+def test_replies(kind):
+    choice, text = REPLIES[kind]
+    assert reply({"choices": [choice]}) == text
 
 
-def test_a_word_that_was_cut_may_be_another():
-    assert match_label("positive, I", ["positive", "positively"], cut=True) == 0
-    with pytest.raises(NoMatch, match="and was cut"):
-        match_label("positive", ["positive", "positively"], cut=True)
-
-
-def test_replies():
-    assert reply({"choices": [{"text": " a", "finish_reason": "stop"}]}) == (" a", False)
-    assert reply({"choices": [{"message": {"content": "a"}, "finish_reason": "length"}]}) == ("a", True)
+def test_what_is_no_reply():
     with pytest.raises(EndpointError, match="holds no text"):
-        reply({"choices": [{"message": {"content": None}, "finish_reason": "stop"}]})
-    with pytest.raises(NoMatch, match="withheld"):
+        reply({"choices": [{"message": {"content": None}, "finish_reason": "error"}]})
+    with pytest.raises(WithheldReplyError, match="withheld"):
         reply({"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]})
     with pytest.raises(EndpointError, match="0 choices"):
         reply({"choices": []})
@@ -461,10 +429,8 @@ def test_replies():
 
 
 def test_errors_are_output_errors_and_travel():
-    error = EndpointError("gone")
-    error.fatal = True
-    again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.fatal, isinstance(again, OutputError)) == ("gone", True, True)
+    again = pickle.loads(pickle.dumps(UnusableEndpointError("gone")))
+    assert (str(again), isinstance(again, RunEndingError), isinstance(again, OutputError)) == ("gone", True, True)
     assert isinstance(pickle.loads(pickle.dumps(NoMatch("none"))), NoMatch)
 
 

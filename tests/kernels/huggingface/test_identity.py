@@ -673,7 +673,8 @@ def test_running_changes_no_identity(make_model, tokenizer, family):
 OTHER_VALUES = {
     "label_scoring": "full", "label_normalisation": "mean", "variant": "0.1.1", "token_budget": 64, "max_length": 99,
     "on_too_long": "drop-demonstrations", "demonstration_separator": "\n\n", "prefix_reuse": False,
-    "add_special_tokens": False, "label_mass": False, "padding": "left",
+    "add_special_tokens": False, "label_mass": False, "padding": "left", "prompt_format": "chat-turns",
+    "system": "Be brief.", "template_arguments": '{"thinking": false}',
 }  # fmt: skip
 
 
@@ -681,6 +682,8 @@ OTHER_VALUES = {
 def test_every_option_is_in_the_settings_or_changes_no_prediction(kernel, field):
     """Enumerated by introspection: a new option without an entry here fails."""
     assert OTHER_VALUES[field.name] != getattr(kernel.options, field.name)
+    if field.name in ("system", "template_arguments"):
+        kernel.options = dataclasses.replace(kernel.options, prompt_format="chat")
     other = dataclasses.replace(kernel.options, **{field.name: OTHER_VALUES[field.name]})
     assert (field.name in other.settings()) is (field.name not in NEUTRAL)
     if field.name not in NEUTRAL:

@@ -7,6 +7,9 @@ which :mod:`~StaICC.benchmarks.long_icl.protocol.strict` corrects.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +17,16 @@ from StaICC.benchmarks.long_icl.data.cards import TaskCard, card
 from StaICC.benchmarks.long_icl.data.items import DialogueItem, EntityItem, Item, as_item
 from StaICC.benchmarks.long_icl.protocol import strict
 from StaICC.errors import ArgumentError, unknown_name
+from StaICC.inference.reply_parser import parse_reply, reply_text
 
-__all__ = ["VARIANTS", "parse_answer", "parse_entities", "parse_text"]
+__all__ = ["PARSINGS", "VARIANTS", "parse_answer", "parse_entities", "parse_text"]
 
 VARIANTS = ("published", "strict")
 """``published``: as the published code; ``strict``: with its errors corrected."""
+
+PARSINGS = (*VARIANTS, "tolerant")
+"""``tolerant``: with the parser of all benchmarks (:mod:`StaICC.inference.reply_parser`); lists of labels as in
+``strict``, after reasoning, out of code blocks, and as JSON or one to a line too."""
 
 
 def _after_last(response: str, needle: str) -> str | None:
@@ -69,8 +77,27 @@ def _relations(own: TaskCard, response: str, item: DialogueItem) -> str:
 def _checked(response: str, variant: str) -> None:
     if not isinstance(response, str):
         raise ArgumentError(f"response must be text, not {response!r}")
-    if variant not in VARIANTS:
-        raise unknown_name("variant", variant, VARIANTS)
+    if variant not in PARSINGS:
+        raise unknown_name("parsing", variant, PARSINGS)
+
+
+_ITEM = re.compile(r"^(?:[-*\u2022]|\d{1,3}[.)])\s+")
+
+
+def _tolerant(own: TaskCard, response: str, item: Item, prompt: str | None) -> str:
+    response = response.removeprefix(prompt.rstrip()) if prompt else response
+    if not isinstance(item, DialogueItem):
+        found = parse_reply(response, own.labels).label
+        return "" if found is None else own.labels[found]
+    text = reply_text(response)
+    with contextlib.suppress(ValueError):
+        listed = json.loads(text)
+        if isinstance(listed, list) and all(isinstance(part, str) for part in listed):
+            text = ", ".join(listed)
+    lines = [_ITEM.sub("", line.strip()).replace("**", "") for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and all(strict.as_label(own, line) in own.labels for line in lines):
+        text = ", ".join(lines)
+    return strict.parse_text(own, text, item, None)
 
 
 def parse_text(
@@ -78,6 +105,8 @@ def parse_text(
 ) -> str:
     """Return the answer as one line of text (all data sets except Few-NERD); arguments as :func:`parse_answer`."""
     _checked(response, variant)
+    if variant == "tolerant":
+        return _tolerant(own, response, item, prompt)
     if variant == "strict":
         return strict.parse_text(own, response, item, prompt)
     return _relations(own, response, item) if isinstance(item, DialogueItem) else _one_label(own, response, item)
@@ -88,7 +117,9 @@ def parse_entities(
 ) -> dict[str, str]:
     """Return entities and types, in order (Few-NERD); arguments as :func:`parse_answer`."""
     _checked(response, variant)
-    return strict.parse_entities(own, response, item, prompt) if variant == "strict" else _entities(response, item)
+    if variant == "tolerant":
+        response = reply_text(response).replace("**", "")
+    return _entities(response, item) if variant == "published" else strict.parse_entities(own, response, item, prompt)
 
 
 def parse_answer(
@@ -106,15 +137,15 @@ def parse_answer(
         response: The generated text, with or without the prompt.
         item: The test item: a record, or a mapping with its fields (see
             :func:`~StaICC.benchmarks.long_icl.data.items.as_item`).
-        variant: ``published`` or ``strict``.
-        prompt: The prompt; the strict variant removes it from the beginning of the response.
+        variant: ``published``, ``strict`` or ``tolerant``.
+        prompt: The prompt; the other variants remove it from the beginning of the response.
 
     Returns:
         The label as text (in lower case for BANKING77, GoEmotions and Discovery); for DialogRE the list of relations
         as one text; for Few-NERD ``[entity, type]`` lists, in order.
 
     Raises:
-        UnknownNameError: The data set or variant is unknown.
+        UnknownNameError: The data set or parsing is unknown.
         ArgumentError: The response is not text, or the item lacks a field.
 
     Example:

@@ -14,10 +14,12 @@ __all__ = ["alike", "is_too_long"]
 
 _TOO_LONG = re.compile(
     r"the model reads \d"
-    r"|context[ _-](length|size|window)"
+    r"|context[ _-](length|size|window|limit)"
     r"|\b(prompt|input|sequence|context|query|message)s?\b[^.;\n]{0,40}\b(is|are|was|were) too long\b"
     r"|maximum (model|sequence|prompt|input|position)[ _-]?(length|embeddings?)"
-    r"|\bmax_(model_len|position_embeddings|seq_len|input_tokens)",
+    r"|\bmax_(model_len|position_embeddings|seq_len|input_tokens)"
+    r"|`inputs` (tokens \+|must have less)"
+    r"|exceeds the maximum number of (input )?tokens|max_tokens must be at least 1, got -",
     re.IGNORECASE,
 )
 _PLACE = re.compile(r" \(at [^()\n]*:\d+\)")

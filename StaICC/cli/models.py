@@ -1,0 +1,29 @@
+"""``python -m StaICC models``: list the kinds of models with their options."""
+
+from __future__ import annotations
+
+import argparse
+
+from StaICC.cli import show
+
+__all__ = ["EPILOG", "add_arguments", "run"]
+
+EPILOG = """\
+A model is named as KIND:NAME;option=value;... in quotes, or with --model-option option=value for each option.
+
+examples:
+  python -m StaICC models
+  python -m StaICC run normal --model 'ppm;order=8' --datasets mini
+  python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a list")
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the kinds of models; return the exit status: 1 if a plug-in cannot be loaded."""
+    args.kind = "kernels"
+    return show.run(args)

@@ -1,0 +1,156 @@
+"""LongICL with models that answer in the habits of eight families: a score, the unparsed count, and bounds."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("openai")
+sys.path.insert(0, str(Path(__file__).parents[2] / "kernels" / "endpoint"))
+
+import endpoint_server
+
+from StaICC.benchmarks.long_icl import DialogueItem, LongICL, Relation, parse_answer
+from StaICC.benchmarks.verify import verify
+from StaICC.errors import OutputError
+from StaICC.kernels.endpoint.kernel import EndpointKernel
+from StaICC.kernels.text_inference import text_inference
+from StaICC.results import Result
+
+LABELS = ["admiration", "joy", "anger", "confusion"]
+
+
+class Habit(NamedTuple):
+    """How a model family replies with a label, and to every fifth prompt instead."""
+
+    says: str
+    fifth: str | None = None
+    reason: str = "stop"
+
+
+HABITS = {
+    "plain": Habit("{label}\n"),
+    "reasoning": Habit("<think>Could be anger, or joy. I'd say {label}.</think>\n\n{label}"),
+    "a sentence": Habit("The answer is {label}."),
+    "JSON": Habit('```json\n{{"emotion category": "{label}", "confidence": 0.9}}\n```'),
+    "bold": Habit("Considering the tone, the emotion category is **{label}**."),
+    "numbered": Habit("1. {label}"),
+    "refusing": Habit("{label}", "I'm sorry, but I can't classify this comment."),
+    "truncated": Habit("<think>Short.</think>{label}", "<think>Let me see. It might be joy, or", "length"),
+    "filtered": Habit("{label}", "", "content_filter"),
+}
+
+
+def fifth(prompt: str) -> bool:
+    return zlib.crc32(prompt.encode()) % 5 == 0
+
+
+def guess(prompt: str, gold: str) -> str:
+    return gold if zlib.crc32(prompt.encode()[::-1]) % 3 else LABELS[len(prompt) % 4]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = endpoint_server.Server()
+    yield server
+    server.close()
+
+
+def oracle(benchmark: LongICL, habit: Habit) -> tuple[Callable[..., None], dict[str, str]]:
+    """Return how the server replies, and the true label of each prompt."""
+    gold = {query.prompt: query.item.gold[0] for query in benchmark[0].queries()}
+
+    def reply(handler: Any, right: Any) -> None:
+        prompt = handler.body["messages"][-1]["content"]
+        other = habit.fifth is not None and fifth(prompt)
+        text = habit.fifth if other else habit.says.format(label=guess(prompt, gold.get(prompt, "joy")))
+        endpoint_server.answering(lambda body: text, habit.reason if other else "stop")(handler, right)
+
+    return reply, gold
+
+
+def make(small: Path, **options: Any) -> LongICL:
+    return LongICL(small, ["goemotions"], rounds=(1, 2), test_number=40, verify=False, **options)
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+@pytest.mark.parametrize("name", HABITS)
+def test_each_family_gets_its_score(served: Any, small: Path, name: str, policy: str) -> None:
+    habit = HABITS[name]
+    benchmark = make(small, parsing="tolerant", unparsed=policy)
+    served.always, gold = oracle(benchmark, habit)
+    kernel = EndpointKernel(served.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01)
+    result = benchmark(kernel)
+    assert kernel.usage.requests == len(gold) + 1 <= 1.02 * len(gold)  # one asks for the edition
+    kernel.close()
+    details = result.details["goemotions"]
+    lost = 0
+    for number, prompts in ((1, list(gold)[:40]), (2, list(gold)[40:])):
+        unparsed = [prompt for prompt in prompts if habit.fifth is not None and fifth(prompt)]
+        right = sum(guess(prompt, gold[prompt]) == gold[prompt] for prompt in prompts if prompt not in unparsed)
+        left = len(prompts) - len(unparsed) * (policy == "excluded")
+        assert result.divided["goemotions"][f"{number}R"] == right / left
+        if policy == "excluded" and unparsed:
+            assert details.bounds[f"{number}R"] == (right / 40, (right + len(unparsed)) / 40)
+        lost += len(unparsed)
+    assert len(details.unparsed) == lost
+    assert bool(lost) == (habit.fifth is not None)
+    if lost:
+        assert f"{lost} of 80 replies are unparsed" in str(result)
+        assert f"{lost} ({lost / 80:.1%})" in str(result)
+    assert result.complete
+    assert "parsing=tolerant,parser=2" in str(result.signature)
+    again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
+    assert again == result
+    assert all(one.consistent for one in verify(again, benchmark))
+
+
+def test_published_parsing_counts_what_it_cannot_read(served: Any, small: Path) -> None:
+    benchmark = make(small)
+    served.always, _ = oracle(benchmark, HABITS["reasoning"])
+    kernel = EndpointKernel(served.url, endpoint_server.MODEL, scoring="text", api="chat")
+    result = benchmark(text_inference(kernel))
+    kernel.close()
+    assert result.divided["goemotions"]["mean"] == 0
+    assert len(result.details["goemotions"].unparsed) == 80
+    assert '80 of 80 replies are unparsed and count as wrong, such as (no label): "<think>Could be anger' in str(result)
+
+
+def test_a_reply_without_a_label_may_end_the_run(served: Any, small: Path) -> None:
+    benchmark = make(small, parsing="tolerant", unparsed="error")
+    served.always, gold = oracle(benchmark, HABITS["filtered"])
+    kernel = EndpointKernel(served.url, endpoint_server.MODEL, scoring="text", api="chat")
+    with pytest.raises(OutputError, match=r"GoEmotions, round 1, query \d+ .*withheld the reply"):
+        benchmark(kernel)
+    assert len(served.requests) == len(gold) // 2 + 1  # the second round is not asked
+    kernel.close()
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "per:age, per:friends",
+        "<think>per:pet?</think>per:age, per:friends",
+        '["per:age", "per:friends"]',
+        "1. per:age\n2. per:friends",
+        "- **per:age**\n- **per:friends**",
+        "```\nper:age, per:friends\n```",
+    ],
+)
+def test_tolerant_lists(response: str) -> None:
+    item = DialogueItem(0, "Speaker 1: a", (Relation("a", "b", "per:age"), Relation("a", "c", "per:friends")))
+    assert parse_answer("dialogre", response, item, variant="tolerant") == "per:age, per:friends"
+
+
+def test_tolerant_entities() -> None:
+    for response in ("Calder Bay: location-GPE", "<think>x: y</think>\n1. **Calder Bay**: location-GPE"):
+        found = parse_answer("few_nerd", response, {"sentence": "Off to Calder Bay."}, variant="tolerant")
+        assert found == [["Calder Bay", "location-GPE"]]

@@ -1,0 +1,203 @@
+"""A run against a server with one fault: no received prediction is lost, few requests, the right error."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+pytest.importorskip("openai")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import endpoint_server as wrong
+
+from StaICC import Normal
+from StaICC.errors import OutputError
+from StaICC.kernels.endpoint.kernel import EndpointKernel
+from StaICC.kernels.text_inference import text_inference
+
+LABELS = ["food", "travel", "weather"]
+BETWEEN = 25
+"""Requests without a fault before each fault."""
+
+
+def label_of(body):
+    prompt = body["messages"][-1]["content"]
+    return f"The answer is **{LABELS[hashlib.sha256(prompt.encode()).digest()[0] % 3]}**."
+
+
+RIGHT = wrong.answering(label_of)
+
+
+class Fault(NamedTuple):
+    """A fault, what it makes of its query (or of the run), and what the error says."""
+
+    fault: object
+    kind: str
+    says: str = ""
+
+
+def refused(code, message, kind=None, status=400):
+    return wrong.status(status, body={"error": {"message": message, "code": code, "type": kind}})
+
+
+def content(text, reason="stop"):
+    return wrong.answering(lambda body: text, reason)
+
+
+TOO_LONG = "the prompt is longer than the model's context length"
+FAULTS = {
+    "context: vLLM": Fault(
+        refused(400, "The decoder prompt (length 5012) is longer than the maximum model length of 4096."),
+        "query", TOO_LONG,
+    ),
+    "context: TGI": Fault(
+        wrong.status(422, body={
+            "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5012 `inputs` "
+            "tokens and 100 `max_new_tokens`", "error_type": "validation",
+        }),
+        "query", TOO_LONG,
+    ),
+    "context: SGLang": Fault(
+        refused(400, "The input (5012 tokens) is longer than the model's context length (4096 tokens)."),
+        "query", TOO_LONG,
+    ),
+    "context: llama.cpp": Fault(
+        refused(400, "the request exceeds the available context size, try increasing it", "exceed_context_size_error"),
+        "query", TOO_LONG,
+    ),
+    "context: OpenAI": Fault(
+        refused("context_length_exceeded", "Your input exceeds the limit of this model. Please adjust your input."),
+        "query", TOO_LONG,
+    ),
+    "context: Azure": Fault(
+        refused(None, "This model's maximum context length is 8192 tokens, however you requested 9000 tokens"),
+        "query", TOO_LONG,
+    ),
+    "context: Anthropic": Fault(
+        refused(None, "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000", "invalid"),
+        "query", TOO_LONG,
+    ),
+    "context: Gemini": Fault(
+        wrong.status(400, body=[{"error": {
+            "code": 400, "status": "INVALID_ARGUMENT",
+            "message": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        }}]),
+        "query", TOO_LONG,
+    ),
+    "filtered reply": Fault(content("", "content_filter"), "unparsed", r"withheld the reply \(content filter\)"),
+    "filtered prompt": Fault(
+        refused("content_filter", "The response was filtered by the content management policy."), "unparsed", "withheld"
+    ),
+    "truncated reply": Fault(content("The answer is", "length"), "unparsed", r"\(no label\): 'The answer is'"),
+    "reasoning only": Fault(content("<think>It may be food, or travel", "length"), "unparsed", "cut off in reasoning"),
+    "a refusal": Fault(content("I'm sorry, but I can't help with that."), "unparsed", "I'm sorry"),
+    "no text": Fault(content(None), "unparsed", "empty"),
+    "reasoning text": Fault(wrong.answering(lambda body: f"<think>Not food.</think>{label_of(body)}"), "passes"),
+    "dropped connection": Fault(wrong.drop, "retried"),
+    "half a body": Fault(wrong.drop_in_body, "retried"),
+    "rate limit": Fault(wrong.status(429, [("retry-after", "0")]), "retried"),
+    "wrong key": Fault(refused("invalid_api_key", "Incorrect API key", status=401), "ends", "wants a valid key"),
+    "unknown model": Fault(refused("model_not_found", "no such model", status=404), "ends", "no model 'words'"),
+    "quota": Fault(refused("insufficient_quota", "You exceeded your quota", status=429), "ends", "quota is used up"),
+    "balance": Fault(refused(None, "Insufficient Balance", status=402), "ends", "quota is used up"),
+    "max_completion_tokens required": Fault(
+        refused("unsupported_parameter", "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+                "'max_completion_tokens' instead."),
+        "ends", "max_completion_tokens=N replaces max_tokens",
+    ),
+    "temperature refused": Fault(
+        refused("unsupported_value", "Unsupported value: 'temperature' does not support 0 with this model."),
+        "ends", "temperature=none",
+    ),
+    "a bad request": Fault(refused(None, "no"), "query", "status 400: 'no'"),
+    "no choices": Fault(wrong.changed(lambda answer: answer.update(choices=[])), "query", "0 choices"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        running = wrong.Server()
+        yield running
+        running.close()
+
+
+def run(server, path, way="kernel", **more):
+    """Run once, and return the result and the kernel's usage."""
+    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text", api="chat", backoff=0.01)
+    function = kernel if way == "kernel" else text_inference(kernel)
+    settings = {"unparsed": "excluded", "on_error": "collect", "recheck": False, "store": str(path), **more}
+    try:
+        return Normal(datasets=["mini"], limit=50, unparsed=settings.pop("unparsed"))(
+            function, **settings
+        ), kernel.usage
+    finally:
+        kernel.close()
+
+
+@pytest.fixture(scope="module")
+def truth(server, tmp_path_factory):
+    server.wrong, server.always = [], RIGHT
+    result, usage = run(server, tmp_path_factory.mktemp("faults") / "s.sqlite")
+    assert usage.requests == result.details["mini"].distinct + 1  # one asks for the edition
+    return result
+
+
+@pytest.mark.parametrize("way", ["kernel", "generate"])
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_costs_its_own_query_only(server, truth, tmp_path, name, way):
+    fault, kind, says = FAULTS[name]
+    queries, path = truth.details["mini"].distinct, tmp_path / "s.sqlite"
+    server.always, server.wrong = RIGHT, ([RIGHT] * BETWEEN + [fault]) * 3
+    server.requests.clear()
+    if kind == "ends":
+        server.always, server.wrong = fault, [RIGHT] * BETWEEN
+        with pytest.raises(OutputError, match=says):
+            run(server, path, way)
+        assert len(server.requests) <= BETWEEN + 8  # those in flight
+        received = BETWEEN - 1
+    else:
+        result, usage = run(server, path, way)
+        details, own = result.details["mini"], details_of_three(result)
+        assert usage.requests == len(server.requests) <= 1.02 * queries + usage.retries
+        assert usage.retries == (3 if kind == "retried" else 0)
+        assert (len(details.failures), len(details.unparsed)) == {"query": (3, 0), "unparsed": (0, 3)}.get(kind, (0, 0))
+        for reason in own:
+            assert re.search(says, reason), reason
+        if kind in ("passes", "retried"):
+            assert result.divided == truth.divided
+        received = queries - 3 * (kind == "query" or "filtered" in name)
+    server.always, server.wrong = RIGHT, []
+    again, usage = run(server, path, way)
+    assert usage.requests == (queries - received + 1 if received < queries else 0)  # what was received is not lost
+    if kind != "unparsed" or "filtered" in name:
+        assert again.divided == truth.divided
+
+
+def details_of_three(result):
+    details = result.details["mini"]
+    return [one.reason for one in (*details.failures, *details.unparsed)]
+
+
+@pytest.mark.parametrize("name", ["filtered reply", "truncated reply", "context: vLLM"])
+def test_by_default_the_run_stops_and_goes_on_from_its_store(server, truth, tmp_path, name):
+    server.always, server.wrong = RIGHT, [RIGHT] * BETWEEN + [FAULTS[name].fault]
+    server.requests.clear()
+    path = tmp_path / "s.sqlite"
+    with pytest.raises(OutputError, match=FAULTS[name].says):
+        run(server, path, unparsed="error", on_error="raise")
+    received = len(server.requests) - 1
+    server.requests.clear()
+    if name == "truncated reply":  # its reply is kept: the user decides how it counts
+        assert run(server, path, unparsed="wrong", on_error="raise")[0].complete
+        assert len(server.requests) == 0
+    else:
+        assert run(server, path, unparsed="error", on_error="raise")[0].divided == truth.divided
+        assert len(server.requests) == truth.details["mini"].distinct - received + 2

@@ -1,0 +1,258 @@
+"""Chat prompts: token ids of the tokenizer's own template, and labels scored where the reply starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Normal, load_kernel
+from StaICC.cli import main
+from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError
+from StaICC.kernels.huggingface.chat import DATE, PromptFormat, split_turns
+from StaICC.kernels.huggingface.options import KernelOptions
+from StaICC.kernels.protocol import Capability
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+
+from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
+
+START = "<|end|>"  # the start and end token of the test tokenizer
+SMOLLM2 = (
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou "
+    "are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + "
+    "message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+TURNS = "{% for m in messages %}{{ '[' + m.role + ']' + m.content + '\n' }}{% endfor %}"
+BEGIN = "{% if add_generation_prompt %}{{ '[assistant]' }}{% endif %}"
+TEMPLATES = {
+    "system turn": "{{ '[system]Answer with a label.\n' }}" + TURNS + BEGIN,
+    "no system turn": TURNS + BEGIN,
+    "start token": "{{ bos_token }}" + TURNS + BEGIN,
+    "prefix of the reply": TURNS
+    + "{% if add_generation_prompt %}{{ '[assistant]<think>\n\n</think>\n\n' }}{% endif %}",
+    "SmolLM2": SMOLLM2,
+    "blank before a reply": "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}",
+    "blank at the end": "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}",
+}
+LABELS = ["person", "location", "number of people", "number"]
+DEMONSTRATIONS = "question: the city? answer: location\nquestion: how many? answer: number of people\n"
+PROMPTS = [f"{DEMONSTRATIONS}question: who wrote {n} plays? answer: " for n in range(5)] + ["question: who? answer: "]
+TURN_LISTS = [["question: the city? answer: ", "location", "question: how many? answer: ", "number of people"]] * 5 + [
+    []
+]
+
+
+@pytest.fixture(scope="module")
+def model(make_model: Any) -> Any:
+    return make_model("Llama", vocab_size=400, max_position_embeddings=512)
+
+
+@pytest.fixture(params=TEMPLATES)
+def tokenizer(request: pytest.FixtureRequest, make_tokenizer: Any) -> Any:
+    made = make_tokenizer(add_start=True)
+    made.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    made.chat_template = TEMPLATES[request.param]
+    return made
+
+
+def ids_of(found: Any) -> tuple[int, ...]:
+    return tuple(found["input_ids"] if not isinstance(found, list) else found)
+
+
+def conversation(prompt: str, turns: list[str], system: str) -> list[dict[str, str]]:
+    texts = [*turns, prompt.removeprefix(DEMONSTRATIONS)] if turns else [prompt]
+    found = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+    return [{"role": "system", "content": system}, *found] if system else found
+
+
+@pytest.mark.parametrize("system", ["", "Be brief."])
+@pytest.mark.parametrize("style", ["chat", "chat-turns"])
+def test_token_ids_are_those_of_the_template(tokenizer: Any, model: Any, style: Any, system: str) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format=style, system=system)
+    reading = kernel._read([[prompt] for prompt in PROMPTS])
+    for prompt, turns, (ids,), text in zip(PROMPTS, TURN_LISTS, reading.ids, kernel.rendered(PROMPTS), strict=True):
+        messages = conversation(prompt, turns if style == "chat-turns" else [], system)
+        assert ids == ids_of(tokenizer.apply_chat_template(messages, add_generation_prompt=True))
+        assert tokenizer.decode(ids) == text
+        assert ids.count(tokenizer.bos_token_id) == ("bos_token" in tokenizer.chat_template)
+
+
+@pytest.mark.parametrize("scoring", ["last", "first", "full"])
+def test_labels_are_scored_where_the_reply_starts(tokenizer: Any, model: Any, scoring: Any) -> None:
+    """Against one plain call of the model for each whole conversation, tokenized by the template."""
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat", label_scoring=scoring)
+    found = kernel.batch(PROMPTS, LABELS)
+    assert kernel.batch(PROMPTS[::-1], LABELS)[::-1] == [pytest.approx(row, abs=1e-5) for row in found]
+    blank = " " if tokenizer.chat_template == TEMPLATES["blank before a reply"] else ""
+    for prompt, row in zip(PROMPTS, found, strict=True):
+        text = tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt}], tokenize=False, add_generation_prompt=True
+        )
+        joined = [tokenizer(text + blank + label, add_special_tokens=False)["input_ids"] for label in LABELS]
+        alone = tokenizer(text, add_special_tokens=False)["input_ids"]
+        given = next(n for n in range(len(alone) + 1) if len({*(tuple(ids[: n + 1]) for ids in [*joined, alone])}) > 1)
+        scores = []
+        for ids in joined:
+            with torch.inference_mode():
+                logs = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+            after = ids[given:]
+            if scoring == "full":
+                scores.append(sum(logs[given - 1 + n, token].item() for n, token in enumerate(after)))
+            else:
+                scores.append(logs[given - 1, after[-1 if scoring == "last" else 0]].item())
+        assert row == pytest.approx(torch.tensor(scores).softmax(-1).tolist(), abs=1e-5)
+
+
+def test_tokens_of_labels_that_begin_with_a_blank_elsewhere(make_tokenizer: Any) -> None:
+    """A tokenizer that puts a blank before every text: alone a label has another first token than in a reply."""
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0, "▁good": 1, "good": 2, "[a]": 3, "▁x": 4}, "?"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme="first")
+    inner.add_special_tokens(["[a]"])
+    made = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="?")
+    made.chat_template = "{{ 'x' }}{% if add_generation_prompt %}{{ '[a]' }}{% endif %}"
+    assert made("good", add_special_tokens=False)["input_ids"] == [1]
+    for scoring in ("first", "last"):
+        chat = PromptFormat(made, KernelOptions(prompt_format="chat", label_scoring=scoring))
+        in_place = made("x[a]good", add_special_tokens=False)["input_ids"][-1]
+        assert chat.deciding(["good"]) == ([in_place], 0)
+
+
+def test_turns_of_the_mini_data_set() -> None:
+    """Every prompt of a benchmark with k demonstrations has 2k + 1 turns, which join to the prompt."""
+    for k in (0, 1, 4):
+        for query in Normal(k=k, datasets=["mini"], limit=5)[0].all_queries():
+            turns = split_turns(query.prompt)
+            assert len(turns) == 2 * k + 1
+            assert set(turns[1::2]) <= set(query.label_space)
+            pairs = zip(turns[::2], [*turns[1::2], ""], strict=True)
+            assert "\n".join(user + label for user, label in pairs) == query.prompt
+    with pytest.raises(PromptError, match=r"no demonstration ends with 'label: ', a label and '\\n'"):
+        split_turns("text: sun label: good. text: rain label: ")
+    assert split_turns("text: sun label: good. text: rain label: ", ". ") == [
+        "text: sun label: ", "good", "text: rain label: "
+    ]  # fmt: skip
+    assert split_turns(" ") == [" "]
+
+
+def test_a_bad_demonstration_names_its_prompt(tokenizer: Any, model: Any) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns")
+    with pytest.raises(PromptError, match=r"prompt 1: .*no demonstration ends with"):
+        kernel.batch([PROMPTS[0], "answer: person; answer: "], LABELS)
+
+
+def test_what_has_no_meaning_in_a_conversation_is_refused(tokenizer: Any, model: Any) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat")
+    assert not kernel.capabilities & {Capability.NOISY_CHANNEL, Capability.LOSSES}
+    with pytest.raises(ArgumentError, match=r"the noisy channel scores the text of a prompt.*prompt_format='plain'"):
+        kernel.batch([["a", "b"]], ["a", "b"])
+    with pytest.raises(ArgumentError, match="a loss scores the text"):
+        kernel.losses(["a text"])
+    with pytest.raises((ArgumentError, OutputError), match="the noisy channel scores the text of a prompt"):
+        Normal(datasets=["mini"], limit=2, noisy_channel=True)(kernel)
+
+
+def test_too_long_conversations_lose_demonstrations(tokenizer: Any, model: Any) -> None:
+    long = DEMONSTRATIONS * 20 + "question: who? answer: "
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns", max_length=200)
+    with pytest.raises(PromptError, match=r"prompt 0 has .* tokens"):
+        kernel.batch([long], LABELS)
+    kernel = CausalLMKernel(
+        model, tokenizer, prompt_format="chat-turns", max_length=200, on_too_long="drop-demonstrations"
+    )
+    (row,) = kernel.batch([long], LABELS)
+    (lost,) = kernel.last_scores.report.dropped.values()
+    assert 0 < lost < 40
+    shorter = "".join((DEMONSTRATIONS * 20).splitlines(keepends=True)[lost:]) + "question: who? answer: "
+    assert row == pytest.approx(kernel.batch([shorter], LABELS)[0], abs=1e-5)
+    assert not kernel.last_scores.report.dropped
+
+
+def test_the_format_is_in_identity_and_signature(tokenizer: Any, model: Any, make_tokenizer: Any) -> None:
+    plain = CausalLMKernel(model, tokenizer)
+    assert plain.identity().settings["prompt_format"] == "plain"
+    others = [
+        CausalLMKernel(model, tokenizer, prompt_format="chat"),
+        CausalLMKernel(model, tokenizer, prompt_format="chat-turns"),
+        CausalLMKernel(model, tokenizer, prompt_format="chat", system="Be brief."),
+        CausalLMKernel(model, tokenizer, prompt_format="chat", template_arguments='{"thinking": false}'),
+    ]
+    assert len({plain.identity().digest, *(kernel.identity().digest for kernel in others)}) == 5
+    tokenizer.chat_template += " "
+    assert len({kernel.identity().digest for kernel in others}) == 4
+    result = Normal(datasets=["mini"], limit=2)(others[2])
+    assert "prompt_format=chat;system=Be%20brief." in str(result.signature).replace(" ", "%20")
+
+
+def test_arguments_and_errors_of_templates(make_tokenizer: Any) -> None:
+    made = make_tokenizer()
+    with pytest.raises(StaICCError, match="needs a chat template: the tokenizer has none"):
+        PromptFormat(made, KernelOptions(prompt_format="chat")).render("a")
+    made.chat_template = "{{ messages[0].content }}{{ thinking }}{{ strftime_now('%Y') }}"
+    chat = KernelOptions(prompt_format="chat", template_arguments='{"thinking": 7}')
+    assert PromptFormat(made, chat).render("a") == f"a7{DATE.year}"
+    for template in (
+        "{% set form = '%Y' %}{{ messages[0].content }}{{ thinking }} {{ strftime_now(form) }}",
+        {"default": "{{ messages[0].content }}{{ thinking }} {{ strftime_now('%d %b %Y') }}", "tool_use": "x"},
+    ):
+        made.chat_template = template
+        assert PromptFormat(made, chat).render("a") == "a7 26 Jul 2024"
+    made.chat_template = "{{ raise_exception('no system turn here') }}"
+    with pytest.raises(StaICCError, match="the chat template cannot write this prompt: no system turn here"):
+        PromptFormat(made, chat).render("a")
+    for wrong, message in (
+        ({"prompt_format": "chart"}, "prompt_format must be one of"),
+        ({"system": "a"}, "system is for chat prompts"),
+        ({"prompt_format": "chat", "template_arguments": "[1]"}, "expected a JSON object"),
+        ({"prompt_format": "chat", "template_arguments": "{"}, "expected a JSON object"),
+        ({"prompt_format": "chat", "system": 3}, "system must be a text"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            KernelOptions(**wrong)
+
+
+def test_generation_and_features_read_the_conversation(tokenizer: Any, model: Any) -> None:
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat")
+    plain = CausalLMKernel(model, tokenizer, add_special_tokens=False)
+    texts = kernel.rendered(PROMPTS)
+    assert kernel.generate(PROMPTS[:2], 4) == plain.generate(texts[:2], 4)
+    assert kernel.hidden_states(PROMPTS) == pytest.approx(plain.hidden_states(texts), abs=1e-5)
+    found = kernel.features(PROMPTS, LABELS, {"probabilities"})["probabilities"]
+    assert found == [pytest.approx(row, abs=1e-5) for row in kernel.batch(PROMPTS, LABELS)]
+    together = kernel.features(PROMPTS, LABELS, {"probabilities", "hidden", "vocabulary"})
+    assert together["hidden"] == pytest.approx(kernel.hidden_states(PROMPTS), abs=1e-5)
+    assert together["vocabulary"] == pytest.approx(kernel.full_vocabulary_logits(PROMPTS), abs=1e-4)
+    assert dataclasses.replace(kernel.options, prompt_format="plain").is_chat is False
+
+
+def test_a_command_shows_the_conversation(
+    tokenizer: Any, model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    options = ["--model", f"hf:{tmp_path / 'model'}", "--model-option", "prompt_format=chat-turns"]
+    assert main(["prompts", "normal", "--datasets", "mini", "--limit", "1", *options]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat-turns")
+    assert [record["rendered"] for record in records] == kernel.rendered([record["prompt"] for record in records])
+    assert main(["prompts", "normal", "--datasets", "mini", "--limit", "1", "--noisy-channel", "--model", "ppm"]) == 0
+    (first, *_) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["rendered"] == first["prompt"]
+
+
+@pytest.mark.slow
+def test_the_template_of_smollm2() -> None:
+    kernel = load_kernel("smollm2;prompt_format=chat")
+    assert kernel.tokenizer.chat_template == SMOLLM2
+    expected = kernel.tokenizer.apply_chat_template(
+        [{"role": "user", "content": PROMPTS[0]}], add_generation_prompt=True
+    )
+    assert kernel._read([[PROMPTS[0]]]).ids == [[ids_of(expected)]]

@@ -1,0 +1,248 @@
+"""Every option of every kernel: declared, listed, read from a name, and in the identity or declared neutral."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import load_kernel
+from StaICC.cli import main
+from StaICC.cli.run import model_files, shown_model
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.kernels.endpoint.kernel import NO_NUMBERS
+from StaICC.kernels.huggingface.label_tokens import deciding_tokens
+from StaICC.kernels.huggingface.options import NEUTRAL
+from StaICC.kernels.huggingface.source import ModelSource
+from StaICC.kernels.option_text import OptionFact
+from StaICC.kernels.registry import KERNELS, declared_options
+
+LOADING = {fact.name for fact in declared_options(KERNELS["hf"])} & set(ModelSource.__dataclass_fields__)
+OTHER = {
+    "escape": "A", "order": "3", "label_scoring": "full", "label_normalisation": "mean", "variant": "0.1.1",
+    "token_budget": "64", "max_length": "99", "on_too_long": "drop-demonstrations", "demonstration_separator": "#",
+    "prefix_reuse": "false", "add_special_tokens": "false", "label_mass": "false", "padding": "left",
+    "scoring": "top-logprobs", "api": "chat", "instruction": "Be brief.", "top_n": "7", "unlisted": "bound",
+    "max_tokens": "9", "served_model": "other", "concurrency": "2", "timeout": "5", "retries": "1", "backoff": "2",
+    "longest_wait": "3", "allow_edition_change": "true", "prompt_format": "chat", "system": "Be brief.",
+    "template_arguments": "{}",
+}  # fmt: skip
+"""A value of each option of scoring that is not its default."""
+NEEDS = {
+    "instruction": {"scoring": "text", "api": "chat"}, "api": {"scoring": "text"}, "top_n": {"scoring": "top-logprobs"},
+    "unlisted": {"scoring": "top-logprobs"}, "max_tokens": {"scoring": "text"}, "system": {"prompt_format": "chat"},
+    "template_arguments": {"prompt_format": "chat"},
+}  # fmt: skip
+"""The options without which another one has no meaning."""
+NAMES = {"ppm": "ppm", "openai": "openai:http://localhost:1/v1#m", "hf": "hf:x/y", "vllm": "vllm:x/y"}
+CASES = [
+    (kind, fact)
+    for kind in NAMES
+    for fact in declared_options(KERNELS[kind])
+    if not (kind == "hf" and fact.name in LOADING)
+]
+
+
+@pytest.mark.parametrize(("kind", "fact"), CASES, ids=lambda one: one if isinstance(one, str) else one.name)
+def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -> None:
+    assert fact.help, "every option says what it means"
+    value = OTHER[fact.name]
+    needs = "".join(f";{name}={text}" for name, text in NEEDS.get(fact.name, {}).items())
+    plain, changed = load_kernel(NAMES[kind] + needs), load_kernel(f"{NAMES[kind]}{needs};{fact.name}={value}")
+    holder = (lambda kernel: kernel.options) if kind in ("hf", "vllm") else (lambda kernel: kernel)
+    assert str(getattr(holder(changed), fact.name)).casefold() == str(
+        type(fact.default or value)(value)
+    ).casefold() or (isinstance(fact.default, bool))
+    assert getattr(holder(changed), fact.name) != getattr(holder(plain), fact.name)
+    if kind in ("hf", "vllm"):  # their identity needs the files
+        before, after = plain.options.settings(), changed.options.settings()
+    else:
+        before, after = (str(kernel.identity()) for kernel in (plain, changed))
+    assert (before == after) is (fact.name in NEUTRAL | NO_NUMBERS)
+    with pytest.raises(UnknownNameError, match=f"did you mean '{fact.name}'"):
+        load_kernel(f"{NAMES[kind]}{needs};{fact.name}x={value}") if kind != "vllm" else load_kernel(
+            NAMES["hf"] + f";{fact.name}x={value}"
+        )
+
+
+def test_the_listing_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models"]) == 0
+    text = capsys.readouterr().out
+    assert main(["models", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["kernels"]}
+    for kind in KERNELS:
+        for fact in declared_options(KERNELS[kind]):
+            assert f"    {fact.name}={json.dumps(fact.default)} ({fact.type}): " in text
+            assert fact.name in {one["name"] for one in rows[kind]["options"]}
+    assert "quantization=null (8bit | 4bit | none): " in text
+    assert {"device", "dtype", "revision", "device_map", "quantization", "attn_implementation", "adapter"} <= LOADING
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "cpu", "device_map": "auto"}, "Give one of the two"),
+        ({"quantization": "2bit"}, "there is no quantization '2bit'.*8bit, 4bit"),
+        ({"trust_remote_code": "yes"}, "trust_remote_code must be True or False"),
+        ({"adapter": ""}, "expected a non-empty text"),
+        ({"attn_implementation": 3}, "expected a non-empty text"),
+    ],
+)
+def test_options_of_loading_that_are_illegal(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ArgumentError, UnknownNameError), match=message):
+        load_kernel("hf:x/y", **options)
+
+
+def test_names_with_revisions_and_quantised_files(tmp_path: Path) -> None:
+    assert (
+        ModelSource("hf:x/y", revision="main").where() == ModelSource("hf:x/y@main").where() == ("hub", "x/y", "main")
+    )
+    for name in ("hf:x/y@main", "smollm2", str(tmp_path)):
+        with pytest.raises(ArgumentError, match="is for a model of the hub without @REVISION"):
+            ModelSource(name, revision="v1")
+    with pytest.raises(ArgumentError, match="is quantised already"):
+        ModelSource("smollm2", quantization="4bit")
+
+
+def test_a_name_without_its_kind_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("gpt2", "gpt2;dtype=float32"):
+        with pytest.raises(UnknownNameError, match=f"there is no kind of model 'gpt2'.* write 'hf:{name}'"):
+            load_kernel(name)
+    with pytest.raises(ArgumentError, match="write 'hf:EleutherAI/pythia-70m'"):
+        load_kernel("EleutherAI/pythia-70m")
+    with pytest.raises(UnknownNameError, match="did you mean 'ppm'"):
+        load_kernel("pmp")
+    (tmp_path / "gpt2").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_kernel("gpt2;dtype=float32;label_scoring=full").options.label_scoring == "full"
+
+
+def test_options_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = ["run", "normal", "--datasets", "mini", "--limit", "3", "--json"]
+    assert main([*run, str(tmp_path / "a.json"), "--model", "ppm;order=3"]) == 0
+    separate = ["--model", "ppm", "--model-option", "order=3", "--model-option", "escape=C"]
+    assert main([*run, str(tmp_path / "b.json"), *separate]) == 0
+    settings = [json.loads((tmp_path / name).read_text("utf-8")) for name in ("a.json", "b.json")]
+    first, second = (
+        (one["results"]["provenance"]["predictors"][0]["identity"] for one in settings)
+        if ("results" in settings[0])
+        else (one["provenance"]["predictors"][0]["identity"] for one in settings)
+    )
+    assert first == second
+    for wrong, message in (
+        ("order", "expected name=value"), ("ordr=3", "did you mean 'order'"), ("order=x", "expected an integer"),
+        ("order=3;escape=A", "without a semicolon"),
+    ):  # fmt: skip
+        assert main(["run", "normal", "--datasets", "mini", "--model", "ppm", "--model-option", wrong]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_options_are_no_part_of_the_shown_name_and_their_folders_are_inputs(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").touch()
+    spec = f"hf:x/y;adapter={tmp_path}"
+    assert shown_model(spec) == "hf:x/y"
+    assert tmp_path / "adapter_config.json" in model_files(spec)
+
+
+# -- loading
+
+
+@pytest.fixture(scope="module")
+def folder(make_model: Any, make_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model")
+    make_model("Llama").save_pretrained(path)
+    make_tokenizer().save_pretrained(path)
+    return path
+
+
+PROMPTS, LABELS = ["question: who wrote the play? answer: ", "the city? answer: "], ["person", "number"]
+
+
+def test_options_of_loading_change_the_model_and_the_identity(folder: Path) -> None:
+    pytest.importorskip("accelerate")
+    plain = load_kernel(str(folder), device="cpu")
+    expected, identities = plain.batch(PROMPTS, LABELS), {plain.identity().digest}
+    for name, value in (("attn_implementation", "eager"), ("device_map", "cpu"), ("dtype", "bfloat16")):
+        kernel = load_kernel(f"hf:{folder};{name}={value}")
+        before = kernel.identity().digest
+        assert before not in identities, name
+        identities.add(before)
+        for row, other in zip(kernel.batch(PROMPTS, LABELS), expected, strict=True):
+            assert row == pytest.approx(other, abs=2e-2 if name == "dtype" else 1e-5)
+        assert kernel.identity().digest == before  # loading changes nothing
+    eager = load_kernel(f"hf:{folder};attn_implementation=eager")
+    assert eager.model.config._attn_implementation == "eager"
+
+
+def test_an_adapter(folder: Path, make_model: Any, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    config = peft.LoraConfig(r=2, target_modules=["q_proj", "down_proj"], init_lora_weights=False)
+    tuned = peft.get_peft_model(make_model("Llama"), config).eval()
+    tuned.save_pretrained(tmp_path / "adapter")
+    kernel = load_kernel(f"hf:{folder};adapter={tmp_path / 'adapter'}")
+    plain = load_kernel(str(folder))
+    live = type(plain)(tuned, plain.tokenizer).batch(PROMPTS, LABELS)
+    before = kernel.identity()
+    assert not before.unidentified
+    assert before.digest != plain.identity().digest
+    assert kernel.batch(PROMPTS, LABELS) == [pytest.approx(row, abs=1e-5) for row in live]
+    assert kernel.identity().digest == before.digest
+    assert str(tmp_path) not in str(before)
+    tuned.merge_adapter()
+    other = peft.get_peft_model(make_model("Llama", seed=3), config)
+    other.save_pretrained(tmp_path / "adapter")
+    assert load_kernel(f"hf:{folder};adapter={tmp_path / 'adapter'}").identity().digest != before.digest
+
+
+CODE = """
+from transformers import LlamaForCausalLM
+
+class Mine(LlamaForCausalLM):
+    pass
+"""
+
+
+def test_remote_code_runs_only_if_it_is_trusted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in folder.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    (copy / "mine.py").write_text(CODE, encoding="utf-8")
+    config = json.loads((copy / "config.json").read_text("utf-8"))
+    config |= {"auto_map": {"AutoModelForCausalLM": "mine.Mine"}}
+    (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    plain, trusted = load_kernel(str(copy)), load_kernel(f"hf:{copy};trust_remote_code=true")
+    assert type(plain.model).__name__ == "LlamaForCausalLM"
+    assert type(trusted.model).__name__ == "Mine"
+    assert trusted.identity().who["trust_remote_code"] == "True"
+    assert trusted.identity().digest != plain.identity().digest
+    config["auto_map"] = {"AutoModelForCausalLM": "someone/else--mine.Mine"}
+    (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert not replace(trusted._source).is_complete()
+
+
+@pytest.mark.parametrize("bits", ["8bit", "4bit"])
+def test_quantization(make_model: Any, make_tokenizer: Any, tmp_path: Path, bits: str) -> None:
+    """On the CPU too, where the installed bitsandbytes can do that."""
+    pytest.importorskip("bitsandbytes")
+    pytest.importorskip("accelerate")
+    folder = tmp_path / "wide"  # blocks of 64 weights
+    make_model("Llama", hidden_size=128, intermediate_size=128, head_dim=32).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    kernel, plain = load_kernel(f"hf:{folder};quantization={bits}"), load_kernel(str(folder))
+    before = kernel.identity()
+    assert before.who["quantization"] == bits
+    found = kernel.batch(PROMPTS, LABELS)
+    assert found != plain.batch(PROMPTS, LABELS)
+    tokens = deciding_tokens(kernel.tokenizer, LABELS)
+    for prompt, row in zip(PROMPTS, found, strict=True):
+        logits = kernel.model(**kernel.tokenizer(prompt, return_tensors="pt")).logits[0, -1, tokens]
+        assert row == pytest.approx(logits.float().softmax(-1).tolist(), abs=2e-2)
+    assert any("bitsandbytes" in type(module).__module__ for module in kernel.model.modules())
+    assert kernel.identity().digest == before.digest

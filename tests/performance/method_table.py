@@ -1,0 +1,137 @@
+"""All methods and variants on several data sets: accuracy with interval, paired test against vanilla, and cost.
+
+Results are saved in a folder after each data set and group of methods, cheap groups first. The features are in a store
+there, so the script can be stopped at any time, and ``--table`` prints what there is. Usage::
+
+    python tests/performance/method_table.py FOLDER [--limit 128] [--dtype bfloat16]
+    python tests/performance/method_table.py FOLDER --table
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from records import record
+
+from StaICC import Normal
+from StaICC.kernels.huggingface.kernel import CausalLMKernel
+from StaICC.methods.run import METHODS, TABLE_2, run_all
+from StaICC.results import Result, load
+from StaICC.results.comparison import compare_runs
+
+DATASETS = ("GLUE-SST2", "TREC", "tweet_eval_emotion", "hate_speech_18", "SST5")
+FURTHER = ("temperature_scaling", "linear_calibration", "prototypical_calibration", "dc_pmi")
+CALIBRATIONS = ("contextual_calibration", "domain_calibration", "knn_prompt_centroid", "hidden_calibration")
+GROUPS = {
+    "paper": [name for name in TABLE_2 if name != "sa_icl"],
+    "further": list(FURTHER),
+    "staicc": list(CALIBRATIONS),
+    "0.1.1": [*CALIBRATIONS, "noisy_channel", "batch_calibration", "ppl_icl", "topk"],
+    "ensemble": ["ensemble"],
+    "sa_icl": ["sa_icl"],
+    "sa_icl staicc": ["sa_icl"],
+    "sa_icl 0.1.1": ["sa_icl"],
+}
+"""Methods that are run together; the last word names the variant, ``paper`` if it is none."""
+
+
+def variant_of(group: str) -> str:
+    last = group.split()[-1]
+    return last if last in ("staicc", "0.1.1") else "paper"
+
+
+def compute(options: argparse.Namespace) -> None:
+    """Run what was not yet run with this limit."""
+    kernel = CausalLMKernel.from_spec(options.model, dtype=options.dtype, device="cpu")
+    for group in options.groups:
+        for dataset in options.datasets:
+            target = options.folder / f"{group} {dataset} {options.limit}.json"
+            if target.exists():
+                continue
+            began = time.process_time()
+            table = run_all(
+                kernel,
+                Normal(datasets=[dataset], limit=options.limit),
+                variant_of(group),
+                methods=GROUPS[group],
+                options={"demonstration_set_cut": options.cut} if {"topk", "sa_icl"} & {*GROUPS[group]} else {},
+                store=options.folder / "store.sqlite",
+                recheck=False,
+                progress=False,
+            )
+            table.save(target)
+            print(f"{target.stem}: {time.process_time() - began:.0f} s of processor time", flush=True)
+
+
+def found(options: argparse.Namespace) -> Iterator[tuple[str, str, str, Result]]:
+    """Variant, method, data set and result of all that was run."""
+    for group, methods in GROUPS.items():
+        for dataset in options.datasets:
+            target = options.folder / f"{group} {dataset} {options.limit}.json"
+            if target.exists():
+                saved: Any = load(target)
+                for name in methods:
+                    if name in saved:
+                        yield variant_of(group), name, dataset, saved[name]
+
+
+def table(options: argparse.Namespace) -> None:
+    """Print the table in Markdown, and record its figures."""
+    results = {(variant, name, dataset): result for variant, name, dataset, result in found(options)}
+    print(f"| method | variant | {' | '.join(options.datasets)} | mean | better / worse | prompts |")
+    print(f"|---|---|{'---:|' * len(options.datasets)}---:|---:|---:|")
+    figures = {}
+    for variant, name in dict.fromkeys((variant, name) for variant, name, _ in results):
+        cells, scores, better, worse, prompts = [], [], 0, 0, 0
+        for dataset in options.datasets:
+            result, vanilla = results.get((variant, name, dataset)), results.get(("paper", "vanilla", dataset))
+            if result is None or vanilla is None:
+                cells.append("")
+                continue
+            score = result.divided[dataset]["accuracy"]
+            interval = result.details[dataset].intervals["accuracy"]
+            scores.append(score)
+            prompts += int(result.timing["training_prompts"] + result.timing["test_prompts"])
+            mark = ""
+            if name != "vanilla":
+                compared = compare_runs({"vanilla": vanilla, name: result}, metric="accuracy").comparisons[0]
+                line = compared.datasets[dataset]
+                if line.p_value is not None and line.p_value < 0.05:
+                    mark = "+" if line.difference > 0 else "-"
+                    better, worse = better + (mark == "+"), worse + (mark == "-")
+            cells.append(f"{score:.3f}{mark} [{interval[0]:.3f}, {interval[1]:.3f}]")
+        mean = sum(scores) / len(scores) if scores else float("nan")
+        figures[f"{name} {variant}"] = mean
+        partial = "" if len(scores) == len(options.datasets) else f" ({len(scores)})"
+        print(
+            f"| {METHODS[name].title} | {variant} | {' | '.join(cells)} | {mean:.3f}{partial} "
+            f"| {better} / {worse} | {prompts} |"
+        )
+    record(__file__, figures, vars(options))
+
+
+def main() -> None:
+    """Compute, or print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--limit", type=int, default=128)
+    parser.add_argument("--cut", type=int, default=512, help="demonstrations that TopK and SA-ICL choose from")
+    parser.add_argument("--datasets", nargs="+", default=list(DATASETS))
+    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    parser.add_argument("--table", action="store_true", help="print what was computed so far")
+    options = parser.parse_args()
+    options.folder.mkdir(exist_ok=True)
+    if options.table:
+        table(options)
+    else:
+        compute(options)
+
+
+if __name__ == "__main__":
+    main()
