@@ -76,7 +76,8 @@ OPTIONAL = {
 INPUTS = {
     "run": ["data"], "prompts": ["data"], "data": [], "baseline": [], "cite": [], "show": [],
     "models": [],
-    "report": ["results"], "compare": ["results"], "export": ["results"], "verify": ["result"], "leaderboard": ["folder"],
+    "report": ["results"], "compare": ["results"], "export": ["results"], "verify": ["result"],
+    "leaderboard": ["folder"],
     "score": ["answers"], "published": ["result"], "store": ["path", "others"],
 }  # fmt: skip
 """Arguments of each command that name files which must be there."""
