@@ -273,9 +273,9 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "leave out batched_inference=True",
     ),
     "a matrix for one prompt": (lambda: run(lambda prompt, label_space: [[1, 2, 3]]), "got 1 values", "return one row"),
-    "label in capitals": (
-        lambda: run(lambda prompt, label_space: "FOOD"),
-        "got the text 'FOOD', which is no label",
+    "a sentence without a label": (
+        lambda: run(lambda prompt, label_space: "No idea."),
+        "no label): 'No idea.'",
         "expected one of 'food', 'travel', 'weather'",
     ),
     "labels counted from 1": (lambda: run(lambda prompt, label_space: 3), "got label index 3", "expected 0 to 2"),

@@ -11,7 +11,6 @@ from StaICC.benchmarks.arguments import Metric, MetricTable
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.experimentor_list import ExperimentorList
-from StaICC.benchmarks.forecast import Forecast, forecast
 from StaICC.benchmarks.means import means_of
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.records import digest_prompts, records_of
@@ -36,6 +35,8 @@ from StaICC.version import SAMPLER_VERSION, __version__
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from StaICC.benchmarks.forecast import Forecast
+
 __all__ = ["Benchmark", "DatasetChoice", "MetricChoice", "Settings", "TaskBenchmark", "mean"]
 
 DatasetChoice = Sequence[str | Dataset] | str | Dataset | None
@@ -51,6 +52,9 @@ class Settings(TypedDict, total=False):
     """Read rows of numbers as ``"probabilities"`` or ``"logits"``; ``"auto"`` decides once for each condition."""
     statistics: Statistics | None
     """Options of the confidence intervals and random baselines."""
+    sampler: str
+    """How demonstrations are drawn: ``"default"``; ``"nested"``: those of a smaller ``k`` are the first of a larger;
+    ``"nested-shared"``: the same list for all test rows of a repeat. The signature contains it."""
     unparsed: Unparsed
     """How generated replies without a label count: ``"error"`` (the default) ends the run, ``"wrong"`` scores them as
     wrong predictions, ``"excluded"`` leaves them out and reports the scores if all were wrong and if all were right."""
@@ -230,6 +234,8 @@ class Benchmark(ExperimentorList[Experimentor]):
             **options: See :func:`~StaICC.benchmarks.forecast.forecast`: ``store``, ``model_name``, ``chunk_size``,
                 ``probe_seconds`` and ``prices``.
         """
+        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
+
         return forecast({one.name: one.all_queries() for one in self.experimentor}, function, **options)
 
     def stopped(self, stopping: EarlyStopping) -> Benchmark:

@@ -23,7 +23,7 @@ from StaICC.benchmarks.task import Scoring, Task, TaskInput
 from StaICC.datasets import Card, Dataset, load_dataset
 from StaICC.datasets.dataset import default_split
 from StaICC.datasets.source import GivenRows, TableFile
-from StaICC.errors import ArgumentError, StaICCError, validate_integer
+from StaICC.errors import ArgumentError, StaICCError, unknown_name, validate_integer
 from StaICC.frozen import FixedAttributes, FrozenList
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, ask
 from StaICC.inference.runner import report_phase
@@ -38,13 +38,17 @@ from StaICC.prompting import (
     check_demonstration_lists,
     restrict_to_domain,
     sample_demonstrations,
+    sample_nested,
     split_dataset,
 )
 from StaICC.results import digest
 
-__all__ = ["Experimentor"]
+__all__ = ["SAMPLERS", "Experimentor"]
 
-_Mode = Literal["default", "in-domain", "out-of-domain", "manual"]
+SAMPLERS = ("default", "nested", "nested-shared")
+"""How demonstrations are drawn: as published; so that those of a smaller ``k`` are the first ones of a larger; the
+latter with one list for all test rows of a repeat."""
+_Mode = Literal["default", "in-domain", "out-of-domain", "manual", "nested", "nested-shared"]
 
 
 class Experimentor(FixedAttributes):
@@ -60,6 +64,7 @@ class Experimentor(FixedAttributes):
         limit: The maximum number of test rows; the signature contains it.
         outputs: How to read rows of numbers; ``"auto"`` decides once for each condition.
         statistics: Options of the confidence intervals and random baselines.
+        sampler: How demonstrations are drawn, one of :data:`SAMPLERS`.
         unparsed: How generated replies without a label count: ``"error"``, ``"wrong"`` or ``"excluded"``.
 
     Attributes:
@@ -73,7 +78,7 @@ class Experimentor(FixedAttributes):
     """
 
     __slots__ = (
-        "_k", "_manual", "_mode", "_outputs", "_rows", "_starts_noisy", "_triplet", "_writer",
+        "_k", "_manual", "_mode", "_outputs", "_rows", "_sampler", "_starts_noisy", "_triplet", "_writer",
         "dataset", "limit", "metrics", "statistics", "task", "unparsed",
     )  # fmt: skip
 
@@ -88,6 +93,7 @@ class Experimentor(FixedAttributes):
         limit: int | None = None,
         outputs: Kind = "auto",
         statistics: Statistics | None = None,
+        sampler: str = "default",
         unparsed: Unparsed = "error",
     ) -> None:
         self.dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
@@ -103,7 +109,10 @@ class Experimentor(FixedAttributes):
         self.limit = None if limit is None else validate_integer("limit", limit, 1)
         self._starts_noisy = noisy_channel
         self._k = validate_integer("k", k, 0)
-        self._mode: _Mode = "default"
+        if sampler not in SAMPLERS:
+            raise unknown_name("sampler", sampler, SAMPLERS)
+        self._sampler = sampler
+        self._mode: _Mode = sampler  # type: ignore[assignment]
         self._manual: DemonstrationLists = ()
         self._rows: frozenset[int] | None = None
         self._triplet: TripletSplit | None = None
@@ -234,7 +243,7 @@ class Experimentor(FixedAttributes):
 
     def reset_demonstration_sampler(self) -> None:
         """Go back to the benchmark's demonstrations."""
-        self._mode = "default"
+        self._mode = self._sampler  # type: ignore[assignment]
         self._manual = ()
 
     def demonstration_lists(self) -> DemonstrationLists:
@@ -244,6 +253,9 @@ class Experimentor(FixedAttributes):
         pool, test = len(self._split.demonstration), self._split.test
         if self._mode == "default":
             return sample_demonstrations(pool, self._k, self.task.repeats * len(test))
+        if self._mode == self._sampler:
+            shared = len(test) if self._mode == "nested-shared" else 1
+            return sample_nested(pool, self._k, self.task.repeats * len(test), shared)
         labels = [test.label(row) for row in range(len(test))] * self.task.repeats
         inside = self._mode == "in-domain"
         return restrict_to_domain(pool, self._k, labels, self._split.demonstration.label, inside, self.name)

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError
@@ -14,6 +14,9 @@ from StaICC.inference import Failure, Inference
 from StaICC.inference.runner import chunks_of, distinct_keys, solve_chunk
 from StaICC.inference.workload import CountsTokens, MeasuresWork, Workload
 from StaICC.prompting import Prompt, Query
+
+if TYPE_CHECKING:
+    from StaICC.inference.store import PredictionStore
 
 __all__ = ["Forecast", "forecast"]
 
@@ -36,7 +39,8 @@ class Forecast:
     tokens: int | None = None
     """Tokens that the model reads; exact if ``exact``, else estimated from the tokens of the probe."""
     positions: int | None = None
-    """Positions to compute, every prefix that the prompts of a chunk share once."""
+    """Positions to compute if every prefix that the prompts of a chunk share is computed once; a run computes more
+    where sharing does not pay."""
     output_tokens: int | None = None
     """Maximum number of tokens that the model generates."""
     longest_prompt: int | None = None
@@ -72,7 +76,7 @@ def forecast(
     function: Inference,
     grouped: bool = False,
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: str | os.PathLike[str] | PredictionStore | None = None,
     model_name: str | None = None,
     chunk_size: int | None = None,
     probe_seconds: float = PROBE_SECONDS,
@@ -98,7 +102,7 @@ def forecast(
         raise ArgumentError(f"probe_seconds: got {probe_seconds!r}, expected a number of seconds of at least 0")
     if prices is not None and (len(prices) != 2 or not all(0 <= price < float("inf") for price in prices)):
         raise ArgumentError(f"prices: got {prices!r}, expected two numbers of at least 0, for a million tokens each")
-    if store is not None and not os.path.exists(store):
+    if isinstance(store, (str, os.PathLike)) and not os.path.exists(store):
         store = None  # a run would make it
     chunks: list[_Chunk] = []
     distinct = cached = 0

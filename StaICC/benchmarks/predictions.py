@@ -9,7 +9,6 @@ from typing import Any
 
 from StaICC.benchmarks.running import RunContext
 from StaICC.inference import Failure, Inference
-from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.run_record import RunRecord
 from StaICC.results import DatasetDetails
 from StaICC.results.provenance import Provenance, digest_failures, given_predictor, predictors_of, utc_now
@@ -54,7 +53,11 @@ class Predictions:
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
         """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
-        parser = f";parser={PARSER_VERSION}" if any(one.replies for one in self.records.values()) else ""
+        parser = ""
+        if any(one.replies for one in self.records.values()):
+            from StaICC.inference.reply_parser import PARSER_VERSION
+
+            parser = f";parser={PARSER_VERSION}"
         return f"{common([self._scoring(name) for name in datasets])}{parser}" if datasets else None
 
     def _scoring(self, dataset: str) -> str:

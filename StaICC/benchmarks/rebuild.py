@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.catalogue import BENCHMARKS
+from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.datasets import Dataset, load_dataset
 from StaICC.errors import ArgumentError, DataError, DataMissingError, SchemaError, UnknownNameError
@@ -91,7 +92,7 @@ def rebuild(
 
         return rebuild_long_icl(result, data_dir)
     fields = result.signature.fields
-    for field, plain in (("template", ()), ("demonstrations", ("in-domain", "out-of-domain"))):
+    for field, plain in (("template", ()), ("demonstrations", ("in-domain", "out-of-domain", *SAMPLERS[1:]))):
         value = fields.get(field)
         if value is not None and value not in plain:
             if not _CHANGED.fullmatch(value):
@@ -102,6 +103,8 @@ def rebuild(
     if k is None:
         raise ArgumentError("this result has no single k (None); pass the benchmark itself")
     arguments: dict[str, Any] = {"k": k, **_settings(result), **_options(result, make)}
+    if fields.get("demonstrations") in SAMPLERS:
+        arguments["sampler"] = fields["demonstrations"]
     try:
         arguments["datasets"] = [_dataset(result, name, data_files) for name in result.details]
         benchmark: Benchmark = make(**arguments)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from StaICC.benchmarks.catalogue import BENCHMARKS, make_benchmark
+from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, StaICCError
@@ -75,9 +76,37 @@ def add_benchmark(parser: argparse.ArgumentParser, option: bool = False) -> None
         parser.add_argument("benchmark", choices=Names(), metavar="BENCHMARK", help=text)
 
 
-def add_prompt_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that change the prompts."""
-    parser.add_argument("--k", type=int, default=4, help="demonstrations per prompt (default 4)")
+def _numbers(text: str) -> int | list[int]:
+    """Read one number, or several with commas between them."""
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a number, or several such as 4,16,64") from None
+    return found if len(found) > 1 else found[0]
+
+
+def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Add the options that change the prompts.
+
+    Args:
+        parser: The parser of the subcommand.
+        several: Whether ``--k`` takes several numbers.
+    """
+    more = "; several with commas, such as 4,16,64, for a curve" if several else ""
+    parser.add_argument(
+        "--k",
+        type=_numbers if several else int,
+        default=4,
+        metavar="K",
+        help=f"demonstrations per prompt (default 4){more}",
+    )
+    parser.add_argument(
+        "--sampler",
+        choices=SAMPLERS,
+        default="default",
+        help="demonstrations as published; or nested: those of a smaller k are the first ones of a larger; or "
+        "nested-shared: nested, the same for all test rows of a repeat",
+    )
     parser.add_argument("--noisy-channel", action="store_true", help="score the text given each label")
     parser.add_argument(
         "--datasets", nargs="+", metavar="NAME", help="data sets (default: the ten); 'mini' needs no download"
@@ -184,6 +213,7 @@ def make(args: argparse.Namespace) -> Any:
         noisy_channel=args.noisy_channel,
         datasets=datasets_of(args),
         limit=args.limit,
+        **({} if args.sampler == "default" else {"sampler": args.sampler}),
         **scoring,
     )
 
@@ -193,6 +223,8 @@ def repeated(args: argparse.Namespace) -> str:
     words: list[str] = []
     if args.k != 4:
         words += ["--k", str(args.k)]
+    if args.sampler != "default":
+        words += ["--sampler", args.sampler]
     if args.noisy_channel:
         words.append("--noisy-channel")
     if args.limit is not None:

@@ -32,7 +32,15 @@ __all__ = [
 NAME = "long-icl"
 """Name of the benchmark and its data on the command line."""
 
-_OTHERS_ONLY = {"k": 4, "noisy_channel": False, "limit": None, "metrics": "standard", "outputs": "auto", "data": None}
+_OTHERS_ONLY = {
+    "k": 4,
+    "sampler": "default",
+    "noisy_channel": False,
+    "limit": None,
+    "metrics": "standard",
+    "outputs": "auto",
+    "data": None,
+}
 """Arguments of ``run`` that LongICL does not support, with their defaults."""
 _OWN = ("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "parsing", "published")
 _WHOLE_LABEL_KINDS = ("ppm", "openai", "litellm")

@@ -63,7 +63,14 @@ def run(args: argparse.Namespace) -> int:
         check_output, args.json, args.records, inputs=inputs, stores=[] if args.store is None else [args.store]
     )
     check()
-    benchmark = Normal(args.k, args.noisy_channel, datasets=datasets_of(args), limit=args.limit, outputs=args.outputs)
+    benchmark = Normal(
+        args.k,
+        args.noisy_channel,
+        datasets=datasets_of(args),
+        limit=args.limit,
+        outputs=args.outputs,
+        sampler=args.sampler,
+    )
     first, second = map(load_kernel, args.model)
     result = race(
         benchmark,

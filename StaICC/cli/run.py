@@ -25,7 +25,8 @@ from StaICC.errors import ArgumentError
 from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
 from StaICC.kernels.text_inference import load_for_text
-from StaICC.methods.run import run_method
+from StaICC.methods.many_shot import run_many_shot
+from StaICC.methods.run import read_method, run_method
 from StaICC.methods.table import format_methods
 from StaICC.results.published import compare_with_published, format_published
 
@@ -47,6 +48,7 @@ examples:
   python -m StaICC run diagnosis --datasets mini --json diagnosis.json
   python -m StaICC run normal --method contextual-calibration --datasets mini
   python -m StaICC run normal --model smollm2 --precision 0.02
+  python -m StaICC run normal --model smollm2 --k 4,16,64 --sampler nested --datasets TREC
   python -m StaICC run normal --datasets mini --dry-run
   python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
   python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
@@ -86,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("paper", "staicc", "0.1.1"),
         help="each method as in its paper, in the protocol of StaICC's Table 2, or as in the release",
     )
-    add_prompt_options(parser)
+    add_prompt_options(parser, several=True)
     add_scoring_options(parser)
     parser.add_argument(
         "--precision",
@@ -181,12 +183,17 @@ def add_execution_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _prepare(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the benchmark and the kernel."""
+    """Return the benchmark (for several k: None) and the kernel."""
     long_icl.refuse(args)
+    benchmark = None if isinstance(args.k, list) else make(args)
     if args.answers == "text":
-        return make(args), load_for_text(args.model, args.max_tokens, args.stop)
+        return benchmark, load_for_text(args.model, args.max_tokens, args.stop)
     check_text_options(args)
-    return make(args), load_kernel(args.model)
+    return benchmark, load_kernel(args.model)
+
+
+def _made(args: argparse.Namespace, k: int) -> Any:
+    return make(argparse.Namespace(**{**vars(args), "k": k}))
 
 
 def shown_model(spec: str) -> str:
@@ -273,15 +280,22 @@ def run(args: argparse.Namespace) -> int:
         raise ArgumentError("--prices belongs to a forecast. Add --dry-run")
     if args.method_option and args.method is None:
         raise ArgumentError("--method-option needs a method. Choose one with --method")
+    several = isinstance(args.k, list)
+    if several and args.method == "all":
+        raise ArgumentError(f"got {len(args.k)} k for all methods, expected one. Choose one method with --method")
     early = {"precision": args.precision, "score": args.score}
     wanted = {name: value for name, value in early.items() if value is not None}
-    if wanted and (args.method is not None or args.benchmark not in ("normal",)):
-        given = f"--method {args.method}" if args.method is not None else args.benchmark
-        raise ArgumentError(f"--{next(iter(wanted))} is for the benchmark normal without a method: got {given}")
+    if wanted and (args.method is not None or args.benchmark not in ("normal",) or several):
+        given = f"--method {args.method}" if args.method is not None else f"{args.benchmark} --k {args.k}"
+        raise ArgumentError(
+            f"--{next(iter(wanted))} is for the benchmark normal with one k and without a method: got {given}"
+        )
     benchmark, function = long_icl.prepare(args) if args.benchmark == long_icl.NAME else _prepare(args)
     if args.dry_run:
-        if args.method is not None or args.benchmark == long_icl.NAME or wanted:
-            raise ArgumentError("--dry-run is for a complete run of a benchmark without a method, not for long-icl")
+        if args.method is not None or args.benchmark == long_icl.NAME or wanted or several:
+            raise ArgumentError(
+                "--dry-run is for a complete run of a benchmark with one k and without a method, not for long-icl"
+            )
         prices = None if args.prices is None else tuple(args.prices)
         how_far = {"store": args.store, "model_name": args.model_name, "chunk_size": args.chunk_size}
         found = benchmark.forecast(function, prices=prices, **how_far)
@@ -312,19 +326,16 @@ def run(args: argparse.Namespace) -> int:
             named(table).save(args.json)
 
     try:
-        result: Any = (
-            benchmark(function, **how)
-            if args.method is None
-            else run_method(
-                args.method,
-                function,
-                lambda: benchmark,
-                args.method_variant,
-                options=args.method_option,
-                finished=save,
-                **how,
+        variant, options = args.method_variant, args.method_option
+        if several:
+            method = read_method(args.method or "vanilla", function, variant, options=options)
+            result: Any = run_many_shot(method, partial(_made, args), args.k, save, **how)
+        elif args.method is None:
+            result = benchmark(function, **how)
+        else:
+            result = run_method(
+                args.method, function, lambda: benchmark, variant, options=options, finished=save, **how
             )
-        )
     except KeyboardInterrupt:
         kept = "no predictions were stored; with --store FILE a run can continue"
         if args.store is not None:
@@ -332,7 +343,7 @@ def run(args: argparse.Namespace) -> int:
         raise KeyboardInterrupt(kept) from None
     named(result)
     check()
-    shown = [str(result) if args.method is None else format_methods(result)]
+    shown = [str(result) if args.method is None and not several else format_methods(result)]
     if args.published:
         shown += ["", format_published(compare_with_published(result))]
     show_result(result, args.json, args.records, "\n".join(shown))

@@ -27,7 +27,8 @@ __all__ = ["EPILOG", "add_arguments", "run"]
 EPILOG = """\
 examples:
   python -m StaICC show
-  python -m StaICC show methods  (or: python -m StaICC methods)
+  python -m StaICC show methods
+  python -m StaICC methods
   python -m StaICC show kernels --json
 """
 

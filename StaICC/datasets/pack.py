@@ -17,7 +17,6 @@ import logging
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -109,6 +108,8 @@ def _cache_folder() -> Path:
 
 def _temporary_home() -> Path:
     """Return a folder for the data that nobody else can write to."""
+    import tempfile  # with many modules, which few runs need
+
     try:
         folder = Path(tempfile.gettempdir(), f"staicc-{os.getuid()}").absolute()
         with suppress(FileExistsError):

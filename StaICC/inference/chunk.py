@@ -16,7 +16,6 @@ from typing import Any, Literal
 from StaICC.errors import DataError, MissingDependencyError, OutputError, RunEndingError, WithheldReplyError
 from StaICC.inference.contract import Answer, Inference, batch_form, check_answer, check_batch
 from StaICC.inference.remote_function import RemoteFunction
-from StaICC.inference.reply_parser import parse_reply
 from StaICC.prompting import Prompt, as_argument
 from StaICC.safe_text import one_line
 
@@ -139,6 +138,8 @@ def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: U
         return dataclasses.replace(answer, reply=None)
     if not isinstance(answer, str):
         return answer
+    from StaICC.inference.reply_parser import parse_reply  # 25 patterns, for replies only
+
     parsed = parse_reply(answer, label_space)
     if parsed.label is not None:
         return parsed.label

@@ -7,7 +7,7 @@ environment variable, and repeats requests after transient failures.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -102,11 +102,16 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
         return self.replies(prompts)
 
     def replies(
-        self, prompts: Sequence[str], max_new_tokens: int | None = None, stop: Sequence[str] | None = None
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] | None = None,
+        sampling: Mapping[str, Any] | None = None,
     ) -> list[str | OutputError]:
         """Return the reply to each prompt, or the error in its place; see the base class."""
         litellm = require("litellm", "litellm", "the litellm kernel")
         settings = self.reply_request(max_new_tokens, self.stop or () if stop is None else stop)
+        settings |= sampling or {}
         settings |= {"timeout": self.timeout, "num_retries": self.retries, "mock_response": self.mock_response}
         ended: list[OutputError] = []
 

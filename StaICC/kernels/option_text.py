@@ -66,7 +66,8 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         record: The dataclass.
         *left_out: Names of fields that are no options.
     """
-    hints, texts = get_type_hints(record), dict(_docstrings(record))
+    hints = get_type_hints(record)
+    texts = dict(pair for one in reversed(record.__mro__[:-1]) for pair in _docstrings(one))
     return [
         OptionFact(
             one.name,

@@ -7,6 +7,7 @@ that :data:`METHODS` lists.
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,6 +26,7 @@ __all__ = [
     "capabilities_of",
     "check_generation",
     "represents",
+    "stable_seed",
 ]
 
 
@@ -112,8 +114,13 @@ def represents(kernel: Any, method: str) -> bool:
     return all(name in _NO_SCORES or (name.startswith("__") and name != "__call__") for name in overrides)
 
 
-def check_generation(max_new_tokens: int, stop: Sequence[str]) -> None:
-    """Refuse a number of new tokens below 1, and stop strings that are no list of non-empty texts.
+def stable_seed(*parts: object) -> int:
+    """Return the seed below 2**31 that belongs to some values."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") >> 1
+
+
+def check_generation(max_new_tokens: int, stop: Sequence[str], temperature: float = 0.0) -> None:
+    """Refuse a number of new tokens below 1, stop strings that are no list of non-empty texts, and odd temperatures.
 
     Raises:
         ArgumentError: An argument has another value or type.
@@ -121,6 +128,8 @@ def check_generation(max_new_tokens: int, stop: Sequence[str]) -> None:
     validate_integer("max_new_tokens", max_new_tokens, 1)
     if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
         raise ArgumentError(f"stop must be a list of non-empty texts, not {stop!r}")
+    if isinstance(temperature, bool) or not (isinstance(temperature, (int, float)) and 0 <= temperature <= 100):
+        raise ArgumentError(f"temperature: got {temperature!r}, expected a number from 0 (most probable token) to 100")
 
 
 def capabilities_of(function: Any) -> frozenset[Capability]:

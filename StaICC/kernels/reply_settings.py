@@ -91,7 +91,11 @@ class ReplyKernel:
     """A kernel that returns a failure in the place of a reply, so that the other replies are kept."""
 
     def replies(
-        self, prompts: Sequence[str], max_new_tokens: int | None = None, stop: Sequence[str] | None = None
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] | None = None,
+        sampling: Mapping[str, Any] | None = None,
     ) -> list[str | OutputError]:
         """Return the reply to each prompt, or the error that took its place.
 
@@ -99,16 +103,26 @@ class ReplyKernel:
             prompts: The prompts.
             max_new_tokens: Maximum number of tokens of a reply; ``None`` for that of the kernel's settings.
             stop: Texts before which a reply ends; ``None`` for those of the kernel's settings.
+            sampling: Other fields of the request: ``temperature`` and ``seed``.
         """
         raise NotImplementedError
 
-    def generate(self, prompts: Sequence[str], max_new_tokens: int = 32, stop: Sequence[str] = ()) -> list[str]:
+    def generate(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int = 32,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> list[str]:
         """Continue each prompt, or reply to it.
 
         Args:
             prompts: The prompts.
             max_new_tokens: Maximum number of tokens of a continuation.
             stop: Texts before which a continuation ends.
+            temperature: Above 0, the text is sampled; 0 for the temperature of the settings.
+            seed: Seed of the sample, for servers that keep to it.
 
         Returns:
             The continuations.
@@ -117,9 +131,10 @@ class ReplyKernel:
             ArgumentError: An argument is invalid.
             OutputError: The server failed or withheld a reply.
         """
-        check_generation(max_new_tokens, stop)
+        check_generation(max_new_tokens, stop, temperature)
+        sampling = {"temperature": temperature, "seed": seed} if temperature else {}
         texts: list[str] = []
-        for reply in self.replies(prompts, max_new_tokens, stop):
+        for reply in self.replies(prompts, max_new_tokens, stop, sampling):
             if isinstance(reply, OutputError):
                 raise reply
             texts.append(reply)

@@ -16,7 +16,7 @@ from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
-from StaICC.kernels.protocol import Capability, capabilities_of, check_generation
+from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
 
@@ -30,10 +30,17 @@ class TextInference:
     kernel: Any
     max_new_tokens: int = NEW_TOKENS
     stop: tuple[str, ...] = ()
+    temperature: float = 0.0
+    """Above 0, tokens are sampled."""
+    seed: int = 0
+    sample: int = 0
+    """Number of the sample; samples of one seed are different."""
 
     def identity(self) -> Identity:
-        """The identity of the kernel, with the most tokens and the stop strings."""
+        """The identity of the kernel, with the most tokens, the stop strings and how tokens are sampled."""
         settings = {"max_new_tokens": str(self.max_new_tokens), "stop": repr(list(self.stop))}
+        if self.temperature:
+            settings |= {"temperature": repr(self.temperature), "seed": str(self.seed), "sample": str(self.sample)}
         return combined(identity_of(self.kernel), "text", Identity({}, settings))
 
     @property
@@ -70,10 +77,13 @@ class TextInference:
             prompts: The prompts.
             label_space: Not used.
         """
+        sampling: dict[str, Any] = {}
+        if self.temperature:
+            sampling = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
         if isinstance(self.kernel, ReplyKernel):
-            return self.kernel.replies(list(prompts), self.max_new_tokens, self.stop)
+            return self.kernel.replies(list(prompts), self.max_new_tokens, self.stop, sampling)
         found: list[str | OutputError] = self.kernel.generate(
-            list(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop)
+            list(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop), **sampling
         )
         return found
 

@@ -257,20 +257,30 @@ class VLLMKernel:
                 raise PromptError(f"text {index} has one token only, so no token has a loss", index)
         return [-math.fsum(row) / len(row) for row in self._prompt_log_probabilities(ids, [0] * len(ids))]
 
-    def generate(self, prompts: Sequence[str], max_new_tokens: int = 32, stop: Sequence[str] = ()) -> list[str]:
+    def generate(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int = 32,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> list[str]:
         """Continue each prompt with the most probable tokens.
 
         Args:
             prompts: The prompts.
             max_new_tokens: The maximum number of tokens of a continuation.
             stop: Strings before which a continuation ends.
+            temperature: Above 0, tokens are sampled from the distribution at this temperature.
+            seed: Seed of the samples; the same seed and prompt give the same text.
 
         Returns:
             The continuations, without the prompts and the stop string.
         """
-        check_generation(max_new_tokens, stop)
+        check_generation(max_new_tokens, stop, temperature)
         ids = self._read([[prompt] for prompt in prompts], more=max_new_tokens).before()
-        settings = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
+        settings: dict[str, Any] = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
+        settings |= {"temperature": temperature, "seed": seed} if temperature else {}
         return [str(output.outputs[0].text) for output in self._run(ids, [settings] * len(ids))]
 
     # Requests
@@ -375,7 +385,7 @@ class VLLMKernel:
         order = sorted(range(len(sequences)), key=sequences.__getitem__)
         outputs = self.engine.generate(
             [{"prompt_token_ids": list(sequences[number])} for number in order],
-            [vllm.SamplingParams(temperature=0.0, **settings[number]) for number in order],
+            [vllm.SamplingParams(**{"temperature": 0.0, **settings[number]}) for number in order],
             use_tqdm=False,
         )
         placed: list[Any] = [None] * len(sequences)

@@ -332,6 +332,17 @@ class CachingKernel:
         """Return the mean loss of each text."""
         return self.rows("losses", _keys(texts))
 
+    def written(self, function: Inference, prompts: Sequence[str]) -> list[Any]:
+        """Return what a function that generates text writes for each prompt; a :class:`Failure` where it fails.
+
+        Texts are cached under the identity of the function, except in worker processes.
+        """
+        options = RunOptions(free_text=True)
+        if self._context is not None and self._context.options_for(self.kernel).executor is None:
+            options = replace(self._context.options_for(function, free_text=True), progress=None)
+        queries = [Query(prompt, (), 0, number, 0) for number, prompt in enumerate(prompts)]
+        return ask(function, queries, self._part, replace(options, on_error="collect"))
+
     # -- features
 
     def rows(self, feature: Feature, keys: Sequence[Key], part: Part | None = None) -> list[Any]:

@@ -38,6 +38,7 @@ from StaICC.methods.calibration.fitted import (
 from StaICC.methods.calibration.prior import calibrated_in_context, label_rows, read_probabilities
 from StaICC.methods.calibration.samples import CONTENT_FREE, PromptMaker, domain_texts
 from StaICC.methods.features import Feature
+from StaICC.methods.generation import GenerateThenParse, GenerationOptions
 from StaICC.methods.options import NoOptions, option
 from StaICC.methods.prompting.retrieval import nearest_demonstrations, order_patterns
 from StaICC.methods.prompting.selection import (
@@ -559,6 +560,12 @@ def _mean_prediction(members: Sequence[Any]) -> Answer | Failure:
     return [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)] if rows else members[0]
 
 
+def _generate(bench: Workbench, one: Experimentor) -> Prepared:
+    if one.prompt_former.settings.noisy_channel:
+        raise ArgumentError("the noisy channel has no text to generate: got noisy_channel=True, expected False")
+    return Prepared([one], GenerateThenParse(bench.kernel, bench.options))
+
+
 _HIDDEN = frozenset({Capability.HIDDEN_STATES})
 
 _VOCABULARY = frozenset({Capability.FULL_VOCABULARY})
@@ -667,6 +674,7 @@ _SPECS = (
         options=PremiseOptions,
     ),
     MethodSpec("ensemble", "Ensemble", _ensemble, options=EnsembleOptions),
+    MethodSpec("generate", "Generate then parse", _generate, frozenset({Capability.TEXT}), options=GenerationOptions),
 )
 
 BUILT_IN = SimpleNamespace(**{spec.name: spec for spec in _SPECS})

@@ -38,7 +38,7 @@ from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, short_digest
 from StaICC.results.provenance import utc_now
 
-__all__ = ["METHODS", "TABLE_2", "Method", "MethodSpec", "calibrated", "run_all", "run_method"]
+__all__ = ["METHODS", "TABLE_2", "Method", "MethodSpec", "calibrated", "read_method", "run_all", "run_method"]
 
 _log = logging.getLogger(__name__)
 
@@ -272,35 +272,45 @@ class SharedFeatures:
 
     Args:
         members: The methods with their workbenches.
+        benchmarks: The benchmark of each member; by default the one that is run. With it, prompts that fail do not
+            stop the others.
 
     Attributes:
         seconds: What computing took.
         prompts: How many prompts were computed.
     """
 
-    def __init__(self, members: Sequence[tuple[MethodSpec, Workbench]]) -> None:
+    def __init__(
+        self, members: Sequence[tuple[MethodSpec, Workbench]], benchmarks: Sequence[Benchmark] | None = None
+    ) -> None:
         self.seconds = 0.0
         self.prompts = 0
         self._members = [(spec, bench) for spec, bench in members if spec.requests is not None]
+        self._benchmarks = benchmarks
         self._done: list[Experimentor] = []
 
     def compute(self, kernel: CachingKernel, one: Experimentor, part: Part) -> None:
         """Compute the features of one data set, unless that was done; failures are left to the methods."""
         if any(one is done for done in self._done) or len(self._members) < 2:
             return
-        self._done.append(one)
+        each = [one] * len(self._members) if self._benchmarks is None else [some[one.name] for some in self._benchmarks]
+        self._done += each
         requests: list[Request] = []
-        for spec, bench in self._members:
+        for (spec, bench), own in zip(self._members, each, strict=True):
             try:
                 assert spec.requests is not None
-                requests += spec.requests(bench, fresh(one))
+                requests += spec.requests(bench, fresh(own))
             except StaICCError as error:
                 _log.debug("%s, %s: %s", spec.title, one.name, error)
         began, computed = time.monotonic(), kernel.computed
         try:
-            kernel.several(requests, replace(part, name=f"features of {len(self._members)} methods: {one.name}"))
+            kernel.several(
+                requests,
+                replace(part, name=f"features of {len(self._members)} runs: {one.name}"),
+                policy=None if self._benchmarks is None else "collect",
+            )
         except Exception as error:
-            _log.warning("%s: features could not be computed for all methods together: %s", one.name, error)
+            _log.warning("%s: features could not be computed for all runs together: %s", one.name, error)
         self.seconds += time.monotonic() - began
         self.prompts += kernel.computed - computed
 
@@ -430,7 +440,13 @@ def run_method(
     if name == "all":
         given = read_options("the ten methods", [METHODS[one].options for one in TABLE_2], options)
         return run_all(kernel, make_benchmark(), variant, calibration_number, options=given, finished=finished, **run)
-    spec = _find(name)
-    given = read_options(spec.name, [spec.options], options)
-    method = Method(spec, kernel, variant, calibration_number, **given)  # before the data is read
+    method = read_method(name, kernel, variant, calibration_number, options)  # before the data is read
     return method.run(make_benchmark(), **run)
+
+
+def read_method(
+    name: str, kernel: Inference, variant: str = "paper", calibration_number: int = 128, options: Sequence[str] = ()
+) -> Method:
+    """Return a method with options given as ``NAME=VALUE``; arguments and errors are those of :func:`run_method`."""
+    spec = _find(name)
+    return Method(spec, kernel, variant, calibration_number, **read_options(spec.name, [spec.options], options))

@@ -138,7 +138,7 @@ class MethodTable(ResultGroup):
     def __str__(self) -> str:
         reasons = [*bracket_note(self.results()), *(f"left out: {reason}" for reason in self.skipped.values())]
         if self.shared.get("prompts"):
-            shared = "computed for several methods together: {prompts:.0f} prompts in {seconds:.1f} s"
+            shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
             reasons.insert(0, shared.format(**self.shared))
         models = dict.fromkeys(f"model: {result.model}" for result in self.results())
         signatures = dict.fromkeys(str(result.signature) for result in self.results())

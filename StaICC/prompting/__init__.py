@@ -10,6 +10,7 @@ from StaICC.prompting.sampler import (
     check_demonstration_lists,
     restrict_to_domain,
     sample_demonstrations,
+    sample_nested,
 )
 from StaICC.prompting.split import Label, SplitIndexes, SubsetView, TripletSplit, split_dataset, split_indexes
 from StaICC.prompting.stable_random import StableRandom
@@ -34,6 +35,7 @@ __all__ = [
     "empty_queries",
     "restrict_to_domain",
     "sample_demonstrations",
+    "sample_nested",
     "split_dataset",
     "split_indexes",
 ]

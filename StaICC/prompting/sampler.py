@@ -7,6 +7,7 @@ demonstrations do not depend on which prompts are evaluated, in which order, or 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -20,6 +21,7 @@ __all__ = [
     "check_position",
     "restrict_to_domain",
     "sample_demonstrations",
+    "sample_nested",
 ]
 
 _MOST_REDRAWS = 1_000_000  # per prompt; possible in principle but so rare that waiting would look like hanging
@@ -56,6 +58,34 @@ def sample_demonstrations(pool: int, k: int, prompts: int) -> DemonstrationLists
     if k and not pool:
         raise ArgumentError(f"there are no demonstrations to draw k = {k} from; choose k = 0, or another split")
     return _draw(pool, k, prompts)[0]
+
+
+@lru_cache(maxsize=64)
+def sample_nested(pool: int, k: int, prompts: int, shared: int = 1) -> DemonstrationLists:
+    """Draw demonstrations that are nested in ``k``: those of a smaller ``k`` are the first ones of a larger.
+
+    Each list has a generator of its own, whose seed is the beginning of the SHA-256 of ``nested`` and its number.
+
+    Args:
+        pool: Size of the demonstration set.
+        k: Demonstrations per prompt.
+        prompts: How many prompts.
+        shared: How many prompts after another have the same list.
+
+    Returns:
+        One tuple of ``k`` different positions per prompt.
+
+    Raises:
+        ArgumentError: ``k`` exceeds ``pool``.
+
+    Example:
+        >>> sample_nested(10, 2, 2), sample_nested(10, 4, 2)
+        (((4, 8), (6, 0)), ((4, 8, 3, 0), (6, 0, 7, 3)))
+    """
+    if k > pool:
+        raise ArgumentError(f"nested demonstrations: got k = {k}, expected at most {pool}, all that there are")
+    digests = [hashlib.sha256(b"nested %d" % (number // shared)).digest() for number in range(prompts)]
+    return tuple(tuple(StableRandom(int.from_bytes(one[:4], "big")).sample_indexes(pool, k)) for one in digests)
 
 
 def restrict_to_domain(

@@ -89,7 +89,7 @@ def test_options_given_twice_or_unknown_and_names_without_a_model(
 
 
 def test_the_prompt_format_of_a_served_model() -> None:
-    kernel = load_kernel("openai:http://localhost:1/v1#m;scoring=text;prompt_format=chat;instruction=Be brief.")
+    kernel = load_kernel("openai:http://localhost:1/v1#m;scoring=text;prompt_format=chat;system=Be brief.")
     assert kernel.api == "chat"
     assert kernel.identity().settings["api"] == "chat"
     assert kernel.rendered(["a: "]) == [

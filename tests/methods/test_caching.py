@@ -77,6 +77,9 @@ class Kernel:
     def losses(self, texts: Sequence[str]) -> list[float]:
         return [float(abs(self._logits(text)[0])) for text in texts]
 
+    def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str]) -> list[str]:
+        return [bench()[0].get_label_space()[int(abs(self._logits(prompt)[0]) > 1)] for prompt in prompts]
+
     def noisy_channel(self, prompts: Any, label_space: Sequence[str], variant: Any = None) -> Any:
         return self.batch(prompts, label_space)
 
@@ -332,7 +335,7 @@ def test_cost_is_what_this_run_spent(tmp_path: Path) -> None:
     }  # fmt: skip
     again = ms.run_all(Kernel(), bench(), calibration_number=12, store=store)
     assert again.shared["prompts"] == 0
-    assert "several methods together" not in str(again)
+    assert "several runs together" not in str(again)
 
 
 def test_groups_share_features() -> None:

@@ -414,11 +414,15 @@ class EndpointKernel(ReplyKernel, ReplySettings):
         return list(outcomes)
 
     def replies(
-        self, prompts: Sequence[str], max_new_tokens: int | None = None, stop: Sequence[str] | None = None
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] | None = None,
+        sampling: Mapping[str, Any] | None = None,
     ) -> list[str | OutputError]:
         """Return the reply to each prompt (the continuation, with ``api="completions"``), or the error in its place."""
         _check_prompts(prompts)
-        return self._replies(prompts, max_new_tokens, self.stop or () if stop is None else stop, {})
+        return self._replies(prompts, max_new_tokens, self.stop or () if stop is None else stop, dict(sampling or {}))
 
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]

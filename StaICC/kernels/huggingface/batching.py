@@ -170,15 +170,15 @@ class BatchRunner:
     def continue_rows(
         self,
         sequences: Sequence[tuple[int, ...]],
-        grow: Callable[[Row, object], dict[int, list[int]]],
+        grow: Callable[[Row, object, list[int]], dict[int, list[int]]],
         counts: Counts,
     ) -> list[list[int]]:
         """Plan sequences over cached prefixes and let ``grow`` continue each row in the cache.
 
         Args:
             sequences: Token sequences, none empty.
-            grow: Given a row and the cache of its prefix, returns something for each sequence number; it may let the
-                cache grow.
+            grow: Given a row, the cache of its prefix and the places of its sequences among all, returns something for
+                each sequence number of the row; it may let the cache grow.
             counts: Counted into.
 
         Returns:
@@ -201,7 +201,7 @@ class BatchRunner:
                 for row in stage.rows:
                     self._to_prefix(stage.prefix, counts)
                     cache = self._prefix.cache
-                    grown = grow(row, cache)
+                    grown = grow(row, cache, [todo[number] for number, _ in row.ends])
                     self.forward.cut(cache, self.forward.length(cache) - len(stage.prefix))
                     for number, value in grown.items():
                         found[todo[number]] = value

@@ -1,4 +1,4 @@
-"""Batched greedy generation, for tasks that are answered in text.
+"""Batched generation, greedy or sampled, for tasks that are answered in text.
 
 All prompts of a packed row are continued together: after each step, the row in the cache has grown by one position for
 each prompt that is not finished, and each new position attends to its own prompt and its own continuation only. A
@@ -16,8 +16,9 @@ from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.model_calls import Hidden
 from StaICC.kernels.huggingface.prefix_plan import Row
 from StaICC.kernels.huggingface.readout import last_positions
+from StaICC.kernels.protocol import stable_seed
 
-__all__ = ["Ending", "generate_tokens"]
+__all__ = ["Choice", "Ending", "generate_tokens"]
 
 
 class Ending:
@@ -57,8 +58,44 @@ class Ending:
         return any(string in text for string in self.stop)
 
 
+class Choice:
+    """Chooses the next token of each sequence: the most probable one, or a sample.
+
+    A sample is the token with the largest sum of logit / temperature and Gumbel noise. The noise depends on the seed,
+    the tokens of the sequence and the step only, so a text does not depend on the other sequences.
+
+    Args:
+        torch: The module.
+        sequences: The token sequences.
+        temperature: 0 for the most probable token.
+        seed: Seed of the samples.
+    """
+
+    def __init__(self, torch: Any, sequences: Sequence[tuple[int, ...]], temperature: float, seed: int) -> None:
+        self._torch = torch
+        self._temperature = temperature
+        self._seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
+
+    def tokens(self, logits: Any, numbers: Sequence[int], step: int) -> list[int]:
+        """Return the token for each row of logits, given the numbers of their sequences and of the new token."""
+        if self._temperature:
+            torch, width = self._torch, logits.shape[-1]
+            generators = [torch.Generator().manual_seed(stable_seed(self._seeds[number], step)) for number in numbers]
+            noise = torch.stack([torch.rand(width, generator=one, dtype=torch.float64) for one in generators])
+            logits = logits.double().cpu() / self._temperature - torch.log(-torch.log(noise))
+        found: list[int] = logits.argmax(-1).tolist()
+        return found
+
+
 def continue_row(
-    forward: Forward, row: Row, cache: Any, most: int, ending: Ending, counts: Counts
+    forward: Forward,
+    row: Row,
+    cache: Any,
+    most: int,
+    ending: Ending,
+    counts: Counts,
+    choice: Choice,
+    numbers: Sequence[int],
 ) -> dict[int, list[int]]:
     """Generate for all sequences of one row.
 
@@ -69,6 +106,8 @@ def continue_row(
         most: Most new tokens.
         ending: When a continuation is complete.
         counts: Counted into.
+        choice: Chooses tokens.
+        numbers: For each sequence of the row, its number for ``choice``.
 
     Returns:
         New tokens by sequence number.
@@ -78,7 +117,8 @@ def continue_row(
     counts.calls += 1
     counts.computed += len(row.tokens)
     ends = [end for _, end in row.ends]
-    chosen = forward.logits(Hidden(hidden.states[0, ends])).argmax(-1).tolist()
+    with torch.inference_mode():
+        chosen = choice.tokens(forward.logits(Hidden(hidden.states[0, ends])), numbers, 0)
     allowed = torch.zeros((len(ends), row.base + len(row.tokens) + len(ends) * most), dtype=torch.bool)
     allowed[:, : row.base] = True
     for index, end in enumerate(ends):
@@ -102,7 +142,7 @@ def continue_row(
         counts.calls += 1
         counts.computed += len(alive)
         with torch.inference_mode():
-            tokens = forward.logits(states).argmax(-1).tolist()
+            tokens = choice.tokens(forward.logits(states), [numbers[i] for i in alive], step)
         for index, token in zip(alive, tokens, strict=True):
             found[index].append(token)
         alive = [index for index in alive if not ending.complete(found[index])]
@@ -110,15 +150,16 @@ def continue_row(
 
 
 def generate_tokens(
-    runner: BatchRunner, sequences: Sequence[tuple[int, ...]], most: int, ending: Ending
+    runner: BatchRunner, sequences: Sequence[tuple[int, ...]], most: int, ending: Ending, choice: Choice
 ) -> tuple[list[list[int]], Counts]:
-    """Continue token sequences greedily.
+    """Continue token sequences.
 
     Args:
         runner: The batch runner.
         sequences: The sequences, none empty.
         most: Most new tokens for each.
         ending: When a continuation is complete.
+        choice: Chooses tokens.
 
     Returns:
         New tokens of each sequence, in order, and what was done.
@@ -126,18 +167,18 @@ def generate_tokens(
     counts = Counts(sequences=len(sequences), tokens=sum(map(len, sequences)))
     longest = max((len(sequence) for sequence in sequences), default=0) + most
     if runner.forward.can.caching and longest <= runner.forward.exact_to:
-        return runner.continue_rows(sequences, lambda row, cache: continue_row(
-            runner.forward, row, cache, most, ending, counts
+        return runner.continue_rows(sequences, lambda row, cache, numbers: continue_row(
+            runner.forward, row, cache, most, ending, counts, choice, numbers
         ), counts), counts  # fmt: skip
     found: list[list[int]] = [[] for _ in sequences]
     alive = list(range(len(sequences)))
-    for _ in range(most):
+    for step in range(most):
         if not alive:
             break
         texts = [(*sequences[i], *found[i]) for i in alive]
         reader, more = last_positions(runner, texts)
         counts.add(more)
-        for index, token in zip(alive, reader.best(), strict=True):
+        for index, token in zip(alive, choice.tokens(reader.whole(), alive, step), strict=True):
             found[index].append(token)
         alive = [index for index in alive if not ending.complete(found[index])]
     return found, counts

@@ -26,7 +26,7 @@ from StaICC.errors import ArgumentError, PromptError
 from StaICC.inference.workload import Workload
 from StaICC.kernels.huggingface.base import KernelBase
 from StaICC.kernels.huggingface.batching import Counts
-from StaICC.kernels.huggingface.generation import Ending, generate_tokens
+from StaICC.kernels.huggingface.generation import Choice, Ending, generate_tokens
 from StaICC.kernels.huggingface.label_tokens import (
     LabelIssue,
     check_labels,
@@ -488,18 +488,27 @@ class CausalLMKernel(KernelBase):
             found, _ = self._log_probabilities(ids, [0] * len(ids))
         return [-math.fsum(row) / len(row) for row in found]
 
-    def generate(self, prompts: Sequence[str], max_new_tokens: int = 32, stop: Sequence[str] = ()) -> list[str]:
-        r"""Continue each prompt with the most probable tokens.
+    def generate(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int = 32,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> list[str]:
+        r"""Continue each prompt, by default with the most probable tokens.
 
         Args:
             prompts: The prompts.
             max_new_tokens: Most tokens of a continuation.
             stop: Strings before which a continuation ends, such as ``["\n"]``.
+            temperature: Above 0, tokens are sampled from the distribution at this temperature.
+            seed: Seed of the samples; the same seed and prompt give the same text.
 
         Returns:
             The continuations, without the prompts, the end token and the stop string.
         """
-        check_generation(max_new_tokens, stop)
+        check_generation(max_new_tokens, stop, temperature)
         with self._running(prompts):
             ids = self._read([[prompt] for prompt in prompts], more=max_new_tokens).before()
             ends = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
@@ -510,5 +519,6 @@ class CausalLMKernel(KernelBase):
             runner = self.runner()
             if not runner.forward.record.checked:
                 self._last(ids[:4])
-            tokens, _ = generate_tokens(runner, ids, max_new_tokens, ending)
+            choice = Choice(runner.forward.torch, ids, temperature, seed)
+            tokens, _ = generate_tokens(runner, ids, max_new_tokens, ending, choice)
         return [ending.text(row) for row in tokens]

@@ -103,14 +103,6 @@ class LastPosition:
         with torch.inference_mode(), self.forward.fast():
             return torch.cat([self.forward.logits(piece).cpu() for _, piece in _pieces(self.forward, self._hidden())])
 
-    def best(self) -> list[int]:
-        """The token with the highest logit after each sequence."""
-        torch = self.forward.torch
-        with torch.inference_mode(), self.forward.fast():
-            found = [self.forward.logits(piece).argmax(-1) for _, piece in _pieces(self.forward, self._hidden())]
-            tokens: list[int] = torch.cat(found).tolist()
-        return tokens
-
     def labels(self, tokens: Sequence[int], mass: bool) -> tuple[list[list[float]], list[float] | None]:
         """Logits of some tokens.
 

@@ -18,6 +18,7 @@ from StaICC.results.report.figures import (
     noise_lines,
     reliability_diagrams,
     rounds_chart,
+    shots_chart,
 )
 from StaICC.results.report.page import report_html, write_report
 
@@ -30,5 +31,6 @@ __all__ = [
     "reliability_diagrams",
     "report_html",
     "rounds_chart",
+    "shots_chart",
     "write_report",
 ]

@@ -33,6 +33,8 @@ __all__ = [
     "noise_lines",
     "reliability_diagrams",
     "rounds_chart",
+    "shots_chart",
+    "shots_lines",
 ]
 
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
@@ -265,6 +267,70 @@ def noise_lines(given: Given) -> Figure:
         rows,
         (1,),
         _keys(list(runs)),
+    )
+
+
+def shots_lines(given: Given) -> dict[str, dict[int, Result]]:
+    """Return the runs that differ in ``k`` only, by model and method, each with its results by ``k``.
+
+    Args:
+        given: Results of Normal.
+    """
+    lines: dict[str, dict[int, Result]] = {}
+    for result in named(given).values():
+        fields = result.signature.fields
+        if (k := str(fields.get("k"))).isdigit():
+            parts = (result.method, fields.get("demonstrations") or "default", result.model)
+            lines.setdefault(", ".join(parts), {})[int(k)] = result
+    return {name: dict(sorted(line.items())) for name, line in lines.items() if len(line) > 1}
+
+
+def shots_chart(given: Given) -> Figure:
+    """Return accuracy and cost against the number of demonstrations, one line for each model and method.
+
+    Args:
+        given: Results with different ``k``, by the name of their run, such as those of
+            :func:`~StaICC.methods.many_shot.run_many_shot`.
+
+    Raises:
+        ArgumentError: No two results differ in ``k`` only.
+    """
+    lines = shots_lines(given)
+    if not lines:
+        raise ArgumentError("no two results differ in k only. Use results of run_many_shot")
+
+    def place(k: int) -> float:
+        return math.log2(k) if k else -1.0
+
+    costs = ("prompt_characters", "new_characters")
+    ks = sorted({k for line in lines.values() for k in line})
+    x = Axis((place(ks[0]) - 0.3, place(ks[-1]) + 0.3), [(place(k), str(k)) for k in ks], "demonstrations (k)")
+    marks: list[list[Mark]] = [[], [], []]
+    rows = []
+    for number, (name, line) in enumerate(lines.items()):
+        for k, one in line.items():
+            values = [figure(one.averaged, "accuracy"), *(one.timing.get(key) for key in costs)]
+            for own, value in zip(marks, values, strict=True):
+                own += [] if value is None else [Mark(place(k), value, number, f"{name}, k = {k}", value)]
+            shown = [Missing("not recorded") if value is None else f"{value:.0f}" for value in values[1:]]
+            rows.append([name, str(k), number_cell(values[0], "undefined"), *shown])
+    panels = []
+    titles = ("Accuracy", "Characters of all prompts", "Characters without shared prefixes")
+    for title, own in zip(titles, marks, strict=True):
+        top = max((one.y for one in own), default=1.0) or 1.0
+        y = _SHARE if title == titles[0] else Axis((0, top), [(0, "0"), (top, f"{top / 1000:.0f}k")])
+        ways = [[(one.x, one.y) for one in own if one.series == number] for number in range(len(lines))]
+        drawn = [Line(way, number) for number, way in enumerate(ways) if way]
+        panels.append(Panel(title, x, y, own, drawn))
+    return Figure(
+        "Number of demonstrations",
+        "Accuracy (mean over the data sets) against k, and the characters of all test prompts: in total, and without "
+        "the prefixes that prompts share with each other and with the prompts of a smaller k.",
+        panels,
+        ["model and method", "k", "accuracy", *(key.replace("_", " ") for key in costs)],
+        rows,
+        (),
+        _keys(list(lines)),
     )
 
 

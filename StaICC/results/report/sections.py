@@ -18,6 +18,8 @@ from StaICC.results.report.figures import (
     noise_lines,
     reliability_diagrams,
     rounds_chart,
+    shots_chart,
+    shots_lines,
 )
 from StaICC.results.report.html import Markup, Missing, element, fold, join, table
 from StaICC.results.report.leaderboard import comparable_groups, figure_name, group_title, heat_map, leaderboard
@@ -101,6 +103,8 @@ def _map(shown: Markup, title: str, opened: bool = False) -> Markup:
 def _accurate(group: Group) -> Iterator[Markup]:
     if (runs := group.get("Normal")) is not None:
         yield heat_map("Normal", runs, "Accuracy by data set", "accuracy", baselines=True)
+        if shots_lines(runs):
+            yield fold("Number of demonstrations", _figure(partial(shots_chart, runs)))
         yield fold("Accuracy with intervals and baselines", _figure(partial(accuracy_by_dataset, runs)))
         note = element("p", "Rows are true labels. Blue is correct, orange is wrong.", class_="soft")
         yield _each(runs, "Confusion matrices", lambda name, result: join([note, *_confusions(name, result)]))

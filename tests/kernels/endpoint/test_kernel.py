@@ -204,6 +204,17 @@ def test_it_works_inside_a_running_event_loop(make):
     assert asyncio.run(notebook()) == make()(PROMPTS[0], LABELS)
 
 
+def test_sampled_texts_are_asked_for_with_temperature_and_seed(make, server):
+    make("text").generate(PROMPTS[:1], temperature=0.5, seed=7)
+    assert (server.requests[-1]["temperature"], server.requests[-1]["seed"]) == (0.5, 7)
+    make("text").generate(PROMPTS[:1])
+    assert server.requests[-1]["temperature"] == 0
+    assert "seed" not in server.requests[-1]
+    for wrong_number in (-1, float("nan"), True):
+        with pytest.raises(ArgumentError, match="temperature"):
+            make("text").generate(PROMPTS[:1], temperature=wrong_number)
+
+
 def test_generate(make):
     assert make("text").generate(PROMPTS, max_new_tokens=3, stop=["\n"]) == [
         next(iter(wrong.best(p, 1))) for p in PROMPTS

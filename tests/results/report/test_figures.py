@@ -22,6 +22,7 @@ from StaICC.results.report import (
     noise_lines,
     reliability_diagrams,
     rounds_chart,
+    shots_chart,
 )
 from StaICC.results.report.drawing import Panel, clip, printable
 from StaICC.results.report.figures import noise_series
@@ -212,3 +213,14 @@ def test_twelve_runs_differ_by_colour_or_marker_and_more_are_in_the_table(suite:
 def test_clipping(given: str, length: int, expected: str) -> None:
     assert clip(given, length) == expected
     assert len(printable(given)) == len(given)
+
+
+def test_accuracy_against_the_number_of_demonstrations() -> None:
+    runs = {f"k {k}": StaICC.Normal(datasets=["mini"], k=k, limit=4)(lambda prompt, label_space: 1) for k in (0, 4, 16)}
+    figure = shots_chart(runs)
+    assert [y for _, y, _ in Drawn(figure.panels[0]).points] == near(
+        [run.averaged["accuracy"] for run in runs.values()]
+    )
+    assert [row[1] for row in figure.rows] == ["0", "4", "16"]
+    with pytest.raises(ArgumentError, match="no two results differ in k only"):
+        shots_chart({"one": runs["k 4"]})

@@ -1,0 +1,136 @@
+"""Generated replies without a label: an error, wrong, or excluded with bounds."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Diagnosis, Normal
+from StaICC.benchmarks.verify import verify
+from StaICC.cli import main
+from StaICC.errors import ArgumentError, OutputError, UnknownNameError
+from StaICC.inference.identity import Identity
+from StaICC.kernels.text_inference import text_inference
+from StaICC.results import Result
+
+LABELS = ["food", "travel", "weather"]
+
+
+def place(prompt: str) -> int:
+    return zlib.crc32(prompt.encode())
+
+
+class Writer:
+    """Generates a label for most prompts, and something else for every fifth."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def generate(self, prompts: list[str], max_new_tokens: int = 32, stop: Any = ()) -> list[str]:
+        self.asked += len(prompts)
+        return [
+            "I cannot tell."
+            if place(prompt) % 5 == 0
+            else f"<think>Hm.</think>The answer is **{LABELS[place(prompt) % 3]}**."
+            for prompt in prompts
+        ]
+
+    def identity(self) -> Any:
+        return Identity({"kernel": "writer"}, {})
+
+
+def counts(benchmark: Normal) -> tuple[int, int, int]:
+    queries = benchmark[0].all_queries()
+    lost = [query for query in queries if place(query.prompt) % 5 == 0]
+    right = sum(place(query.prompt) % 3 == query.label for query in queries if query not in lost)
+    return len(queries), len(lost), right
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+def test_scores_counts_bounds_and_examples(policy: Any) -> None:
+    benchmark = Normal(datasets=["mini"], limit=40, unparsed=policy)
+    result = benchmark(text_inference(Writer()), return_outputs=True)
+    total, lost, right = counts(benchmark)
+    details = result.details["mini"]
+    assert lost == len(details.unparsed) > 5
+    assert result["Averaged results"]["accuracy"] == right / (total - lost * (policy == "excluded"))
+    assert details.bounds.get("accuracy") == (None if policy == "wrong" else (right / total, (right + lost) / total))
+    assert result.complete
+    assert details.failed == 0
+    assert f"{lost} ({lost / total:.1%})" in str(result)
+    assert "such as (no label): 'I cannot tell.'" in str(result)
+    assert f"unparsed:{policy}" in str(result.signature)
+    assert ";parser=2" in str(result.signature)
+    assert [one["prediction"] for one in result.outputs["mini"]].count(None) == lost
+    again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
+    assert again == result
+    for given in (benchmark, None):
+        assert all(one.consistent for one in verify(again, given))
+    plain = result.to_dict()
+    plain["details"]["mini"]["unparsed"].pop()
+    assert not all(one.consistent for one in verify(Result.from_dict(plain)))
+
+
+def test_by_default_the_first_one_ends_the_run_and_its_reply_is_kept(tmp_path: Path) -> None:
+    writer, path = Writer(), str(tmp_path / "s.sqlite")
+    with pytest.raises(
+        OutputError, match=r"^Normal, mini, query \d+: unparsed reply \(no label\): 'I cannot tell.'; expe"
+    ):
+        Normal(datasets=["mini"], limit=40)(text_inference(writer), store=path)
+    asked = writer.asked
+    first = Normal(datasets=["mini"], limit=40, unparsed="excluded")(text_inference(writer), store=path)
+    assert writer.asked == asked == first.details["mini"].distinct
+    partial = Normal(datasets=["mini"], limit=40)(text_inference(writer), store=path, on_error="collect")
+    assert writer.asked == asked
+    assert not partial.complete
+    assert partial.details["mini"].failed == len(first.details["mini"].unparsed)
+    assert partial.divided["mini"]["accuracy"] == first.divided["mini"]["accuracy"]
+
+
+def test_diagnostics_leave_them_out_where_nothing_is_wrong_or_right() -> None:
+    result = Diagnosis(datasets=["mini"], limit=20, unparsed="wrong")(text_inference(Writer()))
+    assert result.complete
+    assert "count as wrong" in str(result["GLER"])
+    for part in ("Contextual_bias", "Post_bias", "Template_sens"):
+        assert "are excluded" in str(result[part])
+        assert all(one.consistent for one in verify(result[part]))
+
+
+def test_all_replies_unparsed() -> None:
+    for policy, accuracy in (("wrong", 0.0), ("excluded", None)):
+        benchmark = Normal(datasets=["mini"], limit=8, unparsed=policy)  # type: ignore[typeddict-item]
+        result = benchmark(lambda prompt, label_space: "?")
+        assert result.divided["mini"]["accuracy"] == accuracy
+        assert len(result.details["mini"].unparsed) == 16
+
+
+def test_a_policy_that_does_not_exist_and_early_stopping() -> None:
+    with pytest.raises(UnknownNameError, match="value of unparsed 'exclude'; did you mean 'excluded'"):
+        Normal(datasets=["mini"], unparsed="exclude")  # type: ignore[typeddict-item]
+    with pytest.raises(ArgumentError, match="early stopping needs the label of every reply: got unparsed='wrong'"):
+        Normal(datasets=["mini"], unparsed="wrong")(text_inference(Writer()), precision=0.1)
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    module = tmp_path / "writer_module.py"
+    module.write_text(
+        "class Kernel:\n"
+        "    @classmethod\n"
+        "    def from_spec(cls, text, **options): return cls()\n"
+        "    def __call__(self, prompt, label_space): return [1.0] * len(label_space)\n"
+        "    def generate(self, prompts, max_new_tokens=32, stop=()):\n"
+        "        return ['food' if len(prompt) % 2 else f'{max_new_tokens} {stop}' for prompt in prompts]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    command = ["run", "normal", "--datasets", "mini", "--limit", "10", "--model", "writer_module:Kernel", "--quiet"]
+    assert main([*command, "--answers", "text"]) == 2
+    assert "unparsed reply" in capsys.readouterr().err
+    told = [*command, "--answers", "text", "--max-tokens", "7", "--stop", "Q:", "A:", "--unparsed", "wrong"]
+    assert main(told) == 0
+    assert "replies are unparsed and count as wrong, such as (no label): \"7 ['Q:', 'A:']\"" in capsys.readouterr().out
+    assert main([*command, "--max-tokens", "7"]) == 2
+    assert "--max-tokens is about generated text: got no --answers text" in capsys.readouterr().err

@@ -1,0 +1,150 @@
+"""Generate-then-parse: votes of samples, cached texts, chain of thought, and sampling of a local model."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Normal
+from StaICC.errors import ArgumentError, OutputError
+from StaICC.inference.identity import Identity
+from StaICC.kernels.protocol import Capability
+from StaICC.methods.caching import CachingKernel
+from StaICC.methods.generation import ANSWER, REASONING, GenerateThenParse, GenerationOptions
+from StaICC.methods.run import Method
+
+
+class Writer:
+    """Writes label names, chosen by prompt and seed, and counts what it is asked for."""
+
+    capabilities = frozenset({Capability.TEXT})
+
+    def __init__(self, *, silent: bool = False, dies_after: int | None = None) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.silent, self.dies_after = silent, dies_after
+
+    def identity(self) -> Identity:
+        return Identity({"model": "writer"})
+
+    def __call__(self, prompt: str, label_space: Sequence[str]) -> int:
+        return 0
+
+    def generate(self, prompts: Sequence[str], **how: Any) -> list[str]:
+        self.asked += [(prompt, how) for prompt in prompts]
+        if self.dies_after is not None and len(self.asked) > self.dies_after:
+            raise KeyboardInterrupt
+        labels = mini()[0].get_label_space()
+        place = [(len(prompt) + how.get("seed", 0)) % len(labels) for prompt in prompts]
+        return ["well, who knows" if self.silent else f"{labels[each]}\nmore" for each in place]
+
+
+def mini() -> Normal:
+    return Normal(k=2, datasets=["mini"], limit=4)
+
+
+def votes(texts: list[str], **options: Any) -> list[float]:
+    class Fixed(Writer):
+        def generate(self, prompts: Sequence[str], **how: Any) -> list[str]:
+            self.asked += [(prompt, how) for prompt in prompts]
+            return [texts[len(self.asked) - 1]]
+
+    made = GenerationOptions(samples=len(texts), **options)
+    return GenerateThenParse(CachingKernel(Fixed()), made)("prompt", ["a", "b", "c"])
+
+
+def test_the_majority_of_those_that_name_a_label() -> None:
+    assert votes(["b", "a", "The answer is b.", "I do not know"]) == [1 / 3, 2 / 3, 0.0]
+    tied = votes(["c", "a", "a", "c"])
+    assert tied == pytest.approx([0.5, 0.0, 0.5])
+    assert tied.index(max(tied)) == 2  # sampled first
+    with pytest.raises(OutputError, match=r"none of 2 generated texts names a label: got .a or b\?"):
+        votes(["a or b?", "perhaps"])
+
+
+def test_samples_are_cached_one_by_one(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+
+    def run(kernel: Writer, **options: Any) -> Any:
+        return Method("generate", kernel, **options).run(mini(), store=store)
+
+    first = Writer()
+    three = run(first, samples=3)
+    assert len(first.asked) == 3 * 8
+    assert len({how["seed"] for _, how in first.asked}) == 3
+    again = Writer()
+    assert run(again, samples=3) == three
+    assert again.asked == []
+    five, other = Writer(), Writer()
+    run(five, samples=5)
+    assert len(five.asked) == 2 * 8  # the first three samples are those of before
+    run(other, samples=3, seed=1)
+    assert len(other.asked) == 3 * 8
+    assert "samples=5" in str(run(Writer(), samples=5).signature)
+    greedy = Writer()
+    run(greedy)
+    assert all("seed" not in how for _, how in greedy.asked)
+
+
+def test_a_killed_run_continues(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    killed, rest = Writer(dies_after=11), Writer()
+    with pytest.raises(KeyboardInterrupt):
+        Method("generate", killed, samples=3).run(mini(), store=store, chunk_size=4)
+    result = Method("generate", rest, samples=3).run(mini(), store=store, chunk_size=4)
+    assert result.complete
+    assert len(killed.asked) + len(rest.asked) <= 24 + 4 + 3 * 3  # the lost chunk, and rechecks of each sample
+
+
+def test_reasoning_is_written_before_the_answer() -> None:
+    kernel = Writer()
+    result = Method("generate", kernel, reasoning=True).run(mini())
+    assert result.complete
+    thoughts, answers = kernel.asked[:8], kernel.asked[8:]
+    assert all(prompt.endswith(REASONING) and how["max_new_tokens"] == 128 for prompt, how in thoughts)
+    end = ANSWER.format(labels=", ".join(mini()[0].get_label_space()))
+    assert all(prompt.endswith(end) and how["stop"] == ["\n"] for prompt, how in answers)
+    assert all(answer[0].startswith(thought[0]) for thought, answer in zip(thoughts, answers, strict=True))
+
+
+def test_failures_and_refusals() -> None:
+    with pytest.raises(OutputError, match=r"query 0.*none of 2 generated texts names a label"):
+        Method("generate", Writer(silent=True), samples=2).run(mini())
+    partial = Method("generate", Writer(silent=True), samples=2).run(mini(), on_error="collect")
+    assert partial.details["mini"].failed == 8
+    with pytest.raises(ArgumentError, match="text"):
+        Method("generate", lambda prompt, label_space: 0)
+    for wrong in ({"samples": 0}, {"samples": 2, "temperature": 0.0}, {"temperature": math.inf}, {"max_new_tokens": 0}):
+        with pytest.raises(ArgumentError):
+            Method("generate", Writer(), **wrong).run(mini())
+    with pytest.raises(ArgumentError, match="noisy channel"):
+        Method("generate", Writer()).run(Normal(datasets=["mini"], limit=2, noisy_channel=True))
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_samples_of_a_local_model(make_model: Any, make_tokenizer: Any, cached: bool) -> None:
+    """The first sampled token has the frequencies of the model's own distribution, in any batch."""
+    torch = pytest.importorskip("torch")
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    tokenizer = make_tokenizer()
+    kernel = CausalLMKernel(make_model("GPT2"), tokenizer, prefix_reuse=cached)
+    if not cached:
+        kernel.model.config.use_cache = False
+    prompts = ["a cold wind", "the rain", "a cold day"]
+    texts = kernel.generate(prompts, 5, temperature=0.8, seed=3)
+    assert [kernel.generate([prompt], 5, temperature=0.8, seed=3)[0] for prompt in prompts] == texts
+    assert kernel.generate(prompts, 5, temperature=0.8, seed=4) != texts
+    assert kernel.generate(prompts, 5, temperature=1e-4, seed=9) == kernel.generate(prompts, 5)
+    if not cached:
+        return
+    from StaICC.kernels.huggingface.generation import Choice
+
+    logits = torch.tensor([[0.0, 1.0, 2.0]])
+    drawn = Counter(token for seed in range(3000) for token in Choice(torch, [(7,)], 2.0, seed).tokens(logits, [0], 0))
+    for token, share in enumerate(torch.softmax(logits[0] / 2.0, 0).tolist()):
+        assert abs(drawn[token] / 3000 - share) < 0.03

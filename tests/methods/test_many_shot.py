@@ -1,0 +1,141 @@
+"""Many-shot: nested demonstrations, several ``k`` computed together, and what a failing ``k`` leaves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import GLER, Normal
+from StaICC.benchmarks.verify import verify
+from StaICC.cli import main
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.inference.identity import Identity
+from StaICC.methods.many_shot import _distinct_characters, run_many_shot
+from StaICC.methods.run import Method
+from StaICC.prompting import sample_nested
+from StaICC.results import load
+
+
+class Kernel:
+    """Counts the prompts that it runs, and refuses long ones."""
+
+    def __init__(self, most: int = 10**9) -> None:
+        self.ran: list[str] = []
+        self.most = most
+
+    def identity(self) -> Identity:
+        return Identity({"model": "counted"})
+
+    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+        self.ran.append(prompt)
+        if prompt.count("\n") > self.most:
+            raise ValueError("the prompt is too long")
+        return [1.0 + (sum(map(ord, prompt)) + place) % 7 for place in range(len(label_space))]
+
+
+def nested(k: int, **more: Any) -> Normal:
+    return Normal(k, **{"datasets": ["mini"], "limit": 3, "sampler": "nested", **more})
+
+
+def test_a_smaller_k_has_the_first_demonstrations() -> None:
+    large = sample_nested(50, 40, 9)
+    for k in (0, 1, 16, 39):
+        assert sample_nested(50, k, 9) == tuple(row[:k] for row in large)
+    assert len(set(large)) == 9
+    assert all(len(set(row)) == 40 for row in large)
+    assert sample_nested(50, 7, 6, 3) == (*[sample_nested(50, 7, 1)[0]] * 3, *[sample_nested(50, 7, 2)[1]] * 3)
+    first = [row[0] for row in sample_nested(4, 1, 4000)]
+    assert all(abs(first.count(place) - 1000) < 120 for place in range(4))
+    for few, many in zip(nested(2)[0].prompt_set(), nested(8)[0].prompt_set(), strict=True):
+        assert many.startswith(few[: few.rindex("\n") + 1])  # all but the query
+
+
+def test_the_sampler_is_signed_and_verified() -> None:
+    plain = Normal(4, datasets=["mini"], limit=3)
+    assert nested(4, sampler="default").signature() == plain.signature()
+    assert "demonstrations" not in str(plain.signature())
+    for sampler in ("nested", "nested-shared"):
+        result = nested(4, sampler=sampler)(Kernel())
+        assert result.signature.fields["demonstrations"] == sampler
+        assert not any(one.inconsistent for one in verify(result))
+    one = nested(4)[0]
+    one.set_k(2)
+    assert one.demonstration_lists() == nested(2)[0].demonstration_lists()
+    assert GLER(k=2, datasets=["mini"], limit=2, sampler="nested")(Kernel()).complete
+    with pytest.raises(UnknownNameError, match="did you mean 'nested'"):
+        nested(4, sampler="nestd")
+    with pytest.raises(ArgumentError, match="k = 193, expected at most 192"):
+        nested(193)[0].prompt_set()
+
+
+def test_results_are_those_of_separate_runs(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    kernel = Kernel()
+    table = run_many_shot(Method("vanilla", kernel), nested, [8, 2], store=store)
+    assert list(table) == ["k=2", "k=8"]
+    assert len(kernel.ran) == 12
+    for k in (2, 8):
+        assert table[f"k={k}"] == nested(k)(Kernel())
+    assert kernel.ran[0][:40] == kernel.ran[1][:40]  # the two k of a query follow each other
+    costs = [(one.timing["prompt_characters"], one.timing["new_characters"]) for one in table.results()]
+    assert costs[0][1] <= costs[0][0] < costs[1][0]
+    assert costs[1][1] < costs[1][0] - 0.6 * costs[0][1]
+    again = Kernel()
+    assert run_many_shot(Method("vanilla", again), nested, [2, 8], store=store) == table
+    assert again.ran == []
+
+
+def test_distinct_characters() -> None:
+    texts = ["abc", "abd", "abc", "b", ""]
+    expected = len({text[:end] for text in texts for end in range(1, len(text) + 1)})
+    assert _distinct_characters(set(texts)) == expected == 5
+
+
+def test_a_context_that_is_too_short(caplog: Any) -> None:
+    table = run_many_shot(Method("vanilla", Kernel(most=10)), nested, [2, 16])
+    assert list(table) == ["k=2"]
+    assert "too long" in table.skipped["k=16"]
+    assert "left out: k = 16" in str(table)
+    with pytest.raises(ArgumentError, match="no k could be run: k = 16"):
+        run_many_shot(Method("vanilla", Kernel(most=10)), nested, [16])
+    for wrong in ([], [2, 2]):
+        with pytest.raises(ArgumentError, match="expected different numbers"):
+            run_many_shot(Method("vanilla", Kernel()), nested, wrong)
+
+
+def test_the_command_line_and_its_figure(tmp_path: Path, capsys: Any) -> None:
+    out, page = tmp_path / "shots.json", tmp_path / "shots.html"
+    command = ["run", "normal", "--datasets", "mini", "--limit", "3", "--sampler", "nested", "--quiet"]
+    assert main([*command, "--k", "2,4", "--method", "batch-calibration", "--json", str(out)]) == 0
+    assert "Batch calibration, k = 4" in capsys.readouterr().out
+    assert list(load(out)) == ["k=2", "k=4"]
+    for wrong in (["--method", "all"], ["--precision", "0.1"]):
+        assert main([*command, "--k", "2,4", *wrong]) == 2
+    with pytest.raises(SystemExit):
+        main([*command, "--k", "2,x"])
+    pytest.importorskip("matplotlib")
+    assert main(["report", str(out), "-o", str(page)]) == 0
+    assert "Number of demonstrations" in page.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_positions(make_model: Any, make_tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A local model computes the prompts of all k for little more than their distinct prefixes."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "performance"))
+    counted = __import__("methods").counted
+    sys.modules.pop("methods")
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=8192), make_tokenizer())
+    separate = 0
+    for k in (2, 8, 32):
+        with counted() as alone:
+            Method("vanilla", kernel).run(nested(k))
+        separate += alone.computed
+    with counted() as together:
+        run_many_shot(Method("vanilla", kernel), nested, [2, 8, 32])
+    assert together.computed <= 1.1 * together.distinct
+    assert together.computed < 0.85 * separate
