@@ -1,7 +1,7 @@
 """Import of optional packages: one helper, one wording.
 
-The core needs nothing but the standard library. Code that needs a package (torch, matplotlib, ...) imports it with this
-module, inside the function that uses it, so that importing the library never does.
+The core needs nothing but the standard library. Code that needs a package (torch, transformers, ...) imports it with
+this module, inside the function that uses it, so that importing the library never does.
 """
 
 from __future__ import annotations

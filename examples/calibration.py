@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -112,11 +114,12 @@ assert load_calibration("calibration.json").apply([[0.5, 0.3, 0.2]]) == calibrat
 # ## Calibrations that use internals of the model
 #
 # k-NN prompting uses the distribution over the vocabulary, hidden calibration uses the last hidden state. The
-# embedded model has neither; methods that a kernel does not support are skipped with the reason. With torch and
-# transformers, a tiny random model shows how they run. Its scores are meaningless, because it is not trained.
+# embedded model has neither; methods that a kernel does not support are skipped with the reason. With torch,
+# transformers and the file `examples/tiny_model.py` next to this notebook, a tiny random model shows how they run.
+# Its scores are meaningless, because it is not trained.
 
 # %%
-if importlib.util.find_spec("torch") and importlib.util.find_spec("transformers"):
+if all(importlib.util.find_spec(name) for name in ("torch", "transformers", "tiny_model")):
     from tiny_model import tiny_kernel  # examples/tiny_model.py
 
     inside = kernel if hasattr(kernel, "hidden_states") else tiny_kernel()

@@ -67,13 +67,17 @@ OTHER_COMMANDS = (
 )
 """What a page may tell the reader to type beside StaICC's own commands."""
 
-OPTIONAL = {"torch", "transformers", "openai", "matplotlib", "distributed", "dask", "numpy", "pandas"}
+OPTIONAL = {
+    "torch", "transformers", "openai", "distributed", "dask", "numpy", "pandas", "polars", "mlflow", "wandb", "trackio",
+    "inspect_ai",
+}  # fmt: skip
 """Packages that a block may need; a missing one skips the block. Any other name that is missing is a mistake."""
 
 INPUTS = {
     "run": ["data"], "prompts": ["data"], "data": [], "baseline": [], "cite": [], "show": [],
     "models": [],
     "report": ["results"], "compare": ["results"], "export": ["results"], "verify": ["result"],
+    "leaderboard": ["folder"],
     "score": ["answers"], "published": ["result"], "store": ["path", "others"],
 }  # fmt: skip
 """Arguments of each command that name files which must be there."""
@@ -148,6 +152,7 @@ def program_of(block: Block) -> str:
 def environment(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("STAICC_", "OPENAI_"))}
     more = {"STAICC_OFFLINE": "1", "STAICC_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
+    more |= {"TRACKIO_DIR": str(folder / "trackio"), "WANDB_SILENT": "true"}
     return {**kept, **more, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
 
 
@@ -279,8 +284,6 @@ def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
     of_tables = args.command in ("run", "prompts", "score") or getattr(args, "action", "") == "lm-eval"
     if of_tables and args.datasets != ["mini"] and args.data is None:
         return "needs the ten data sets"
-    if args.command == "report" and importlib.util.find_spec("matplotlib") is None:
-        return "needs matplotlib"
     merged = args.command == "store" and args.action == "merge"
     names = ["others"] if merged else INPUTS[args.command]
     given = [getattr(args, name, None) for name in names]
@@ -373,7 +376,7 @@ def test_extras_exist(page: Path) -> None:
 
 LEAST_PROGRAMS = {
     "README.md": 5, "benchmarks.md": 9, "metrics.md": 8, "kernels.md": 8, "methods.md": 2, "durable_runs.md": 5,
-    "long_icl.md": 3, "reports.md": 2, "comparing.md": 2, "adding_a_data_set.md": 5, "adding_a_benchmark.md": 3,
+    "long_icl.md": 3, "reports.md": 6, "comparing.md": 2, "adding_a_data_set.md": 5, "adding_a_benchmark.md": 3,
 }  # fmt: skip
 LEAST_COMMANDS = {"durable_runs.md": 5, "metrics.md": 5, "comparing.md": 3, "faq.md": 6}
 

@@ -221,7 +221,8 @@ class Benchmark(ExperimentorList[Experimentor]):
                 runs[experimentor.name] = experimentor.run(functions[number], predictions_given[number], options, part)
         used = dict(zip(runs, functions, strict=True))
         predictions = Predictions.of_run(context, used, batched_inference, began)
-        return finished.collect(runs, time.monotonic() - started, predictions, return_outputs, return_divided_results)
+        seconds = time.monotonic() - started
+        return context.deliver(finished.collect(runs, seconds, predictions, return_outputs, return_divided_results))
 
     __call__ = auto_run
 

@@ -127,13 +127,11 @@ class BenchmarkGroup(FixedAttributes):
         seconds = time.monotonic() - started
         used = dict(zip(first.dataset_names, functions, strict=True))
         predictions = Predictions.of_run(context, used, batched_inference, began)
-        return ResultGroup(
-            self.name,
-            {
-                part: member.collect(runs[part], seconds, predictions, return_outputs, return_divided_results)
-                for part, member in self.members.items()
-            },
-        )
+        results = {
+            part: member.collect(runs[part], seconds, predictions, return_outputs, return_divided_results)
+            for part, member in self.members.items()
+        }
+        return context.deliver(ResultGroup(self.name, results))
 
     __call__ = auto_run
 

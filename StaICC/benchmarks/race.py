@@ -73,4 +73,4 @@ def race(
     for (name, functions), runs in zip(models.items(), found, strict=True):
         predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)), False, began)
         results[name] = finished.collect(runs, seconds, predictions, return_outputs)
-    return ResultGroup(RACE, results)
+    return context.deliver(ResultGroup(RACE, results))

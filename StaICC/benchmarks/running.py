@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference import Inference, OnError, ProgressCallback, RunOptions
@@ -21,6 +21,7 @@ from StaICC.inference.store_names import check_model_name, name_in_store
 from StaICC.inference.workers import WorkerPool
 from StaICC.progress import ProgressLine, drawn_progress
 from StaICC.results.provenance import utc_now
+from StaICC.results.result import Result, ResultGroup
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["RunContext", "RunSettings"]
 
 _LOG = logging.getLogger(__name__)
+Delivered = TypeVar("Delivered", Result, ResultGroup)
 
 
 class RunSettings(TypedDict, total=False):
@@ -55,6 +57,10 @@ class RunSettings(TypedDict, total=False):
     recheck: bool
     """Whether to compute 1 % of the reused predictions (at least 3) again, where there are new ones to compute too, and
     to end the run if they differ; true by default."""
+
+    on_result: Callable[[Result | ResultGroup], object] | None
+    """Called with the finished result, such as to log it in an experiment tracker. If it fails, the run warns of it and
+    returns its result."""
 
 
 class _Tracked:
@@ -167,6 +173,20 @@ class RunContext:
                 "neither be cached one by one nor be split over workers. Give the function a 'batch' attribute "
                 "instead, if each prediction depends on its own prompt only"
             )
+
+    def deliver(self, result: Delivered) -> Delivered:
+        """Call ``on_result`` with the finished result, and return the result.
+
+        Args:
+            result: The result of the run.
+        """
+        callback = self._settings.get("on_result")
+        if callback is not None:
+            try:
+                callback(result)
+            except Exception as error:  # hours of predictions are not lost with a tracker's connection
+                _LOG.warning("on_result failed with %s: %s. The result is complete", type(error).__name__, error)
+        return result
 
     def __enter__(self) -> RunContext:
         self.progress = self._drawing.enter_context(drawn_progress(self._settings.get("progress")))

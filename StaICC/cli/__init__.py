@@ -34,6 +34,7 @@ _COMMANDS = {
     "run": "run a benchmark on a model and print its table",
     "race": "evaluate two models until the better one is known, on as few test rows as needed",
     "report": "write saved results as one self-contained HTML page with figures",
+    "leaderboard": "write a static site of all saved results in a folder, each of them verified",
     "compare": "compare saved results with paired significance tests",
     "published": "print the figures of the papers, or compare a saved result with them",
     "prompts": "write the prompts of a benchmark for another engine",

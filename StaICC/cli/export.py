@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,19 +14,22 @@ from StaICC.benchmarks.exchange.harness import export_tasks
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, make, repeated
 from StaICC.cli.files import STDOUT, check_output, load_named, print_json, write_text
 from StaICC.results.records import query_records, score_records
+from StaICC.results.report.leaderboard import latex_scores
 from StaICC.results.runs import split_runs
 
 __all__ = ["EPILOG", "add_arguments", "run"]
 
 EPILOG = """\
 lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. scores and queries write saved
-results as tables with one score or one query in each row, for data frames.
+results as tables with one score or one query in each row, for data frames. latex writes the mean scores of runs in the
+layout of the paper, a table for each group of comparable runs.
 
 examples:
   python -m StaICC export lm-eval tasks
   python -m StaICC export lm-eval tasks --benchmark normal --datasets mini --limit 10
   python -m StaICC export scores a.json b.json -o scores.csv
   python -m StaICC export queries result.json -o queries.jsonl
+  python -m StaICC export latex a.json b.json -o scores.tex
 """
 
 _TABLES = {
@@ -54,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="output file: JSON Lines if it ends in .jsonl, otherwise CSV",
         )
         table.add_argument("--json", action="store_true", help="write JSON Lines for any file name")
+    text = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
+    latex = actions.add_parser("latex", help=text, description=text[0].upper() + text[1:] + ".")
+    latex.add_argument("results", nargs="+", metavar="RESULT", help="results saved by run --json, one run each")
+    latex.add_argument("--output", "-o", default=STDOUT, metavar="FILE", help="output file (default: stdout)")
+    latex.add_argument("--json", action="store_true", help="write a JSON object with the LaTeX text")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,6 +82,10 @@ def run(args: argparse.Namespace) -> int:
             print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
         return 0
     check_output(args.output, inputs=args.results)
+    if args.action == "latex":
+        text = latex_scores(load_named(args.results))
+        write_text(args.output, [json.dumps({"latex": text}) if args.json else text, "\n"], args.json)
+        return 0
     records = _TABLES[args.action][1]
     runs = split_runs(load_named(args.results))
 

@@ -12,7 +12,7 @@ from StaICC.results.report import write_report
 __all__ = ["EPILOG", "add_arguments", "run"]
 
 EPILOG = """\
-The page is one file and needs no network or server. Figures need matplotlib: pip install ".[report]" in the clone
+The page is one file and needs no network, server or other package.
 
 examples:
   python -m StaICC report result.json -o report.html
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         The exit status.
 
     Raises:
-        StaICCError: The results cannot be read, or matplotlib is missing.
+        StaICCError: The results cannot be read.
     """
     check_output(args.output, inputs=args.results)
     results = load_named(args.results)

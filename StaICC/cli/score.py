@@ -30,9 +30,8 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_benchmark(parser)
-    parser.add_argument(
-        "predictions", type=Path, metavar="PREDICTIONS", help="the predictions: a file, or the log folder of lm_eval"
-    )
+    text = "the predictions: a file, or the log folder of lm_eval"
+    parser.add_argument("predictions", nargs="?", type=Path, metavar="PREDICTIONS", help=text)
     add_prompt_options(parser)
     add_scoring_options(parser)
     parser.add_argument(
@@ -52,7 +51,11 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         StaICCError: The predictions cannot be read or do not match the prompts.
     """
-    path: Path = args.predictions
+    if args.predictions is None and len(args.datasets or ()) > 1:  # --datasets took it, as the last of its values
+        args.predictions = Path(args.datasets.pop())
+    path: Path | None = args.predictions
+    if path is None:
+        raise ArgumentError("predictions: got none, expected a file. Put it first: score normal FILE --datasets mini")
     check_output(args.json, args.records, inputs=[path, *inputs_of(args)])
     if path.is_fifo():
         raise ArgumentError(

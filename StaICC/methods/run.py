@@ -238,7 +238,7 @@ class Method:
         result.timing.update(timing)
         result.signature = self._signed(result.signature)
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
-        return result
+        return running.deliver(result)
 
     def _signed(self, signature: Signature) -> Signature:
         """Return the signature with the method and its settings; vanilla inference adds nothing."""

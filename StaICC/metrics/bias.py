@@ -20,7 +20,6 @@ Source: Cho and Inoue (2025), section 3.3, Eqs. 2 and 3.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 
@@ -36,8 +35,6 @@ __all__ = [
     "mean_distribution",
     "negated_mean_entropy",
 ]
-
-_logger = logging.getLogger(__name__)
 
 
 def _distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -164,14 +161,8 @@ def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
             f"the distributions have {len(expected)} and {len(model)} labels; expected the same label space for both"
         )
     terms = []
-    for label, (a, b) in enumerate(zip(expected, model, strict=True)):
+    for a, b in zip(expected, model, strict=True):
         if a > 0 and b == 0:
-            _logger.warning(
-                "the Kullback-Leibler divergence is infinite: label %d has probability %.6g in the first distribution "
-                "and 0 in the second",
-                label,
-                a,
-            )
             return math.inf
         if a > 0:
             terms.append(a * (math.log(a) - math.log(b)))  # a / b could overflow
@@ -211,8 +202,8 @@ def empirical_bias(rows: Sequence[Sequence[float]], ground_truth: Sequence[int],
         labels: The size of the label space, to be checked against the rows; their width by default.
 
     Returns:
-        KL(mean prediction || label frequency) in nats, >= 0; infinite (with a warning in the log) where a label is
-        predicted that never is true. Replace infinity by a missing value before writing JSON.
+        KL(mean prediction || label frequency) in nats, >= 0; infinite where a label is predicted that never is
+        true; the results of benchmarks name the data set. Replace infinity by a missing value before writing JSON.
 
     Raises:
         ArgumentError: The true labels or `labels` do not fit the rows.

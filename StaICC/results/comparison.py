@@ -221,7 +221,11 @@ def compare(first: Result, second: Result, metric: str | None = None, *, margin:
 
 
 def compare_runs(
-    results: Mapping[str, Result], metric: str | None = None, *, margin: float | None = None
+    results: Mapping[str, Result],
+    metric: str | None = None,
+    *,
+    margin: float | None = None,
+    reference: str | None = None,
 ) -> BenchmarkComparison:
     """Compare all pairs of several results of one benchmark by one metric.
 
@@ -229,13 +233,14 @@ def compare_runs(
         results: The results, by the names of their runs; two at least.
         metric: As for :func:`compare`.
         margin: As for :func:`compare`.
+        reference: Compare this run with each other one, instead of all pairs; there is no ranking then.
 
     Returns:
         The comparisons, with one correction for all pairs, and the ranking.
 
     Raises:
         ArgumentError: Fewer than two runs can be compared; the message says why.
-        UnknownNameError: The benchmark has no such metric.
+        UnknownNameError: The benchmark has no such metric, or there is no such reference.
     """
     if margin is not None and (
         isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0.0 < margin < 1.0
@@ -247,24 +252,28 @@ def compare_runs(
         if result.stopping is not None
     ]
     results = {name: result for name, result in results.items() if result.stopping is None}
+    if reference is not None:
+        if reference not in results:
+            raise unknown_name("run", reference, results)
+        results = {reference: results[reference], **results}
     if len(results) < 2:
         listed = "; ".join(left_out) or "none"
         raise ArgumentError(f"at least two runs are needed: got {len(results)}. Left out: {listed}")
-    (reference, first), *others = results.items()
+    (leader, first), *others = results.items()
     known = metrics_of(first)
     if metric is None:
         metric = HEADLINE.get(first.benchmark, "")
         metric = metric if metric in known else next(iter(known), "accuracy")
     if metric not in known:
         raise unknown_name("metric", metric, known)
-    kept = {reference: first}
+    kept = {leader: first}
     for name, result in others:
         if result.benchmark != first.benchmark:
             left_out.append(f"{name} (its benchmark is {result.benchmark}, not {first.benchmark})")
             continue
         reasons: dict[str, list[str]] = {}
         for dataset in first.divided:
-            paired = pair_records({reference: first, name: result}, dataset, metric)
+            paired = pair_records({leader: first, name: result}, dataset, metric)
             if isinstance(paired, PairedRecords):
                 kept[name] = result
                 break
@@ -282,7 +291,8 @@ def compare_runs(
         else:
             pairs[dataset] = paired
     compared = []
-    for one, two in combinations(kept, 2):
+    every = combinations(kept, 2)
+    for one, two in (pair for pair in every if reference in (None, pair[0])):
         steps = {dataset: paired.difference(one, two) for dataset, paired in pairs.items()}
         for dataset, found_steps in list(steps.items()):
             if not abs(found_steps.difference) < float("inf"):
@@ -336,7 +346,7 @@ def compare_runs(
         first.benchmark,
         metric,
         corrected,
-        _ranking(list(kept), corrected, better),
+        _ranking(list(kept), corrected, better) if reference is None else (),
         tuple(dict.fromkeys([*left_out, *notes])),
     )
 

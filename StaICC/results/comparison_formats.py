@@ -20,7 +20,7 @@ from StaICC.results.runs import split_runs
 from StaICC.results.table import format_columns
 from StaICC.safe_text import csv_cell
 
-__all__ = ["FORMATS", "compare_all", "format_comparisons"]
+__all__ = ["FORMATS", "compare_all", "format_comparisons", "latex_cell", "latex_table"]
 
 _MEANING = (
     "difference: first minus second, with its interval over test rows; p: sign-flip test over test rows, mid-p; p "
@@ -162,24 +162,41 @@ _LATEX = {
 }
 
 
-def _latex_cell(text: str) -> str:
+def latex_cell(text: str) -> str:
+    """Return a text with the special characters of LaTeX escaped.
+
+    Args:
+        text: The text.
+    """
     return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
 
 
 def _latex_number(text: str) -> str:
     """Set the minus sign as one, and the dots of an interval."""
-    escaped = _latex_cell(text)
+    escaped = latex_cell(text)
     if not escaped or escaped == "-":
         return "--" if escaped else ""
     return " .. ".join(f"${part}$" for part in escaped.split(" .. ")).replace("$ .. $", r" \ldots ")
 
 
 def _latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    lines = [" & ".join(map(_latex_cell, head)) + r" \\"]
-    lines += [" & ".join([*map(_latex_cell, row[:left]), *map(_latex_number, row[left:])]) + r" \\" for row in rows]
+    cells = [[*map(latex_cell, row[:left]), *map(_latex_number, row[left:])] for row in rows]
+    return latex_table(caption, head, cells, left)
+
+
+def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Return a table for LaTeX, without its end, so that comments can follow.
+
+    Args:
+        caption: The parts of the caption, as plain text.
+        head: Column heads, as plain text.
+        rows: Cells, as LaTeX.
+        left: Number of columns that are aligned left.
+    """
+    lines = [" & ".join(map(latex_cell, head)) + r" \\", *(" & ".join(row) + r" \\" for row in rows)]
     return (
         "\\begin{table}\n\\centering\n"
-        f"\\caption{{{'; '.join(map(_latex_cell, caption))}}}\n"
+        f"\\caption{{{'; '.join(map(latex_cell, caption))}}}\n"
         f"\\begin{{tabular}}{{{'l' * left}{'r' * (len(head) - left)}}}\n\\hline\n{lines[0]}\n\\hline\n"
         + "\n".join(lines[1:])
         + "\n\\hline\n\\end{tabular}\n"

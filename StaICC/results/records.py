@@ -1,17 +1,25 @@
 """Saved results as flat records, one for each score or for each query.
 
-``pandas.DataFrame(score_records(result))`` is a tidy table. Every record has the same keys; a missing value is
-``None``.
+``result.to_pandas()`` and ``result.to_polars()`` return the scores as a tidy table. Every record has the same keys; a
+missing value is ``None``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
-from StaICC.results.result import Result, ResultGroup
+from StaICC.optional import require
+from StaICC.results.table import TableResult
 
-__all__ = ["query_records", "score_records"]
+__all__ = ["query_records", "score_records", "to_pandas", "to_polars"]
+
+
+class Results(Protocol):
+    """A result, or a group of results."""
+
+    def results(self) -> Iterable[TableResult]:
+        """Return every single result."""
 
 
 def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
@@ -33,7 +41,7 @@ def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield name, value
 
 
-def score_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
+def score_records(result: Results) -> Iterator[dict[str, Any]]:
     """Yield one record for each score of a result.
 
     Args:
@@ -41,8 +49,9 @@ def score_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
 
     Yields:
         ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
-        and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``missing`` (why
-        there is no value), ``signature``.
+        and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
+        queries), ``random`` and ``majority`` (baselines of an accuracy), ``missing`` (why there is no value),
+        ``signature``.
 
     Example:
         >>> from StaICC import Normal
@@ -59,6 +68,9 @@ def score_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
                 early = one.stopping if dataset is None and value is not None else None
                 if early and early.rule == "precision" and early.score == metric:
                     interval = early.interval
+                baselines = (details.baselines if details else one.means.baselines) if metric == "accuracy" else {}
+                guess = next(iter(baselines.values()), None)
+                scored = [details.scored] if details else [each.scored for each in one.details.values()]
                 yield {
                     "benchmark": one.benchmark,
                     "model": one.model,
@@ -69,12 +81,40 @@ def score_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
                     "low": interval.low if interval else None,
                     "high": interval.high if interval else None,
                     "level": interval.level if interval else None,
+                    "n": sum(scored),
+                    "random": guess.max_random if guess else None,
+                    "majority": guess.majority if guess else None,
                     "missing": details.missing.get(metric) if details else one.means.missing.get(metric),
                     "signature": str(one.signature),
                 }
 
 
-def query_records(result: Result | ResultGroup) -> Iterator[dict[str, Any]]:
+def to_pandas(result: Results) -> Any:
+    """Return the scores of a result as a tidy ``pandas.DataFrame``, with the columns of :func:`score_records`.
+
+    Args:
+        result: A result, or a group of results.
+
+    Raises:
+        MissingDependencyError: pandas is not installed.
+    """
+    return require("pandas", "data", "a data frame").DataFrame(list(score_records(result)))
+
+
+def to_polars(result: Results) -> Any:
+    """Return the scores of a result as a tidy ``polars.DataFrame``, with the columns of :func:`score_records`.
+
+    Args:
+        result: A result, or a group of results.
+
+    Raises:
+        MissingDependencyError: polars is not installed.
+    """
+    polars = require("polars", "data", "a data frame of polars")
+    return polars.DataFrame(list(score_records(result)), infer_schema_length=None)
+
+
+def query_records(result: Results) -> Iterator[dict[str, Any]]:
     """Yield one record for each query of a result.
 
     Args:

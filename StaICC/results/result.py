@@ -23,6 +23,7 @@ from StaICC.results.details import DatasetDetails, MeanDetails
 from StaICC.results.early_stopping import EarlyStopping
 from StaICC.results.file_format import AVERAGED, DIVIDED, digest_problems, read_result_file, write_result_file
 from StaICC.results.provenance import Provenance
+from StaICC.results.records import to_pandas, to_polars
 from StaICC.results.signature import Signature
 from StaICC.version import RESULT_SCHEMA
 
@@ -236,6 +237,14 @@ class Result(dict[str, Any]):
         """Write the result as JSON, completely or not at all."""
         write_result_file(self.to_dict(), path)
 
+    def to_pandas(self) -> Any:
+        """Return all scores as a tidy ``pandas.DataFrame`` (see :func:`~StaICC.results.records.score_records`)."""
+        return to_pandas(self)
+
+    def to_polars(self) -> Any:
+        """Return all scores as a tidy ``polars.DataFrame`` (see :func:`~StaICC.results.records.score_records`)."""
+        return to_polars(self)
+
     def _repr_html_(self) -> str:
         """Show a table in a notebook."""
         from StaICC.results.table import html_result
@@ -309,6 +318,14 @@ class ResultGroup(dict[str, Any]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all results as one JSON file, completely or not at all."""
         write_result_file(self.to_dict(), path)
+
+    def to_pandas(self) -> Any:
+        """Return all scores as a tidy ``pandas.DataFrame`` (see :func:`~StaICC.results.records.score_records`)."""
+        return to_pandas(self)
+
+    def to_polars(self) -> Any:
+        """Return all scores as a tidy ``polars.DataFrame`` (see :func:`~StaICC.results.records.score_records`)."""
+        return to_polars(self)
 
     def _repr_html_(self) -> str:
         """Show the tables in a notebook."""

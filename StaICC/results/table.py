@@ -17,10 +17,19 @@ from StaICC.results.provenance import Provenance
 from StaICC.results.signature import Signature
 from StaICC.safe_text import one_line
 
-__all__ = ["bracket_note", "format_columns", "format_result", "html_result", "html_table", "remarks", "result_rows"]
+__all__ = [
+    "TableResult",
+    "bracket_note",
+    "format_columns",
+    "format_result",
+    "html_result",
+    "html_table",
+    "remarks",
+    "result_rows",
+]
 
 
-class _Result(Protocol):
+class TableResult(Protocol):
     """What a table shows of a :class:`~StaICC.results.result.Result`."""
 
     benchmark: str
@@ -34,7 +43,12 @@ class _Result(Protocol):
     warnings: tuple[str, ...]
 
     @property
-    def model(self) -> str: ...
+    def model(self) -> str:
+        """The models by name and short identity."""
+
+    @property
+    def method(self) -> str:
+        """The inference method."""
 
 
 _HEADS = {
@@ -71,7 +85,7 @@ class _Column(NamedTuple):
     values: dict[str, Any]
 
 
-def _columns(result: _Result) -> list[_Column]:
+def _columns(result: TableResult) -> list[_Column]:
     """Return the single scores of all data sets: numbers, and the slopes of a sensitivity test."""
     found: dict[str, _Column] = {}
     for name, scores in result.divided.items():
@@ -92,7 +106,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if len(known) == len(values) and known else None
 
 
-def result_rows(result: _Result) -> tuple[list[str], list[list[str]]]:
+def result_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a result's table, as text.
 
     Each score has its interval in brackets; next to accuracy are its baselines. The row of the mean has those of the
@@ -177,7 +191,7 @@ _RIVALS: dict[str, Callable[[Baselines], float | None]] = {
 _ALPHA = 0.05
 
 
-def bracket_note(results: Iterable[_Result]) -> list[str]:
+def bracket_note(results: Iterable[TableResult]) -> list[str]:
     """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
 
     Args:
@@ -187,7 +201,7 @@ def bracket_note(results: Iterable[_Result]) -> list[str]:
     return [f"In brackets: {100 * level:g} % intervals." for level in sorted(levels)]
 
 
-def _not_beaten(result: _Result) -> list[str]:
+def _not_beaten(result: TableResult) -> list[str]:
     """Return one sentence for each predictor without a model that the accuracy does not beat."""
     places = {name: next(iter(one.baselines.values()), None) for name, one in result.details.items()}
     if len(places) > 1:
@@ -203,7 +217,7 @@ def _not_beaten(result: _Result) -> list[str]:
     return found
 
 
-def remarks(result: _Result) -> list[str]:
+def remarks(result: TableResult) -> list[str]:
     """Return remarks about the scores, one sentence each.
 
     Args:
@@ -234,7 +248,7 @@ def remarks(result: _Result) -> list[str]:
     return found + _not_beaten(result) + bracket_note([result])
 
 
-def format_result(result: _Result) -> str:
+def format_result(result: TableResult) -> str:
     """Return a result as a text table with its remarks, its model and its signature.
 
     Args:
@@ -271,7 +285,7 @@ def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]])
     )
 
 
-def html_result(result: _Result) -> str:
+def html_result(result: TableResult) -> str:
     """Return a result as an HTML table with its remarks, its model and its signature, everything escaped.
 
     Args:

@@ -400,3 +400,20 @@ def test_controls_change_the_signature(control: str) -> None:
     assert numbers(one) != numbers(other)
     assert one.signature != other.signature
     assert other.signature.fields["version"] == __version__
+
+
+def test_on_result_gets_what_the_run_returns_and_cannot_lose_it(caplog: pytest.LogCaptureFixture) -> None:
+    def answer(prompt: str, label_space: list[str]) -> int:
+        return len(prompt) % len(label_space)
+
+    seen: list[object] = []
+    single = StaICC.Normal(datasets=["mini"], limit=2)(answer, on_result=seen.append)
+    group = StaICC.TripletBias(datasets=["mini"], limit=2)(answer, on_result=seen.append)
+    assert seen == [single, group]
+
+    def fails(result: object) -> None:
+        raise OSError("the tracker is away")
+
+    again = StaICC.Normal(datasets=["mini"], limit=2)(answer, on_result=fails)
+    assert again == single
+    assert "on_result failed with OSError: the tracker is away" in caplog.text

@@ -25,7 +25,6 @@ from StaICC.results.file_format import with_digests
 
 TESTS = Path(__file__).parents[1]
 
-HAS_FIGURES = importlib.util.find_spec("matplotlib") is not None
 COMMANDS = [
     ["verify", "f.json"],
     ["compare", "f.json", "whole.json"],
@@ -35,8 +34,6 @@ COMMANDS = [
     ["export", "queries", "f.json"],
 ]
 METHODS = ["vanilla", "contextual_calibration", "batch_calibration"]
-if not HAS_FIGURES:  # only ``report`` needs matplotlib
-    COMMANDS = [command for command in COMMANDS if command[0] != "report"]
 
 
 def _edits() -> ModuleType:

@@ -138,7 +138,6 @@ def test_texts(folder: Path, capsys: pytest.CaptureFixture[str], command: str, c
 def test_texts_that_are_no_results(
     folder: Path, capsys: pytest.CaptureFixture[str], command: str, content: str
 ) -> None:
-    pytest.importorskip("matplotlib") if command == "report" else None
     (folder / "bad").write_bytes(TEXTS[content])
     refused(run(RESULTS[command], "bad", capsys))
     assert not list(folder.glob("out*"))

@@ -121,7 +121,6 @@ def test_run_with_precision(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert main(["run", "normal", *MINI, "--json", str(full)]) == 0
     assert main(["compare", str(full), str(path)]) == 2
     assert "it stopped early" in capsys.readouterr().err
-    pytest.importorskip("matplotlib")
     assert main(["report", str(full), str(path), "--output", str(page)]) == 0
     assert "STOPPED EARLY, do not compare with full runs: early, Normal." in page.read_text("utf-8")
 

@@ -116,7 +116,6 @@ def test_published_says_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_report(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
     assert main(["report", "a.json", "b.json", "-o", "r.html", "--title", "Two", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told == {"path": "r.html", "bytes": Path("r.html").stat().st_size, "runs": ["a", "b"]}
@@ -200,3 +199,27 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(lines) == 20
     assert lines[0]["prediction_label"] == "food"
+
+
+def test_predictions_after_data_sets_are_found(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prompts", "normal", "--datasets", "mini", "--limit", "4", "-o", "p.jsonl"]) == 0
+    lines = [json.loads(line) for line in Path("p.jsonl").read_text("utf-8").splitlines()]
+    Path("a.jsonl").write_text("".join(json.dumps({"id": one["id"], "index": 0}) + "\n" for one in lines), "utf-8")
+    first = main(["score", "normal", "a.jsonl", "--datasets", "mini", "--limit", "4"]), capsys.readouterr().out
+    last = main(["score", "normal", "--limit", "4", "--datasets", "mini", "a.jsonl"]), capsys.readouterr().out
+    assert first == last
+    assert first[0] == 0
+    assert main(["score", "normal", "--limit", "4", "--datasets", "mini"]) == 2
+    assert "predictions: got none, expected a file. Put it first" in capsys.readouterr().err
+
+
+def test_latex(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "latex", "a.json", "b.json"]) == 0
+    text = capsys.readouterr().out
+    for name in ("a", "b"):
+        value = StaICC.load(f"{name}.json")["Averaged results"]["accuracy"]
+        assert f"{value:.4f}" in next(line for line in text.splitlines() if line.startswith("accuracy "))
+    assert r"\mathbf{" in text
+    assert "% StaICC|benchmark:Normal" in text
+    assert main(["export", "latex", "a.json", "b.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["latex"] == text.rstrip("\n")

@@ -328,7 +328,6 @@ def test_a_file_through_the_suite_a_report_and_verification(name: str, capsys: p
     shown = capsys.readouterr().out
     assert "INCONSISTENT" not in shown
     assert "the prompts cannot be checked" not in shown
-    pytest.importorskip("matplotlib")
     assert main(["report", "r.json"]) == 0
 
 

@@ -436,3 +436,18 @@ def test_comparing_ten_data_sets_takes_seconds() -> None:
         found = compare_runs(runs, metric)
         assert len(found.comparisons[0].datasets) == 10
     assert time.process_time() - began < 8.0
+
+
+def test_one_run_is_compared_with_all_others_by_reference() -> None:
+    runs = {
+        name: StaICC.Normal(datasets=["mini"], limit=30)(lambda prompt, label_space, n=n: (len(prompt) + n) % 3)
+        for n, name in enumerate("abc")
+    }
+    found = compare_runs(runs, reference="b")
+    assert [(one.first, one.second) for one in found.comparisons] == [("b", "a"), ("b", "c")]
+    assert found.ranking == ()
+    every = {(one.first, one.second): one for one in compare_runs(runs).comparisons}
+    (to_c,) = (one for one in found.comparisons if one.second == "c")
+    assert to_c.overall.p_value == every["b", "c"].overall.p_value
+    with pytest.raises(UnknownNameError, match="run"):
+        compare_runs(runs, reference="d")

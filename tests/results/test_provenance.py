@@ -340,8 +340,7 @@ def test_other_prompts_are_listed() -> None:
     assert ("k", "4", "3") in found.differences
 
 
-def test_the_report_lists_differences_before_figures_and_names_models() -> None:
-    pytest.importorskip("matplotlib")
+def test_the_report_lists_differences_and_names_models() -> None:
     from StaICC.results.report import report_html
 
     runs = {
@@ -349,9 +348,12 @@ def test_the_report_lists_differences_before_figures_and_names_models() -> None:
         "b": mini()(StandIn("w2", "full", 1, ("a hook",)), model_name="two"),
     }
     page = report_html(runs)
-    figures = page.index("The main scores of each run")
-    for told in ("a and b differ in weights: w1 and w2", "a and b differ in scoring", "a and b differ in unidentified"):
-        assert -1 < page.find(told) < figures, told
+    figures = page.index("Normal: a (first) and b (second)</caption>")
+    assert -1 < page.find("they differ in weights: w1 and w2") < figures
+    assert -1 < page.find("they differ in scoring") < figures
+    board = page[: page.index("</table>")]
+    assert "scoring label_scoring=full" in board
+    assert "scoring label_scoring=last" in board
     assert "Models" in page
     assert "two [" in page
     assert "(unidentified)" in page

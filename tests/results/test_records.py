@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import StaICC
 from StaICC.datasets import cite, names
-from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.errors import ArgumentError, MissingDependencyError, UnknownNameError
 from StaICC.results import Result, ResultGroup
 from StaICC.results.citations import entries, find_work, works
 from StaICC.results.published import METHODS
@@ -113,3 +114,39 @@ def test_no_key_stands_twice() -> None:
 def test_an_unknown_name() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'Batch Calibration'"):
         find_work("bach calibration")
+
+
+def test_scores_have_their_number_of_queries_and_baselines(result: Result) -> None:
+    records = {(one["dataset"], one["metric"]): one for one in score_records(result)}
+    for place, details, bases in (
+        ("mini", result.details["mini"].scored, result.details["mini"].baselines),
+        (None, sum(one.scored for one in result.details.values()), result.means.baselines),
+    ):
+        found, base = records[place, "accuracy"], next(iter(bases.values()), None)
+        assert found["n"] == details
+        assert (found["random"], found["majority"]) == ((base.max_random, base.majority) if base else (None, None))
+    assert records["mini", "macro_F1"]["random"] is None
+    assert records["mini", "accuracy"]["majority"] is not None
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_tidy_data_frame_of_every_score(package: str, group: ResultGroup) -> None:
+    pytest.importorskip(package)
+    frame = group.to_pandas() if package == "pandas" else group.to_polars()
+    records = list(score_records(group))
+    assert list(frame.columns) == list(records[0])
+    rows = frame.to_dict("records") if package == "pandas" else frame.to_dicts()
+    for row, record in zip(rows, records, strict=True):
+        for key, value in record.items():
+            same = row[key] == value or (value is None and (row[key] is None or row[key] != row[key]))
+            assert same, (key, row[key], value)
+    single = group["Normal"]
+    assert len(single.to_pandas() if package == "pandas" else single.to_polars()) == len(list(score_records(single)))
+
+
+def test_a_missing_package_is_named(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    for call in (result.to_pandas, result.to_polars):
+        with pytest.raises(MissingDependencyError, match="a data frame"):
+            call()

@@ -208,7 +208,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         timing["seconds"] = time.monotonic() - started
         used = {one.name: function for one, function in zip(self.experimentor, functions, strict=True)}
         origin = Predictions.of_run(running, used, batched_inference, began)
-        return self._collect(scores, answers, timing, origin, return_outputs, return_divided_results)
+        result = self._collect(scores, answers, timing, origin, return_outputs, return_divided_results)
+        return running.deliver(result)
 
     __call__ = auto_run
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -294,6 +295,10 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
     if source.quantization is not None:
         options["quantization_config"] = transformers.BitsAndBytesConfig(**{f"load_in_{source.quantization}": True})
         options.setdefault("device_map", {"": source.resolved_device()})
+    bars = transformers.utils.logging
+    hidden = bars.is_progress_bar_enabled() and not sys.stderr.isatty()
+    if hidden:  # a log file is not filled with progress bars
+        bars.disable_progress_bar()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
         model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
@@ -303,6 +308,9 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         if isinstance(error, StaICCError):
             raise
         raise StaICCError(f"the model {source.spec!r} could not be loaded: {error}") from error
+    finally:
+        if hidden:
+            bars.enable_progress_bar()
     if "device_map" not in options:
         model.to(source.resolved_device())
     model.eval()

@@ -1,46 +1,24 @@
-"""Colours, markers, sizes and text handling of all figures.
+"""Charts as SVG text: panels with points, intervals, lines and bars on two axes, with colours of the page's theme.
 
-The colours are those of the light theme. Each has a role, and the page replaces it by a CSS variable of that role (see
-:mod:`StaICC.results.report.svg`), so one figure fits the light theme, the dark theme and print. All colours meet the
-WCAG contrast on white: 3 : 1 for markers, 4.5 : 1 for text. Runs differ in marker and colour. Text from data is never
-interpreted as markup or mathematics.
+A figure is a title, a caption, small panels of fixed size and the table of its numbers. The panels flow on the page, so
+a figure fits a phone without scrolling. A colour is a CSS variable of a role; the roles have WCAG contrast on both
+themes (3 : 1 for markers, 4.5 : 1 for text). Runs differ in marker and colour. Texts from data are escaped.
 """
 
 from __future__ import annotations
 
-import functools
-import io
+import html
+import os
 import unicodedata
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from StaICC.metrics.intervals import Interval
-from StaICC.optional import require
+from StaICC.datasets.outputs import write_output
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = [
-    "FONT",
-    "ROLES",
-    "SERIES",
-    "Series",
-    "clip",
-    "draw_interval",
-    "faint",
-    "new_figure",
-    "new_grid",
-    "plain_axes",
-    "printable",
-    "series",
-    "set_names",
-    "settings",
-    "styled",
-]
+__all__ = ["ROLES", "STYLE", "Axis", "Bar", "Figure", "Key", "Line", "Mark", "Panel", "clip", "printable", "row_axis"]
 
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 
 ROLES = {
     "surface": "#ffffff",
@@ -55,51 +33,256 @@ ROLES = {
     "series-5": "#b8336a",
     "series-6": "#7a6a00",
 }
-"""The colours of figures, by role."""
+"""The colours of the light theme, by role."""
 
-FONT = "DejaVu Sans"
-"""Included in matplotlib; pages name fallback fonts after it."""
-_SETTINGS = {
-    "font.family": FONT,
-    "font.size": 9.0,
-    "axes.titlesize": 9.5,
-    "axes.edgecolor": ROLES["mark"],
-    "axes.labelcolor": ROLES["soft"],
-    "axes.titlecolor": ROLES["ink"],
-    "text.color": ROLES["ink"],
-    "text.parse_math": False,
-    "xtick.color": ROLES["soft"],
-    "ytick.color": ROLES["soft"],
-    "grid.color": ROLES["grid"],
-    "figure.facecolor": ROLES["surface"],
-    "axes.facecolor": ROLES["surface"],
-    "savefig.facecolor": ROLES["surface"],
-    "svg.fonttype": "none",
-    "svg.hashsalt": "StaICC",
-}
-"""Settings of matplotlib for these figures; they override those of the user."""
-
-
-class Series(NamedTuple):
-    """Colour and marker of one run."""
-
-    colour: str
-    mark: str
-
-
-SERIES = tuple(
-    Series(ROLES[f"series-{number}"], mark) for number, mark in enumerate(("o", "s", "^", "D", "v", "P"), start=1)
+STYLE = (
+    "".join(f".chart .s{number}{{--c:var(--series-{number})}}" for number in range(1, 7))
+    + ".chart .g{--c:var(--mark)}.chart .m{fill:var(--c)}.chart .l{fill:none;stroke:var(--c);stroke-width:1.5}"
+    ".chart .d{stroke-dasharray:3 2}.chart .grid{stroke:var(--grid);fill:none}"
+    ".chart .b{fill:var(--mark);fill-opacity:.35;stroke:var(--mark);stroke-width:.7}"
+    ".chart text{font:11px system-ui,'DejaVu Sans',sans-serif;fill:var(--soft)}"
+    ".chart .t{font-weight:600;fill:var(--ink)}"
 )
+"""The style sheet of all charts."""
+
+_SHAPES = (
+    "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
+    "m-3.5-3.5h7v7h-7z",
+    "m0-4.5l4.3 7.8h-8.6z",
+    "m0-4.8l4.8 4.8l-4.8 4.8l-4.8-4.8z",
+    "m0 4.5l4.3-7.8h-8.6z",
+    "m-1.6-4.2h3.2v2.6h2.6v3.2h-2.6v2.6h-3.2v-2.6h-2.6v-3.2h2.6z",
+)
+SERIES = 12
+"""Number of runs that differ in marker or colour."""
 
 
-def series(number: int) -> Series:
-    """Return colour and marker of a run; a seventh run has the colour of the first with another marker.
+class Mark(NamedTuple):
+    """A point of a series, with the interval of its x value."""
+
+    x: float
+    y: float
+    series: int | None
+    """From 0; ``None`` for the background."""
+    name: str
+    """Shown on hovering, before the value."""
+    value: float
+    interval: tuple[float, float] | None = None
+    size: float = 1.0
+
+
+class Line(NamedTuple):
+    """A line through points; ``series`` as for marks."""
+
+    points: Sequence[tuple[float, float]]
+    series: int | None = None
+    dashed: bool = False
+
+
+class Bar(NamedTuple):
+    """A rectangle of the background, by two corners."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+
+class Axis(NamedTuple):
+    """The ends of an axis (the left or the lower one first), its ticks and its label."""
+
+    ends: tuple[float, float]
+    ticks: Sequence[tuple[float, str]]
+    label: str = ""
+    names: bool = False
+    """Whether the ticks are names of rows."""
+
+
+class Key(NamedTuple):
+    """An entry of the legend: a run, or a kind of line or bar."""
+
+    text: str
+    series: int | None = None
+    kind: str = "mark"
+    """``"mark"``, ``"line"``, ``"dashed"`` or ``"bar"``."""
+
+
+def row_axis(names: Sequence[str]) -> Axis:
+    """Return an axis with a name for each row, the first at the top.
 
     Args:
-        number: The index of the run, from 0.
+        names: Names from the data.
     """
-    own = SERIES[number % len(SERIES)]
-    return own if number < len(SERIES) else Series(own.colour, SERIES[(number + 1) % len(SERIES)].mark)
+    ticks = [(place, clip(name, 16)) for place, name in enumerate(names)]
+    return Axis((len(names) - 0.5, -0.5), ticks, names=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    x: Axis
+    y: Axis
+    marks: Sequence[Mark] = ()
+    lines: Sequence[Line] = ()
+    bars: Sequence[Bar] = ()
+    note: str = ""
+    """Shown in the upper left corner."""
+    labels: Sequence[tuple[float, float, str]] = ()
+    """Texts to the right of points."""
+    width: int = 244
+
+    @property
+    def height(self) -> int:
+        """Pixels, with title and axis."""
+        plot = 19 * len(self.y.ticks) if self.y.names else 150 if self.width < 400 else 250
+        return 22 + plot + 18 + 15 * bool(self.x.label)
+
+    def parts(self) -> Iterator[str]:
+        """Yield the elements inside the ``svg`` element."""
+        left = 112 if self.y.names else 32
+        right, top, bottom = self.width - 12, 22, self.height - 18 - 15 * bool(self.x.label)
+
+        def at(x: float, y: float) -> tuple[str, str]:
+            (low, high), (under, over) = self.x.ends, self.y.ends
+            return (
+                _number(left + (x - low) / (high - low) * (right - left)),
+                _number(bottom - (y - under) / (over - under) * (bottom - top)),
+            )
+
+        yield _text(2, 13, clip(self.title, self.width // 7), class_="t")
+        grid = []
+        for value, text in self.x.ticks:
+            x, _ = at(value, 0)
+            grid.append(f"M{x} {top}V{bottom}")
+            yield _text(x, bottom + 13, text, "middle")
+        for value, text in self.y.ticks:
+            _, y = at(0, value)
+            grid += [] if self.y.names else [f"M{left} {y}H{right}"]
+            yield _text(left - 6, float(y) + 4, text, "end")
+        yield f'<path class="grid" d="{"".join(grid)}"/>'
+        if self.x.label:
+            yield _text((left + right) / 2, self.height - 4, self.x.label, "middle")
+        corners = [(at(bar.x[0], bar.y[0]), at(bar.x[1], bar.y[1])) for bar in self.bars]
+        if corners:
+            drawn = "".join(f"M{x} {y}H{x2}V{y2}H{x}Z" for (x, y), (x2, y2) in corners)
+            yield f'<path class="b" d="{drawn}"/>'
+        for line in self.lines:
+            path = "L".join(" ".join(at(*point)) for point in line.points)
+            yield f'<path class="l {_series(line.series)}{" d" * line.dashed}" d="M{path}"/>'
+        for mark in self.marks:
+            x, y = at(mark.x, mark.y)
+            style = _series(mark.series)
+            if mark.interval is not None:
+                yield f'<path class="l {style}" d="M{at(mark.interval[0], 0)[0]} {y}H{at(mark.interval[1], 0)[0]}"/>'
+            tip = html.escape(printable(f"{mark.name}: {mark.value:.4f}"))
+            shape = f'<path class="m {style}" d="M{x} {y}{_shape(mark.series)}">'
+            if mark.series in (None, 0):
+                shape = f'<circle class="m {style}" cx="{x}" cy="{y}" r="{_number(4 * mark.size)}">'
+            yield f"{shape}<title>{tip}</title></{'circle' if shape[1] == 'c' else 'path'}>"
+        for x_value, y_value, text in self.labels:
+            x, y = at(x_value, y_value)
+            yield _text(float(x) + 6, float(y) + 3, text)
+        if self.note:
+            yield _text(left + 5, top + 12, self.note)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure with the table of its numbers; notebooks show it."""
+
+    title: str
+    caption: str
+    panels: Sequence[Panel]
+    head: Sequence[str]
+    """The heads of the columns of the numbers."""
+    rows: Sequence[Sequence[str]]
+    """The numbers, as text."""
+    words: Sequence[int] = ()
+    """Indices of the columns that contain text; the first always does."""
+    legend: Sequence[Key] = ()
+
+    def svg(self, columns: int = 4) -> str:
+        """Return the figure as one SVG document, in the colours of the light theme.
+
+        Args:
+            columns: Number of panels side by side.
+        """
+        inner, y, width = [], 0, 0
+        for key in self.legend:
+            inner.append(f'<g transform="translate(4 {y})">{_sample(key)}{_text(28, 11, clip(key.text, 60))}</g>')
+            y += 16
+        for start in range(0, len(self.panels), columns):
+            x = 0
+            for panel in self.panels[start : start + columns]:
+                inner.append(f'<g transform="translate({x} {y})">{"".join(panel.parts())}</g>')
+                x += panel.width + 8
+            width = max(width, x)
+            y += max(panel.height for panel in self.panels[start : start + columns]) + 8
+        colours = ";".join(f"--{role}:{colour}" for role, colour in ROLES.items())
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{width}" height="{y}" '
+            f'viewBox="0 0 {width} {y}">'
+            f"<title>{html.escape(printable(self.title))}</title><style>.chart{{{colours}}}{STYLE}</style>"
+            f'<rect width="{width}" height="{y}" fill="#ffffff"/>{"".join(inner)}</svg>\n'
+        )
+
+    def save(self, path: str | os.PathLike[str], columns: int = 4) -> None:
+        """Write the figure as an SVG file, atomically.
+
+        Args:
+            path: The file.
+            columns: Number of panels side by side.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        write_output(path, [self.svg(columns).encode("utf-8")])
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+
+def inline(figure: Figure) -> str:
+    """Return the panels and the legend of a figure for a page that has :data:`STYLE`."""
+    names = (_sample_svg(key) + html.escape(printable(key.text)) for key in figure.legend)
+    legend = f'<ul class="legend">{"".join(f"<li>{name}</li>" for name in names)}</ul>' if figure.legend else ""
+    drawn = []
+    for panel in figure.panels:
+        name = html.escape(printable(f"{figure.title}: {panel.title}. The table below has the numbers."))
+        size = f'width="{panel.width}" height="{panel.height}" viewBox="0 0 {panel.width} {panel.height}"'
+        drawn.append(f'<svg class="chart" role="img" aria-label="{name}" {size}>{"".join(panel.parts())}</svg>')
+    return f'{legend}<div class="panels">{"".join(drawn)}</div>'
+
+
+def _series(number: int | None) -> str:
+    return "g" if number is None else f"s{number % 6 + 1}"
+
+
+def _shape(number: int | None) -> str:
+    """Return the marker; from the seventh run on, a colour has the marker of another one."""
+    return _SHAPES[(number or 0) % 6 if (number or 0) < 6 else ((number or 0) + 1) % 6]
+
+
+def _sample(key: Key) -> str:
+    if key.kind == "mark":
+        return f'<path class="m {_series(key.series)}" d="M11 7{_shape(key.series)}"/>'
+    if key.kind == "bar":
+        return '<path class="b" d="M2 2h18v10h-18z"/>'
+    return f'<path class="l {_series(key.series)}{" d" * (key.kind == "dashed")}" d="M1 7h20"/>'
+
+
+def _sample_svg(key: Key) -> str:
+    return f'<svg class="chart" width="22" height="14" aria-hidden="true">{_sample(key)}</svg>'
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _text(x: float | str, y: float | str, text: str, anchor: str = "", class_: str = "") -> str:
+    more = (f' text-anchor="{anchor}"' if anchor else "") + (f' class="{class_}"' if class_ else "")
+    places = [place if isinstance(place, str) else _number(place) for place in (x, y)]
+    return f'<text x="{places[0]}" y="{places[1]}"{more}>{html.escape(printable(text))}</text>'
 
 
 def printable(text: str) -> str:
@@ -137,137 +320,3 @@ def clip(text: str, length: int = 26) -> str:
     """
     text = printable(text)
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def faint(role: str) -> tuple[float, float, float, float]:
-    """Return a transparent variant of a colour, for the inside of a bar.
-
-    Args:
-        role: A key of :data:`ROLES`.
-    """
-    red, green, blue = (int(ROLES[role][place : place + 2], 16) / 255 for place in (1, 3, 5))
-    return red, green, blue, 0.35
-
-
-def settings() -> Any:
-    """Return a context manager that applies the matplotlib settings of these figures.
-
-    Raises:
-        MissingDependencyError: ``matplotlib`` is not installed.
-    """
-    matplotlib = require("matplotlib", "report", "drawing figures")
-    return matplotlib.rc_context(_SETTINGS)
-
-
-def styled(function: Drawing) -> Drawing:
-    """Decorate a function that makes a figure: it runs with the settings of these figures.
-
-    Args:
-        function: The function.
-    """
-
-    @functools.wraps(function)
-    def with_settings(*arguments: Any, **keywords: Any) -> Any:
-        with settings():
-            return function(*arguments, **keywords)
-
-    return cast("Drawing", with_settings)
-
-
-@functools.cache
-def _figure_class() -> Any:
-    """Return a subclass of matplotlib's figure that notebooks show without pyplot."""
-    require("matplotlib", "report", "drawing figures")
-    from matplotlib.figure import Figure
-
-    class ReportFigure(Figure):  # type: ignore[misc, unused-ignore]  # without matplotlib, mypy takes it for Any
-        """A figure that is rendered with the settings of these figures."""
-
-        def _repr_png_(self) -> bytes:
-            buffer = io.BytesIO()
-            with settings():
-                self.savefig(buffer, format="png", dpi=130)
-            return buffer.getvalue()
-
-    return ReportFigure
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """Make a figure.
-
-    Args:
-        width: Inches.
-        height: Inches.
-
-    Raises:
-        MissingDependencyError: ``matplotlib`` is not installed.
-    """
-    made: Figure = _figure_class()(figsize=(width, height), layout="constrained")
-    return made
-
-
-def new_grid(count: int, columns: int, width: float, height: float, **shared: Any) -> tuple[Figure, Sequence[Axes]]:
-    """Make a figure of small multiples.
-
-    Args:
-        count: Number of panels.
-        columns: Maximum number of panels in a row.
-        width: Inches of a panel.
-        height: Inches of a panel.
-        **shared: For ``subplots``: ``sharex``, ``sharey``.
-
-    Returns:
-        The figure and its panels.
-    """
-    columns = max(1, min(columns, count))
-    rows = -(-count // columns)
-    figure = new_figure(max(width * columns, 3.2), height * rows)
-    panels = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
-    for empty in panels[count:]:
-        empty.set_axis_off()
-    if shared.get("sharex"):  # the lowest panel of each column shows its tick labels
-        for panel in panels[max(0, count - columns) : count]:
-            panel.xaxis.set_tick_params(labelbottom=True)
-    return figure, panels[:count]
-
-
-def plain_axes(axes: Axes, grid: Literal["x", "y", "both"] | None = None) -> None:
-    """Hide the upper and right edges, and add grid lines.
-
-    Args:
-        axes: The axes.
-        grid: Draw grid lines across ``"x"``, ``"y"`` or ``"both"``.
-    """
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(length=3)
-    if grid is not None:
-        axes.grid(axis=grid, linewidth=0.7)
-        axes.set_axisbelow(True)
-
-
-def draw_interval(axes: Axes, interval: Interval | None, place: float, own: Series, upright: bool = False) -> None:
-    """Draw a confidence interval, if there is one, as a line.
-
-    Args:
-        axes: The axes.
-        interval: The interval.
-        place: Its position on the other axis.
-        own: Colour and marker of the run.
-        upright: Whether the interval is vertical.
-    """
-    if interval is not None:
-        ends, places = [interval.low, interval.high], [place, place]
-        axes.plot(*((places, ends) if upright else (ends, places)), color=own.colour, linewidth=1.4)
-
-
-def set_names(axes: Axes, names: Sequence[str], length: int = 22) -> None:
-    """Label the rows of a chart, the first at the top.
-
-    Args:
-        axes: The axes.
-        names: Names from the data; never interpreted as mathematics.
-        length: Maximum number of characters.
-    """
-    axes.set_yticks(range(len(names)))
-    axes.set_yticklabels([clip(name, length) for name in names], parse_math=False)
-    axes.set_ylim(len(names) - 0.5, -0.5)

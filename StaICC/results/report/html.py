@@ -1,8 +1,8 @@
 """HTML from data: everything that is not marked as markup is escaped.
 
 :func:`element` builds everything. Its children are texts, which are escaped, or :class:`Markup`, which only this
-module and :mod:`StaICC.results.report.svg` create. So texts of data sets, labels, file names and messages cannot become
-markup.
+module and :mod:`StaICC.results.report.drawing` create. So texts of data sets, labels, file names and messages cannot
+become markup.
 """
 
 from __future__ import annotations
@@ -12,13 +12,25 @@ from collections.abc import Iterable, Sequence
 
 from StaICC.results.report.drawing import printable
 
-__all__ = ["Markup", "element", "escape", "fold", "join", "scrolling", "table", "void"]
+__all__ = ["Markup", "Missing", "element", "escape", "fold", "join", "scrolling", "table", "void"]
 
 
 class Markup(str):
     """Text that is HTML already."""
 
     __slots__ = ()
+
+
+class Missing(str):
+    """A cell without a value: ``-``, with the reason below its table."""
+
+    reason: str
+
+    def __new__(cls, reason: str) -> Missing:
+        """Return the cell for a reason."""
+        cell = super().__new__(cls, "-")
+        cell.reason = reason
+        return cell
 
 
 def escape(text: str) -> str:
@@ -85,30 +97,38 @@ def table(
     rows: Sequence[Sequence[str]],
     foot: Sequence[Sequence[str]] = (),
     words: Iterable[int] = (),
+    classes: str = "sortable",
 ) -> Markup:
-    """Return a sortable table.
+    """Return a sortable table; the reasons of missing cells are listed below it.
 
     Args:
         caption: The caption.
         head: Column heads.
-        rows: Cells; the first of a row is its header. Numbers are sorted as numbers.
+        rows: Cells; the first of a row is its header. Numbers are sorted as numbers. A cell that is markup is a ``td``
+            element, or the content of one.
         foot: Rows that stay at the bottom, such as a mean.
         words: Indices of the columns that contain text, which is aligned left; the first always does.
+        classes: Style classes of the table.
     """
     left = {0, *words}
+    reasons: dict[str, int] = {}
 
     def line(cells: Sequence[str]) -> Markup:
         found = []
         for place, cell in enumerate(cells):
-            style = None if place in left else "number"
-            body = element("bdi", cell) if place in left else cell
+            if isinstance(cell, Missing):
+                note = element("sup", f"[{reasons.setdefault(cell.reason, len(reasons) + 1)}]")
+                cell = join(["-", note])
+            elif isinstance(cell, Markup) and cell.startswith("<td"):
+                found.append(cell)
+                continue
+            body = element("bdi", cell) if place in left and not isinstance(cell, Markup) else cell
             kind = "th" if place == 0 else "td"
+            style = "w" if place in left and place else None
             found.append(element(kind, body, scope="row" if place == 0 else None, class_=style))
         return element("tr", *found)
 
-    heads = [
-        element("th", text, scope="col", class_=None if place in left else "number") for place, text in enumerate(head)
-    ]
+    heads = [element("th", text, scope="col", class_="w" if place in left else None) for place, text in enumerate(head)]
     parts = [
         element("caption", caption),
         element("thead", element("tr", *heads)),
@@ -116,7 +136,9 @@ def table(
     ]
     if foot:
         parts.append(element("tfoot", *map(line, foot)))
-    return scrolling(element("table", *parts, class_="sortable"), caption)
+    shown = scrolling(element("table", *parts, class_=classes), caption)
+    notes = " ".join(f"[{number}] {reason.rstrip('.')}." for reason, number in reasons.items())
+    return join([shown, element("p", f"No value: {notes}", class_="soft")]) if notes else shown
 
 
 def scrolling(wide: Markup, name: str) -> Markup:
@@ -124,9 +146,9 @@ def scrolling(wide: Markup, name: str) -> Markup:
 
     Args:
         wide: The content.
-        name: Its name for screen readers; unique on the page.
+        name: Its name for screen readers.
     """
-    return element("div", wide, class_="scroll", tabindex="0", role="region", aria_label=name)
+    return element("div", wide, class_="scroll", tabindex="0", role="group", aria_label=name)
 
 
 def fold(summary: str | Markup, *children: str, opened: bool = False, **attributes: str | bool | None) -> Markup:

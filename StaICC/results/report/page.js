@@ -1,15 +1,14 @@
 "use strict";
 (function () {
   function value(row, column) {
-    var text = row.cells[column].textContent.trim();
-    var number = parseFloat(text.replace("\u2212", "-"));
-    return /^[-+\u2212]?[\d.]/.test(text) && !isNaN(number) ? number : text;
+    var cell = row.cells[column], text = cell.textContent.trim();
+    if (text.charAt(0) === "-" && cell.querySelector("sup")) return null;
+    return /^[-+]?[\d.]+(?![\d.-])/.test(text) ? parseFloat(text) : text;
   }
-  function compare(a, b) {
-    var numbers = (typeof a === "number") + (typeof b === "number");
-    if (numbers === 2) return a - b;
-    if (numbers === 1) return typeof a === "number" ? -1 : 1;
-    return a.localeCompare(b);
+  function compare(a, b, sign) { // cells without a value are always last
+    if (a === null || b === null) return (a === null) - (b === null);
+    if (typeof a !== typeof b) return typeof a === "number" ? -sign : sign;
+    return sign * (typeof a === "number" ? a - b : a.localeCompare(b));
   }
   document.querySelectorAll("table.sortable").forEach(function (table) {
     var heads = Array.from(table.tHead.rows[0].cells);
@@ -26,7 +25,7 @@
         heads.forEach(function (other) { other.setAttribute("aria-sort", "none"); });
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         Array.from(body.rows)
-          .sort(function (a, b) { return (down ? -1 : 1) * compare(value(a, column), value(b, column)); })
+          .sort(function (a, b) { return compare(value(a, column), value(b, column), down ? -1 : 1); })
           .forEach(function (row) { body.append(row); });
       });
     });

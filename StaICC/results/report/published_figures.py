@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from StaICC.results.published import PublishedComparison, compare_with_published
 from StaICC.results.report.html import Markup, element, fold, join, table
+from StaICC.results.report.leaderboard import figure_name
 from StaICC.results.report.runs import Runs, number_cell
-from StaICC.results.report.summary import figure_name
 
 __all__ = ["published_figures"]
 
@@ -60,7 +60,15 @@ def published_figures(runs: Runs) -> Markup:
                 refused.append((name, one))
                 continue
             near = "; ".join(f"{other.model} {other.value:.4f}" for other in one.nearest())
-            rows.append([name, _where(one), number_cell(one.value), f"{one.better_than} of {len(one.figures)}", near])
+            rows.append(
+                [
+                    name,
+                    _where(one),
+                    number_cell(one.value, "undefined"),
+                    f"{one.better_than} of {len(one.figures)}",
+                    near,
+                ]
+            )
             differences |= {f"{name}: {difference}": None for difference in one.differences}
             cautions |= {f"{_where(one)}: {caution}": None for caution in one.cautions}
     parts: list[str] = []

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics.intervals import Interval
-from StaICC.results.details import ConditionRecord, DatasetDetails
+from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails
+from StaICC.results.records import score_records
+from StaICC.results.report.html import Missing
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import split_runs
 
 __all__ = [
     "Given",
     "Runs",
+    "Score",
     "accuracy_of",
+    "baselines_of",
     "by_benchmark",
     "dataset_names",
     "figure",
@@ -23,9 +27,20 @@ __all__ = [
     "labels_of",
     "named",
     "number_cell",
-    "one_run",
+    "reason_of",
+    "scores_of",
     "shares_of",
 ]
+
+
+class Score(NamedTuple):
+    """A score with its interval."""
+
+    value: float | None
+    interval: Interval | None
+    reason: str
+    """Why there is no value, or no interval."""
+
 
 Runs = Mapping[str, Result]
 """Results of one benchmark by the name of their run."""
@@ -47,23 +62,6 @@ def named(given: Given) -> dict[str, Result]:
     if not runs or not all(isinstance(result, Result) for result in runs.values()):
         raise ArgumentError("a figure needs a result, or results by the name of their run")
     return runs
-
-
-def one_run(given: Given) -> Result:
-    """Return the result of a figure that shows one run.
-
-    Args:
-        given: A result, or a mapping with one.
-
-    Raises:
-        ArgumentError: There are several, or none.
-    """
-    if isinstance(given, Result):
-        return given
-    runs = named(given)
-    if len(runs) > 1:
-        raise ArgumentError(f"this figure shows one run: got {len(runs)} ({', '.join(runs)}). Choose one")
-    return next(iter(runs.values()))
 
 
 def by_benchmark(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
@@ -110,6 +108,57 @@ def figure(values: Mapping[str, Any] | None, *keys: str) -> float | None:
     return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
 
 
+def scores_of(result: Result, metric: str) -> dict[str | None, Score]:
+    """Return a score by data set, with its interval or the reason why it is undefined; ``None`` is the mean.
+
+    Args:
+        result: The result.
+        metric: The key of the score in the scores of a data set, nested keys joined by dots.
+    """
+    mean = metric.removeprefix("sensitivity.")
+    found = {}
+    for one in score_records(result):
+        place = one["dataset"]
+        if one["metric"] == (mean if place is None else metric):
+            interval = None if one["low"] is None else Interval(one["low"], one["high"], one["level"], "")
+            found[place] = Score(one["value"], interval, one["missing"] or "not recorded")
+    if len(result.divided) == 1 and None in found and found[None].interval is None:
+        only = found.get(next(iter(result.divided)))
+        found[None] = found[None]._replace(interval=only.interval if only else None)
+    undefined = [str(place) for place, one in found.items() if place is not None and one.value is None]
+    if undefined and None in found:
+        found[None] = found[None]._replace(reason=f"undefined on {', '.join(undefined)}")
+    return found
+
+
+def reason_of(result: Result, dataset: str, key: str) -> str:
+    """Return why a score of a data set, or its interval, is undefined.
+
+    Args:
+        result: The result.
+        dataset: Name of the data set.
+        key: The key of the score.
+    """
+    if dataset not in result.divided:
+        return "data set not evaluated"
+    details = result.details.get(dataset)
+    return (details.missing.get(key) if details else None) or "not recorded"
+
+
+def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
+    """Return the baselines of a data set, from the first run that has them.
+
+    Args:
+        runs: The runs.
+        dataset: Name of the data set.
+    """
+    for result in runs.values():
+        details = result.details.get(dataset)
+        if details is not None and details.baselines:
+            return next(iter(details.baselines.values()))
+    return None
+
+
 def interval_of(result: Result, dataset: str, key: str) -> Interval | None:
     """Return the confidence interval of a score; ``None`` if there is none.
 
@@ -122,22 +171,24 @@ def interval_of(result: Result, dataset: str, key: str) -> Interval | None:
     return details.intervals.get(key) if details else None
 
 
-def number_cell(value: float | None) -> str:
-    """Return a score as a cell of a table; ``-`` if there is none.
+def number_cell(value: float | None, reason: str) -> str:
+    """Return a score as a cell of a table; if there is none, ``-`` with the reason.
 
     Args:
         value: The score.
+        reason: Why there is none.
     """
-    return "-" if value is None else f"{value:.4f}"
+    return Missing(reason) if value is None else f"{value:.4f}"
 
 
-def interval_cell(interval: Interval | None) -> str:
-    """Return an interval as a cell of a table; ``-`` if there is none.
+def interval_cell(interval: Interval | None, reason: str) -> str:
+    """Return an interval as a cell of a table; if there is none, ``-`` with the reason.
 
     Args:
         interval: The interval.
+        reason: Why there is none.
     """
-    return "-" if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}"
+    return Missing(reason) if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}"
 
 
 def accuracy_of(record: ConditionRecord) -> float | None:

@@ -1,37 +1,46 @@
-"""The sections of a report: figures with captions and numbers, and tables, for each benchmark."""
+"""The sections of a report: a leaderboard for comparable runs, then one section for each question about them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from StaICC.errors import ArgumentError
-from StaICC.results.report.accuracy import accuracy_by_dataset, accuracy_rows
-from StaICC.results.report.bias import bias_distributions, bias_rows
-from StaICC.results.report.confusion import MOST_LABELS, confusion_matrices, confusion_rows
-from StaICC.results.report.html import Markup, element, fold, join, scrolling, table
-from StaICC.results.report.long_icl import rounds_chart, rounds_rows
-from StaICC.results.report.model_sizes import model_size_chart, model_size_rows
+from StaICC.errors import ArgumentError, StaICCError
+from StaICC.results.comparison import compare_runs
+from StaICC.results.paired_records import HEADLINE
+from StaICC.results.report.drawing import Figure, inline
+from StaICC.results.report.figures import (
+    accuracy_by_dataset,
+    bias_distributions,
+    model_size_chart,
+    noise_lines,
+    reliability_diagrams,
+    rounds_chart,
+    shots_chart,
+    shots_lines,
+)
+from StaICC.results.report.html import Markup, Missing, element, fold, join, table
+from StaICC.results.report.leaderboard import comparable_groups, figure_name, group_title, heat_map, leaderboard
 from StaICC.results.report.published_figures import published_figures
-from StaICC.results.report.reliability import reliability_diagrams, reliability_rows
-from StaICC.results.report.robustness import consistency_chart, consistency_rows, noise_lines, noise_rows
-from StaICC.results.report.runs import Runs
-from StaICC.results.report.shots import shots_chart, shots_lines, shots_rows
-from StaICC.results.report.svg import inline_svg
+from StaICC.results.report.runs import Runs, accuracy_of, interval_cell, labels_of, number_cell
 from StaICC.results.result import Result
 from StaICC.results.table import remarks, result_rows
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = ["Section", "sections"]
 
-__all__ = ["BIAS", "Section", "sections"]
+_BIAS = {"Contextual_bias": "contextual_bias", "Domain_bias": "domain_bias", "Post_bias": "DL div."}
+_VARIED = {
+    "Template_sens": "Consistency over nine templates",
+    "Demo_sens": "Consistency over eight lists of demonstrations",
+}
+_MOST_LABELS = 12
+"""Of larger label spaces, only the most frequent confusions are listed."""
+_MOST_ROWS = 20
 
-BIAS = ("Contextual_bias", "Domain_bias", "Post_bias")
-_SHORT = 10
-"""Up to this number, folded notes are printed."""
-
-_Table = tuple[list[str], list[list[str]]]
+Group = Mapping[str, Runs]
+"""Comparable results by benchmark and run."""
 
 
 class Section(NamedTuple):
@@ -42,225 +51,230 @@ class Section(NamedTuple):
     content: Markup
 
 
-class _Figures:
-    """Draws and numbers the figures of a page; a figure without data is replaced by the reason."""
+def _figure(make: Callable[[], Figure], name: str = "") -> Markup:
+    """Return a figure with its caption and its numbers; a figure without data is replaced by the reason."""
+    try:
+        figure = make()
+    except ArgumentError as error:
+        return element("p", f"Not drawn{f', {name}' if name else ''}: {error}.", class_="soft")
+    title = f"{figure.title}, {name}" if name else figure.title
+    caption = element("figcaption", element("strong", f"{title}."), " ", figure.caption)
+    numbers = table(f"{title}: numbers", figure.head, figure.rows, words=figure.words)
+    return element("figure", caption, Markup(inline(figure)), fold("Numbers", numbers, class_="numbers"))
 
-    def __init__(self) -> None:
-        self._count = 0
 
-    def draw(
-        self, title: str, text: str, make: Callable[[], Figure], numbers: _Table, words: Sequence[int] = ()
-    ) -> Markup:
-        """Return a figure with its caption and its numbers as a table.
-
-        Args:
-            title: Its title.
-            text: Its caption.
-            make: Draws it.
-            numbers: Head and rows of its numbers.
-            words: Indices of the columns that contain text.
-        """
-        try:
-            drawing = make()
-        except ArgumentError as error:
-            return join([element("p", f"{title}: not drawn, because {error}.", class_="soft")])
-        self._count += 1
-        shown = inline_svg(drawing, f"figure-{self._count}", title, f"{text} The table below has the numbers.")
-        head, rows = numbers
-        return join(
-            [
-                element("h3", title),
-                element("figure", scrolling(shown, f"Figure: {title}"), element("figcaption", text)),
-                fold("Numbers", table(f"{title}: numbers", head, rows, words=words), class_="numbers"),
+def _confusions(name: str, result: Result) -> Iterator[Markup]:
+    """Yield a confusion matrix for each data set; of a large label space, its most frequent confusions."""
+    for dataset, details in result.details.items():
+        labels, record = labels_of(details), details.conditions[0] if details.conditions else None
+        if record is None or not labels:
+            continue
+        counts = Counter(zip(record.truth, record.predictions, strict=True))
+        title = f"{dataset}, {name}"
+        if len(labels) > _MOST_LABELS:
+            wrong = [one for one in counts.most_common() if None not in one[0] and one[0][0] != one[0][1]]
+            rows = [[labels[truth], labels[found or 0], str(count)] for (truth, found), count in wrong[:_MOST_ROWS]]
+            yield table(f"{title}: confusions", ["true label", "predicted label", "queries"], rows, words=(1,))
+            continue
+        rows = []
+        for truth, label in enumerate(labels):
+            total = sum(counts[truth, found] for found in range(len(labels)))
+            cells = [
+                element(
+                    "td", str(n), class_=f"{'h' if truth == found else 'e'}{round(10 * n / total)}" if total else None
+                )
+                for found in range(len(labels))
+                for n in [counts[truth, found]]
             ]
+            rows.append([label, *cells])
+        yield table(title, ["true \\ predicted", *labels], rows, classes="heat")
+
+
+def _each(runs: Runs, title: str, make: Callable[[str, Result], Markup]) -> Markup:
+    """Return one folded part for each run, folded together."""
+    parts = [fold(name, make(name, result)) for name, result in runs.items()]
+    return fold(title, *parts) if len(runs) > 1 else fold(title, *(make(name, one) for name, one in runs.items()))
+
+
+def _map(shown: Markup, title: str, opened: bool = False) -> Markup:
+    return fold(f"{title}, by data set", shown, opened=opened) if shown else shown
+
+
+def _accurate(group: Group) -> Iterator[Markup]:
+    if (runs := group.get("Normal")) is not None:
+        yield heat_map("Normal", runs, "Accuracy by data set", "accuracy", baselines=True)
+        if shots_lines(runs):
+            yield fold("Number of demonstrations", _figure(partial(shots_chart, runs)))
+        yield fold("Accuracy with intervals and baselines", _figure(partial(accuracy_by_dataset, runs)))
+        note = element("p", "Rows are true labels. Blue is correct, orange is wrong.", class_="soft")
+        yield _each(runs, "Confusion matrices", lambda name, result: join([note, *_confusions(name, result)]))
+    if (runs := group.get("LongICL")) is not None:
+        yield heat_map("LongICL", runs, "LongICL, mean of rounds", "mean")
+        yield _figure(partial(rounds_chart, runs))
+
+
+def _calibrated(group: Group) -> Iterator[Markup]:
+    if (runs := group.get("Normal")) is not None:
+        yield _figure(partial(reliability_diagrams, runs))
+        key = "expected_calibration_error_1"
+        yield fold("Calibration error by data set", heat_map("Normal", runs, "Calibration error (ECE-1)", key))
+        yield _each(
+            runs, "Reliability by data set", lambda name, result: _figure(partial(reliability_diagrams, result), name)
         )
 
 
-def _scores(name: str, result: Result, several: bool) -> Markup:
-    """Return the table of a result with its notes; folded if there are several runs."""
+def _biased(group: Group) -> Iterator[Markup]:
+    for benchmark, key in _BIAS.items():
+        if benchmark in group:
+            title = figure_name(benchmark, key)
+            yield _map(heat_map(benchmark, group[benchmark], title, key), title, benchmark == "Contextual_bias")
+
+    def preferred(name: str, result: Result) -> Markup:
+        own = {benchmark: group[benchmark][name] for benchmark in _BIAS if name in group.get(benchmark, {})}
+        return _figure(partial(bias_distributions, own), name)
+
+    yield _each({name: one for key in _BIAS for name, one in group.get(key, {}).items()}, "Preferred labels", preferred)
+
+
+def _robust(group: Group) -> Iterator[Markup]:
+    if (runs := group.get("GLER")) is not None:
+        title = "Slope of accuracy against label noise (GLER)"
+        yield _map(heat_map("GLER", runs, title, "sensitivity.accuracy"), title, True)
+        yield fold("Accuracy against label noise", _figure(partial(noise_lines, runs)))
+    for benchmark, title in _VARIED.items():
+        if (runs := group.get(benchmark)) is None:
+            continue
+        yield _map(heat_map(benchmark, runs, title, "sensitivity.consistency"), title)
+        rows = []
+        for name, result in runs.items():
+            for dataset, details in result.details.items():
+                found = [value for one in details.conditions if (value := accuracy_of(one)) is not None]
+                ends = [number_cell(end(found, default=None), "no predictions are recorded") for end in (min, max)]
+                interval = details.intervals.get("sensitivity.consistency")
+                why = details.missing.get("sensitivity.consistency", "not recorded")
+                rows.append([dataset, name, interval_cell(interval, why), *ends])
+        head = ["data set", "run", "interval of the consistency", "lowest accuracy", "highest accuracy"]
+        yield fold(f"{title}: intervals and range of accuracies", table(f"{title}: range", head, rows, words=(1,)))
+
+
+def _changed(group: Group) -> Iterator[Markup]:
+    """Compare every run with the first, by the main metric of each benchmark."""
+    first = next(iter(next(iter(group.values()))))
+    names = list(dict.fromkeys(name for runs in group.values() for name in runs))[1:]
+    heads: list[str] = []
+    cells: dict[str, list[str]] = {name: [] for name in names}
+    details: dict[str, list[str]] = {name: [] for name in names}
+    for benchmark, runs in group.items():
+        try:
+            compared = compare_runs(runs, reference=first)
+        except StaICCError as error:
+            yield element("p", f"{benchmark}: {error}.", class_="soft")
+            continue
+        found = {one.second: one for one in compared.comparisons}
+        heads.append(figure_name(benchmark, compared.metric))
+        for name in names:
+            if (pair := found.get(name)) is None:
+                cells[name].append(Missing("; ".join(compared.left_out) or f"{benchmark} was not run"))
+                continue
+            one, span = pair.overall, pair.overall.interval
+            small = [f"{span.low:+.3f} .. {span.high:+.3f}"] if span else []
+            small.append(
+                f"no test: {one.reason}"
+                if one.holm is None
+                else f"p {one.holm:.3g}"
+                if one.holm >= 1e-4
+                else "p < 0.0001"
+            )
+            cells[name].append(join([f"{one.difference:+.4f}", *(element("small", text) for text in small)]))
+            head, rows = pair.table()
+            by_set = [*pair.datasets, *([pair.mean] if pair.mean else [])]
+            shown = [
+                [Missing(own.reason or "the runs differ on too few rows") if cell == "-" else cell for cell in row]
+                for own, row in zip(by_set, rows, strict=True)
+            ]
+            foot = [shown.pop()] if pair.mean else []
+            lines = element("ul", *(element("li", line) for line in [*pair.introduction(), *pair.conclusion()]))
+            title = f"{benchmark}: {first} (first) and {name} (second)"
+            details[name].append(join([lines, table(title, head, shown, foot)]))
+    if not heads:
+        return
+    caption = f"{first} minus each other run"
+    yield table(
+        caption, ["run", *heads], [[name, *own] for name, own in cells.items() if own], classes="sortable board"
+    )
+    text = (
+        "The main metric of each benchmark on the same test rows, with its 95 % interval. p is from a sign-flip test "
+        "over test rows, corrected for the pairs of runs (Holm). The folded parts list every difference in settings "
+        "and models. Detectable is the smallest difference that a sample of this size detects with power 0.8."
+    )
+    yield element("p", text, class_="soft")
+    yield fold(
+        "Differences, data set by data set", *(fold(f"{first} and {name}", *one) for name, one in details.items())
+    )
+
+
+def _scores(name: str, result: Result) -> Markup:
+    """Return all scores of a result with their intervals, and its notes."""
     head, rows = result_rows(result)
-    foot = rows[-1:] if len(rows) > 1 and rows[-1][0] == "mean" else []
-    title = f"Scores of {name}" if several else "Scores"
-    notes = [
-        element("p", note, class_="warn" if note.startswith(("PARTIAL", "EARLY")) else "soft")
-        for note in remarks(result)
+    reasons = {dataset: "; ".join(dict.fromkeys(one.missing.values())) for dataset, one in result.details.items()}
+    shown = [
+        [Missing(reasons.get(row[0]) or "the notes below have the reason") if cell == "-" else cell for cell in row]
+        for row in rows
     ]
-    title = f"{title}: {result.benchmark}"
-    shown = table(title, head, rows[: len(rows) - len(foot)], foot)
-    warnings = [note for note in notes if 'class="warn"' in note]
-    others = _folded([note for note in notes if note not in warnings])
-    if several:  # warnings are never folded
-        return join([fold(title, shown, *others, class_="short"), *warnings])
-    return join([shown, *warnings, *others])
+    foot = shown[-1:] if len(shown) > len(result.divided) else []
+    notes = element("ul", *(element("li", note) for note in remarks(result)))
+    title = f"{result.benchmark}: all scores of {name}"
+    return join([table(title, head, shown[: len(result.divided)], foot), notes])
 
 
-def _folded(notes: Sequence[Markup]) -> Sequence[Markup]:
-    """Fold three or more notes."""
-    if len(notes) < 3:
-        return notes
-    return [fold(f"{len(notes)} warnings", *notes, class_="short" if len(notes) <= _SHORT else None)]
+def _published(group: Group) -> Iterator[Markup]:
+    runs = group.get("Normal", {})
+    try:
+        model_size_chart(runs) if runs else None
+    except ArgumentError:
+        runs = {}
+    if runs:  # only if a run is in the figure
+        yield _figure(partial(model_size_chart, runs))
+    for benchmark in group:
+        if benchmark in HEADLINE and (found := published_figures(group[benchmark])):
+            yield fold(f"{benchmark}: comparison with the published figures", found)
 
 
-def _all_scores(runs: Runs) -> Markup:
-    return join(_scores(name, result, len(runs) > 1) for name, result in runs.items())
+_QUESTIONS: dict[str, tuple[str, Callable[[Group], Iterator[Markup]]]] = {
+    "accurate": ("How accurate?", _accurate),
+    "calibrated": ("How calibrated?", _calibrated),
+    "biased": ("How biased?", _biased),
+    "robust": ("How robust?", _robust),
+    "changed": ("What changed between two runs?", _changed),
+    "published": ("Published figures", _published),
+}
 
 
-def _each(runs: Runs, title: str) -> Iterator[tuple[str, Result]]:
-    """Yield the title of each run's figure, and the run."""
-    for name, result in runs.items():
-        yield (f"{title}, {name}" if len(runs) > 1 else title), result
-
-
-def _normal(runs: Runs, figures: _Figures) -> Markup:
-    parts: list[str] = [
-        figures.draw(
-            "Accuracy by data set",
-            "Points are accuracies, bars are confidence intervals. Solid lines are the random baseline (the expected "
-            "best of the tried settings), dotted lines are the majority baseline.",
-            partial(accuracy_by_dataset, runs),
-            accuracy_rows(runs),
-        ),
-        _all_scores(runs),
-        figures.draw(
-            "Number of demonstrations",
-            "Left: accuracy (mean over the data sets) against k; bars are confidence intervals, if there is one data "
-            "set. Right: characters of all test prompts, and those that remain without the prefixes that prompts share "
-            "with each other and with the prompts of a smaller k.",
-            partial(shots_chart, runs),
-            shots_rows(runs),
-        )
-        if shots_lines(runs)
-        else "",
-        figures.draw(
-            "Comparison with the published models",
-            "Accuracy of the published models (Vanilla ICL) against their number of parameters. A horizontal line is a "
-            "run with the published prompts. Other runs are not drawn; the text below has the reasons.",
-            partial(model_size_chart, runs),
-            model_size_rows(),
-            words=(3,),
-        ),
-        published_figures(runs),
-    ]
-    for title, result in _each(runs, "Reliability"):
-        parts.append(
-            figures.draw(
-                title,
-                "Accuracy against confidence in ten bins. The area of a point is the number of queries; the bars show "
-                "the distribution of confidences. Points on the dashed line are calibrated, points below it are "
-                "overconfident.",
-                partial(reliability_diagrams, result),
-                reliability_rows(result),
-                words=(1,),
-            )
-        )
-    for title, result in _each(runs, "Confusion matrices"):
-        parts.append(
-            figures.draw(
-                title,
-                "Rows are true labels, columns are predicted labels, numbers are queries. Blue is correct, orange is "
-                "wrong; a darker cell has a larger share of its row. "
-                f"Label spaces with more than {MOST_LABELS} labels appear in the table only.",
-                partial(confusion_matrices, result),
-                confusion_rows(result),
-                words=(1, 2),
-            )
-        )
-    return join(parts)
-
-
-def _bias(parts: Mapping[str, Runs], figures: _Figures) -> Markup:
-    found: list[str] = []
-    names = list(dict.fromkeys(name for runs in parts.values() for name in runs))
-    for name in names:
-        own = {benchmark: runs[name] for benchmark, runs in parts.items() if name in runs}
-        found.append(
-            figures.draw(
-                f"Mean predictions, {name}" if len(names) > 1 else "Mean predictions",
-                "Mean predicted probability of each label for empty queries, random words and test queries. Grey "
-                "bars are the frequencies of the true labels, the dashed line is the uniform distribution.",
-                partial(bias_distributions, own),
-                bias_rows(own),
-                words=(1,),
-            )
-        )
-    found += [_all_scores(runs) + published_figures(runs) for runs in parts.values()]
-    return Markup("".join(found))
-
-
-def _noise(runs: Runs, figures: _Figures) -> Markup:
-    return join(
-        [
-            figures.draw(
-                "Accuracy against label noise",
-                "From all demonstration labels wrong (left) to all correct (right). The slope of the "
-                "regression line is GLER: how much the demonstration labels influence the predictions.",
-                partial(noise_lines, runs),
-                noise_rows(runs),
-                words=(1,),
-            ),
-            _all_scores(runs),
-            published_figures(runs),
-        ]
-    )
-
-
-def _consistency(parts: Mapping[str, Runs], figures: _Figures) -> Markup:
-    titles = {"Template_sens": "Over nine templates", "Demo_sens": "Over eight lists of demonstrations"}
-    found: list[str] = []
-    for benchmark, runs in parts.items():
-        found.append(
-            figures.draw(
-                titles[benchmark],
-                "Left: the share of the most frequent prediction for each query, averaged over queries, with its "
-                "confidence interval. Right: the accuracy with each template or list.",
-                partial(consistency_chart, runs),
-                consistency_rows(runs),
-                words=(1,),
-            )
-        )
-        found += [_all_scores(runs), published_figures(runs)]
-    return join(found)
-
-
-def _long_icl(runs: Runs, figures: _Figures) -> Markup:
-    return join(
-        [
-            figures.draw(
-                "Score by rounds of demonstrations",
-                "Each round adds one demonstration of every label. Grey lines are the published models, the dashed "
-                "line is the random baseline. Missing scores are undefined; the warnings have the reasons.",
-                partial(rounds_chart, runs),
-                rounds_rows(runs),
-                words=(1, 2),
-            ),
-            _all_scores(runs),
-            published_figures(runs),
-        ]
-    )
+def _all_scores(group: Group) -> Iterator[Markup]:
+    for name in dict.fromkeys(name for runs in group.values() for name in runs):
+        yield fold(name, *(_scores(name, runs[name]) for runs in group.values() if name in runs))
 
 
 def sections(benchmarks: Mapping[str, Runs]) -> Iterator[Section]:
-    """Yield the sections of the benchmarks.
+    """Yield the sections of the benchmarks; results that are not comparable are in separate tables and figures.
 
     Args:
         benchmarks: For each benchmark, the results by the name of their run.
     """
-    figures = _Figures()
-    left = dict(benchmarks)
-    normal = left.pop("Normal", None)
-    if normal:
-        yield Section("normal", "Classification (Normal)", _normal(normal, figures))
-    bias: dict[str, Runs] = {name: left.pop(name) for name in BIAS if name in left}
-    if bias:
-        yield Section("bias", "Prediction bias", _bias(bias, figures))
-    noise = left.pop("GLER", None)
-    if noise:
-        yield Section("noise", "Label noise (GLER)", _noise(noise, figures))
-    varied: dict[str, Runs] = {name: left.pop(name) for name in ("Template_sens", "Demo_sens") if name in left}
-    if varied:
-        yield Section("consistency", "Consistency", _consistency(varied, figures))
-    long_icl = left.pop("LongICL", None)
-    if long_icl:
-        yield Section("long-icl", "LongICL", _long_icl(long_icl, figures))
-    for number, (benchmark, runs) in enumerate(left.items(), 1):
-        yield Section(f"other-{number}", benchmark, _all_scores(runs))
+    groups = comparable_groups(benchmarks)
+    several = len(groups) > 1
+    told = "These runs are not comparable with each other: data sets, limit, metrics or options differ. Each group has "
+    boards = [leaderboard(group) for group in groups]
+    text = [element("p", f"{told}a leaderboard of its own.", class_="soft")] if several else []
+    yield Section("leaderboard", "Leaderboard", join([*text, *boards]))
+    for key, (title, make) in {**_QUESTIONS, "scores": ("All scores", _all_scores)}.items():
+        parts: list[str] = []
+        for group in groups:
+            if key == "changed":
+                group = {benchmark: runs for benchmark, runs in group.items() if len(runs) > 1}
+            found = [one for one in make(group) if one] if group else []
+            if found:
+                parts += [element("h3", group_title(group))] if several else []
+                parts += found
+        if parts:
+            yield Section(key, title, join(parts))

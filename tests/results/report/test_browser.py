@@ -17,7 +17,6 @@ import pytest
 from StaICC.results import Result, ResultGroup
 from StaICC.results.report import write_report
 
-pytest.importorskip("matplotlib")
 selenium = pytest.importorskip("selenium", reason="the browser test needs selenium")
 
 pytestmark = pytest.mark.slow
@@ -95,16 +94,30 @@ def test_no_errors_and_no_requests(show: Open, suite: ResultGroup) -> None:
 
 def test_every_figure_is_seen(show: Open, suite: ResultGroup) -> None:
     browser = show(suite)
+    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
     sizes = browser.execute_script(
-        "return [...document.querySelectorAll('figure svg')].map(s => [s.getBoundingClientRect().width, "
-        "s.getBoundingClientRect().height, s.querySelectorAll('path, use').length])"
+        "return [...document.querySelectorAll('figure .panels svg')].map(s => [s.getBoundingClientRect().width, "
+        "s.getBoundingClientRect().height, s.querySelectorAll('.m').length])"
     )
-    assert len(sizes) == 8
-    assert all(width > 300 and height > 150 and marks > 20 for width, height, marks in sizes)
+    assert len(sizes) == 41
+    assert all(width > 190 and height > 55 and marks for width, height, marks in sizes)
+
+
+def test_six_runs_take_six_screens_and_a_click_and_a_key_unfold(show: Open, suite: ResultGroup) -> None:
+    browser = show({f"run {number}": suite for number in range(6)})
+    screen = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        assert browser.execute_script("return document.documentElement.scrollHeight") <= 6 * 800
+        board = browser.execute_script("return document.querySelector('.board').getBoundingClientRect().bottom")
+        assert board <= 800
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_every_text_of_a_figure_lies_within_it(show: Open, suite: ResultGroup) -> None:
     browser = show({"one": suite, "two": suite})
+    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
     outside = browser.execute_script(
         """
         return [...document.querySelectorAll('figure svg')].flatMap(svg => {
@@ -142,7 +155,7 @@ def test_it_prints_with_every_section(show: Open, suite: ResultGroup, tmp_path: 
 
         (tmp_path / "p.pdf").write_bytes(made)
         text = subprocess.run([reader, tmp_path / "p.pdf", "-"], capture_output=True, text=True, check=True).stdout
-        for words in ("Summary", "Prediction bias", "Consistency", "Signatures", "Reliability", "0.5000"):
+        for words in ("Leaderboard", "How biased?", "How robust?", "Signatures", "Reliability", "0.5000"):
             assert words in text
     still_closed = browser.execute_script("return [...document.querySelectorAll('details')].every(one => !one.open)")
     assert still_closed  # as the reader left it
@@ -151,7 +164,8 @@ def test_it_prints_with_every_section(show: Open, suite: ResultGroup, tmp_path: 
 def test_tables_sort_by_number_and_back(show: Open, normal: Result) -> None:
     browser = show(normal)
     script = """
-        const table = [...document.querySelectorAll('table')].find(t => t.caption.textContent.startsWith('Scores'));
+        const tables = [...document.querySelectorAll('table')];
+        const table = tables.find(t => t.caption.textContent.startsWith('Normal: all scores'));
         const head = table.tHead.rows[0].cells[1];
         if (arguments[0]) head.querySelector('button').click();
         return [head.getAttribute('aria-sort'), [...table.tBodies[0].rows].map(r => parseFloat(r.cells[1].textContent)),
@@ -179,15 +193,15 @@ def test_it_is_whole_without_scripts(show: Open, normal: Result) -> None:
         browser.refresh()
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    assert browser.execute_script("return document.querySelectorAll('figure svg').length") == 4
+    assert browser.execute_script("return document.querySelectorAll('figure .panels svg').length") == 7
     assert browser.execute_script("return document.querySelectorAll('button').length") == 0
 
 
 def test_markup_in_the_data_stays_text(show: Open, nasty: Result) -> None:
     browser = show({"<img src=x onerror=alert(1)>": nasty})
     assert browser.title == "StaICC report"
-    assert browser.execute_script("return document.querySelectorAll('main script, main img, main b').length") == 0
-    assert '<script>document.title = "owned"</script>' in browser.execute_script("return document.body.innerText")
+    assert browser.execute_script("return document.querySelectorAll('main script, main img').length") == 0
+    assert '<script>document.title = "owned"</script>' in browser.execute_script("return document.body.textContent")
     assert browser.get_log("browser") == []
 
 
@@ -207,13 +221,30 @@ def test_no_errors_and_no_requests_would_be_noticed(show: Open, normal: Result, 
     assert any("nosuch is not defined" in entry["message"] for entry in browser.get_log("browser"))
 
 
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_no_violations_of_accessibility_rules(name: str, show: Open, suite: ResultGroup, nasty: Result) -> None:
+    """By axe-core: ``npm install axe-core`` in the root of the repository or a folder above."""
+    script = next(
+        (one for up in Path(__file__).parents if (one := up / "node_modules/axe-core/axe.min.js").exists()), None
+    )
+    if script is None:
+        pytest.skip("axe-core is not installed: npm install axe-core")
+    browser = show({"suite": suite, "other": suite, "nasty": nasty})
+    theme(browser, name)
+    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
+    browser.execute_script(script.read_text("utf-8"))
+    rules = "axe.run(document, {resultTypes: ['violations']}).then(found => arguments[0](found.violations))"
+    found = browser.execute_async_script(rules)
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+
+
 def test_the_keyboard_sorts_and_folds(show: Open, normal: Result) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 
-    browser = show(normal)
+    browser = show({"a": normal, "b": normal})
     head = next(
-        table for table in browser.find_elements(By.CSS_SELECTOR, "table") if table.text.startswith("Scores: Normal")
+        table for table in browser.find_elements(By.CSS_SELECTOR, "table") if table.text.startswith("Leaderboard")
     ).find_elements(By.CSS_SELECTOR, "thead th")[1]
     button = head.find_element(By.CSS_SELECTOR, "button")
     browser.execute_script("arguments[0].focus()", button.find_element(By.XPATH, "preceding::button[1]"))
@@ -224,7 +255,7 @@ def test_the_keyboard_sorts_and_folds(show: Open, normal: Result) -> None:
     for state in ("ascending", "descending"):
         browser.switch_to.active_element.send_keys(Keys.ENTER)
         assert head.get_attribute("aria-sort") == state
-    summary = browser.find_element(By.CSS_SELECTOR, "#normal > details > summary")
+    summary = browser.find_element(By.CSS_SELECTOR, "#accurate > details > summary")
     for opened in (None, "true"):
         summary.send_keys(Keys.ENTER)
         assert summary.find_element(By.XPATH, "..").get_attribute("open") == opened

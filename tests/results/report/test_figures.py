@@ -1,9 +1,12 @@
-"""Figures as functions: what they draw is what the results say, whatever the user's matplotlib is set to."""
+"""Figures: the numbers in the SVG are those of the result."""
 
 from __future__ import annotations
 
-import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -12,110 +15,134 @@ from StaICC.errors import ArgumentError
 from StaICC.results import Result, ResultGroup
 from StaICC.results.published import figures
 from StaICC.results.report import (
+    Figure,
     accuracy_by_dataset,
     bias_distributions,
-    confusion_matrices,
-    consistency_chart,
     model_size_chart,
     noise_lines,
     reliability_diagrams,
     rounds_chart,
+    shots_chart,
 )
-from StaICC.results.report.confusion import confusion_counts
-from StaICC.results.report.drawing import SERIES, clip, printable, series
-from StaICC.results.report.robustness import noise_series
+from StaICC.results.report.drawing import Panel, clip, printable
+from StaICC.results.report.figures import noise_series
 
-matplotlib = pytest.importorskip("matplotlib")
-
-from matplotlib.figure import Figure  # noqa: E402
-
-
-def draw(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=40)
-    return buffer.getvalue()
+PIXEL = 0.011
+"""Coordinates have two decimals."""
+PIXELS = [(0.0, 0.0), (1.0, 1.0)]
+"""The scale of an axis without numbers."""
 
 
-def points(axes: Any, mark: str) -> list[tuple[float, float]]:
-    return [
-        (float(x), float(y))
-        for line in axes.lines
-        if line.get_marker() == mark
-        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
-    ]
+class Drawn:
+    """What the SVG of a panel shows, in the units of its axes, read from its tick labels and its coordinates."""
+
+    def __init__(self, panel: Panel) -> None:
+        root = ElementTree.fromstring(f"<svg>{''.join(panel.parts())}</svg>")
+        texts = [(float(one.get("x", 0)), float(one.get("y", 0)), one.text or "", one) for one in root.iter("text")]
+        across = [(x, float(text)) for x, _, text, one in texts if one.get("text-anchor") == "middle" and number(text)]
+        up = [(y - 4, float(text)) for _, y, text, one in texts if one.get("text-anchor") == "end" and number(text)]
+        self.names = [text for _, _, text, one in texts if one.get("text-anchor") == "end" and not number(text)]
+        self.title = texts[0][2]
+        self.points: list[tuple[float, float, str]] = []
+        for one in root.iter():
+            if one.get("class", "").startswith("m "):
+                start = re.match(r"M([\d.-]+) ([\d.-]+)m", one.get("d", ""))
+                x, y = start.groups() if start else (one.get("cx", ""), one.get("cy", ""))
+                tip = one.find("title")
+                assert tip is not None
+                self.points.append((scaled(float(x), across or PIXELS), scaled(float(y), up or PIXELS), tip.text or ""))
+        spans = [re.fullmatch(r"M([\d.]+) ([\d.]+)H([\d.]+)", one.get("d", "")) for one in root.iter("path")]
+        self.intervals = [tuple(scaled(float(one[n]), across) for n in (1, 3)) for one in spans if one]
+
+    def tips(self) -> list[float]:
+        return [float(tip.rsplit(": ", 1)[1]) for _, _, tip in self.points]
 
 
-def test_every_figure_is_a_matplotlib_figure_that_draws(suite: ResultGroup, long_icl: Result) -> None:
+def number(text: str) -> bool:
+    return re.fullmatch(r"[\d.]+", text) is not None
+
+
+def scaled(pixel: float, ticks: Sequence[tuple[float, float]]) -> float:
+    (a, low), (b, high) = ticks[0], ticks[-1]
+    return low + (pixel - a) / (b - a) * (high - low)
+
+
+def near(expected: Any) -> Any:
+    return pytest.approx(expected, abs=PIXEL / 100)
+
+
+def test_every_figure_is_a_document_with_its_numbers(suite: ResultGroup, long_icl: Result, tmp_path: Path) -> None:
     made = [
         accuracy_by_dataset(suite["Normal"]),
         reliability_diagrams(suite["Normal"]),
-        confusion_matrices(suite["Normal"]),
+        reliability_diagrams({"a": suite["Normal"], "b": suite["Normal"]}),
         bias_distributions(suite),
         noise_lines(suite["GLER"]),
-        consistency_chart(suite["Template_sens"]),
-        consistency_chart(suite["Demo_sens"]),
-        model_size_chart(suite["Normal"]),
         rounds_chart(long_icl),
     ]
     for one in made:
         assert isinstance(one, Figure)
-        assert draw(one).startswith(b"\x89PNG")
-        assert one._repr_png_().startswith(b"\x89PNG")  # what a notebook asks for
+        one.save(tmp_path / "figure.svg")
+        root = ElementTree.fromstring((tmp_path / "figure.svg").read_bytes())
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert one._repr_svg_() == (tmp_path / "figure.svg").read_text("utf-8")
+        assert one.rows
+        assert all(len(row) == len(one.head) for row in one.rows)
 
 
-def test_accuracies_stand_where_they_are(normal: Result) -> None:
-    (axes,) = accuracy_by_dataset({"a": normal, "b": normal}).axes
-    for number, mark in ((0, "o"), (1, "s")):
-        found = points(axes, mark)
-        expected = [values["accuracy"] for values in normal.divided.values()] + [normal.averaged["accuracy"]]
-        assert [x for x, _ in found] == expected
-        assert [round(y) for _, y in found] == [0, 1, 2, 3]
-        assert number == [one.mark for one in SERIES].index(mark)
-    assert [label.get_text() for label in axes.get_yticklabels()] == [*normal.divided, "mean"]
+def test_accuracies_and_intervals_are_those_of_the_result(normal: Result) -> None:
+    figure = accuracy_by_dataset({"a": normal, "b": normal})
+    for panel, (dataset, values) in zip(figure.panels, normal.divided.items(), strict=True):
+        drawn = Drawn(panel)
+        assert drawn.title == dataset
+        assert drawn.names == ["a", "b"]
+        assert [x for x, _, _ in drawn.points] == near([values["accuracy"]] * 2)
+        assert drawn.tips() == pytest.approx([values["accuracy"]] * 2, abs=5e-5)
+        interval = normal.details[dataset].intervals["accuracy"]
+        assert drawn.intervals == [near((interval.low, interval.high))] * 2
+    for dataset, run, accuracy, *_ in figure.rows:
+        assert run in ("a", "b")
+        assert accuracy == f"{normal.divided[dataset]['accuracy']:.4f}"
 
 
 def test_reliability_points_are_the_bins(normal: Result) -> None:
-    for axes, (dataset, details) in zip(reliability_diagrams(normal).axes, normal.details.items(), strict=True):
+    pooled = [[0, 0.0, 0] for _ in range(10)]
+    for panel, details in zip(reliability_diagrams(normal).panels, normal.details.values(), strict=True):
         bins = details.conditions[0].calibration
         assert bins is not None
-        expected = [(one.confidence / one.queries, one.correct / one.queries) for one in bins if one.queries]
-        (scatter,) = axes.collections
-        found = [value for point in scatter.get_offsets().tolist() for value in point]
-        assert found == pytest.approx([value for point in expected for value in point])
-        assert axes.get_title() == dataset
-
-
-def test_confusions_count_every_query(normal: Result) -> None:
-    for dataset, (labels, counts) in confusion_counts(normal).items():
-        assert sum(map(sum, counts)) == normal.details[dataset].scored
-        right = sum(counts[place][place] for place in range(len(labels)))
-        assert right / normal.details[dataset].scored == normal.divided[dataset]["accuracy"]
-    for axes, (labels, counts) in zip(confusion_matrices(normal).axes, confusion_counts(normal).values(), strict=True):
-        shown = {(round(t.get_position()[1]), round(t.get_position()[0])): int(t.get_text()) for t in axes.texts}
-        assert shown == {
-            (row, column): counts[row][column]
-            for row in range(len(labels))
-            for column in range(len(labels))
-            if counts[row][column]
-        }
+        full = [one for one in bins if one.queries]
+        drawn = Drawn(panel)
+        assert [x for x, _, _ in drawn.points] == near([one.confidence / one.queries for one in full])
+        assert [y for _, y, _ in drawn.points] == near([one.correct / one.queries for one in full])
+        for total, one in zip(pooled, bins, strict=True):
+            total[:] = [total[0] + one.queries, total[1] + one.confidence, total[2] + one.correct]
+    (panel,) = reliability_diagrams({"a": normal}).panels
+    expected = [(confidence / n, correct / n) for n, confidence, correct in pooled if n]
+    assert [(x, y) for x, y, _ in Drawn(panel).points] == [near(one) for one in expected]
 
 
 def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
-    panels = bias_distributions(suite).axes
-    for axes, dataset in zip(panels, suite["Normal"].divided, strict=False):
-        for mark, benchmark in (("o", "Contextual_bias"), ("s", "Domain_bias"), ("^", "Post_bias")):
-            expected = suite[benchmark].divided[dataset]["distribution"]
-            assert [x for x, _ in points(axes, mark)] == pytest.approx(expected)
+    for panel in bias_distributions(suite).panels:
+        drawn = Drawn(panel)
+        expected = [
+            value
+            for benchmark in ("Contextual_bias", "Domain_bias", "Post_bias")
+            for value in suite[benchmark].divided[drawn.title]["distribution"]
+        ]
+        assert [x for x, _, _ in drawn.points] == near(expected)
 
 
 def test_label_noise_and_its_line(suite: ResultGroup) -> None:
     gler = suite["GLER"]
-    for axes, (dataset, at) in zip(noise_lines(gler).axes, noise_series(gler).items(), strict=False):
-        assert points(axes, "o") == at
+    figure = noise_lines(gler)
+    for panel, (dataset, at) in zip(figure.panels, noise_series(gler).items(), strict=True):
+        drawn = Drawn(panel)
+        assert drawn.title == dataset
+        assert [(x, y) for x, y, _ in drawn.points] == [near(one) for one in at]
         assert [share for share, _ in at] == [1.0, 0.75, 0.5, 0.25, 0.0]
         slope, intercept = gler.divided[dataset]["sensitivity"]["accuracy"]
-        (line,) = (one for one in axes.lines if one.get_marker() == "None")
-        assert list(line.get_ydata()) == pytest.approx([intercept, intercept + slope])
+        (line,) = panel.lines
+        assert [y for _, y in line.points] == pytest.approx([intercept, intercept + slope])
 
 
 def test_label_noise_with_few_demonstrations() -> None:
@@ -124,25 +151,25 @@ def test_label_noise_with_few_demonstrations() -> None:
     assert [share for share, _ in noise_series(gler)["mini"]] == [1.0, 1.0, 0.5, 0.5, 0.0]
 
 
-def test_consistency_and_the_spread_of_accuracies(suite: ResultGroup) -> None:
-    left, right = consistency_chart(suite["Template_sens"]).axes
-    expected = [values["sensitivity"]["consistency"] for values in suite["Template_sens"].divided.values()]
-    assert [x for x, _ in points(left, "o")] == expected
-    strokes = points(right, "|")
-    assert len(strokes) == 9 * 10
+def test_published_models_only_with_a_comparable_run(normal: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ArgumentError, match="no run is comparable with the published figures"):
+        model_size_chart(normal)
+    import StaICC.results.report.figures as module
+    from StaICC.results.published import PublishedComparison
 
-
-def test_published_models_stand_where_they_are(normal: Result) -> None:
-    (axes,) = model_size_chart(normal).axes
-    shown = {round(y, 4) for _, y in points(axes, "o") + points(axes, "^")}
-    assert shown == {one.value for one in figures("Normal", method="vanilla", metric="accuracy")}
-    assert not [line for line in axes.lines if line.get_label() == "Normal"]  # not comparable, so not drawn
+    known = PublishedComparison("Normal", None, "accuracy", 0.5, (), None)
+    monkeypatch.setattr(module, "compare_with_published", lambda result, method: [known])
+    (panel,) = model_size_chart({"mine": normal}).panels
+    published = {one.value for one in figures("Normal", method="vanilla", metric="accuracy") if not one.doubtful}
+    assert set(Drawn(panel).tips()) == published
+    assert [y for _, y in panel.lines[0].points] == [0.5, 0.5]
+    assert any(re.fullmatch(r".+, [\d.]+B", text) for _, _, text in panel.labels)
 
 
 def test_rounds(long_icl: Result) -> None:
-    (axes,) = (one for one in rounds_chart(long_icl).axes if one.get_title())
-    assert points(axes, "o") == [(n, pytest.approx(0.1 * n)) for n in range(1, 6)]
-    assert sum(line.get_linewidth() == 0.6 for line in axes.lines) == 15  # published models
+    (panel,) = rounds_chart(long_icl).panels
+    assert [(x, y) for x, y, _ in Drawn(panel).points] == [near((n, 0.1 * n)) for n in range(1, 6)]
+    assert sum(line.series is None and not line.dashed for line in panel.lines) == 15  # published models
 
 
 @pytest.mark.parametrize(
@@ -151,7 +178,6 @@ def test_rounds(long_icl: Result) -> None:
         (lambda result: accuracy_by_dataset({}), "a figure needs a result"),
         (lambda result: accuracy_by_dataset({"a": "b"}), "a figure needs a result"),
         (lambda result: noise_lines(result), "Use results of GLER"),
-        (lambda result: consistency_chart(result), "one of Template_sens, Demo_sens: got results of Normal"),
         (lambda result: bias_distributions({"Normal": result}), "Use results of the bias benchmarks"),
         (lambda result: rounds_chart(result), "Use results of LongICL"),
     ],
@@ -161,38 +187,23 @@ def test_unfit_results_say_what_is_wanted(normal: Result, make: Any, message: st
         make(normal)
 
 
-def test_the_users_settings_neither_matter_nor_change(normal: Result) -> None:
-    plain = accuracy_by_dataset(normal)._repr_png_()
-    with matplotlib.rc_context({"axes.facecolor": "red", "font.size": 30, "text.usetex": False}):
-        before = dict(matplotlib.rcParams)
-        assert accuracy_by_dataset(normal)._repr_png_() == plain
-        assert dict(matplotlib.rcParams) == before
+def test_names_of_every_kind_are_drawn_as_text(nasty: Result) -> None:
+    svg = accuracy_by_dataset({"__hidden": nasty, "$\\bad$": nasty, "\x00<b>": nasty})._repr_svg_()
+    texts = {one.text for one in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
+    assert {"__hidden", "$\\bad$", "\ufffd<b>"} <= texts
+    assert ElementTree.fromstring(svg).find(".//{http://www.w3.org/2000/svg}b") is None
 
 
-def test_pyplot_is_never_imported() -> None:
-    import subprocess
-    import sys
-
-    code = (
-        "import sys, StaICC\n"
-        "from StaICC.results.report import accuracy_by_dataset\n"
-        "assert 'matplotlib' not in sys.modules\n"
-        "accuracy_by_dataset(StaICC.Normal(datasets=['mini'], limit=2)(lambda prompt, label_space: 0))\n"
-        "assert 'matplotlib.pyplot' not in sys.modules\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_names_of_every_kind_are_drawn(nasty: Result) -> None:
-    for make in (reliability_diagrams, confusion_matrices):
-        draw(make(nasty))
-    draw(accuracy_by_dataset({"__hidden": nasty, "$\\badcommand$": nasty, "\x00": nasty}))
-
-
-def test_six_runs_differ_by_colour_and_a_seventh_by_its_mark() -> None:
-    assert len({series(number).colour for number in range(6)}) == len({series(number).mark for number in range(6)}) == 6
-    assert len({series(number) for number in range(12)}) == 12
+def test_twelve_runs_differ_by_colour_or_marker_and_more_are_in_the_table(suite: ResultGroup) -> None:
+    runs = {f"run {number}": suite["GLER"] for number in range(13)}
+    figure = noise_lines(runs)
+    styles = {(mark.series or 0) % 6 for panel in figure.panels for mark in panel.marks}
+    assert len(styles) == 6
+    svg = figure.svg()
+    samples = re.findall(r'<path class="(m s\d)" d="M11 7([^"]*)"', svg)
+    assert len(samples) == len(set(samples)) == 12
+    assert "The first 12 of 13 runs are drawn, the table has all." in figure.caption
+    assert {row[1] for row in figure.rows} == set(runs)
 
 
 @pytest.mark.parametrize(
@@ -204,11 +215,12 @@ def test_clipping(given: str, length: int, expected: str) -> None:
     assert len(printable(given)) == len(given)
 
 
-def test_a_figure_of_one_run_takes_a_mapping_of_one_and_refuses_more(suite: ResultGroup) -> None:
-    result = suite["Normal"]
-    for chart in (reliability_diagrams, confusion_matrices):
-        assert isinstance(chart({"mine": result}), Figure)
-        with pytest.raises(ArgumentError, match=r"this figure shows one run: got 2 \(mine, theirs\). Choose one"):
-            chart({"mine": result, "theirs": result})
-        with pytest.raises(ArgumentError, match="needs a result"):
-            chart({})
+def test_accuracy_against_the_number_of_demonstrations() -> None:
+    runs = {f"k {k}": StaICC.Normal(datasets=["mini"], k=k, limit=4)(lambda prompt, label_space: 1) for k in (0, 4, 16)}
+    figure = shots_chart(runs)
+    assert [y for _, y, _ in Drawn(figure.panels[0]).points] == near(
+        [run.averaged["accuracy"] for run in runs.values()]
+    )
+    assert [row[1] for row in figure.rows] == ["0", "4", "16"]
+    with pytest.raises(ArgumentError, match="no two results differ in k only"):
+        shots_chart({"one": runs["k 4"]})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from StaICC import Dataset, Normal, Suite
 from StaICC.results.report import report_html
 
@@ -15,7 +13,6 @@ def first(prompt: Any, label_space: list[str]) -> list[float]:
 
 
 def test_each_warning_is_shown_once_with_its_runs() -> None:
-    pytest.importorskip("matplotlib")
     rows = [(f"t{i}", i % 2) for i in range(40)]
     data = Dataset.from_rows(rows, name="<b>own</b>", label_space=["a", "b"])
     suite = Suite(k=64, datasets=[data], limit=2)(first)

@@ -1,0 +1,104 @@
+"""``python -m StaICC leaderboard``: a static site of all saved results in a folder, each of them verified."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from StaICC.benchmarks.verify import verify_file
+from StaICC.cli.files import check_output, print_json
+from StaICC.datasets.outputs import write_output
+from StaICC.errors import ArgumentError, StaICCError
+from StaICC.results import Result, ResultGroup, load
+from StaICC.results.report.html import element, join, table
+from StaICC.results.report.page import report_html
+from StaICC.results.report.sections import Section
+from StaICC.results.runs import split_runs
+from StaICC.safe_text import one_line
+
+__all__ = ["EPILOG", "add_arguments", "run"]
+
+EPILOG = """\
+Every .json file in the folder and its subfolders is verified, as by the command verify. Results that are consistent are
+ranked with those that are comparable; the others are listed with the reason. To add a run, add a file and repeat the
+command. The site is index.html with copies of the results, and needs no server.
+
+exit status: 0 if every file was verified, 1 if one was not
+
+examples:
+  python -m StaICC leaderboard runs -o site
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder with results saved by run --json")
+    parser.add_argument("--output", "-o", type=Path, default=Path("site"), metavar="SITE", help="default: site")
+    parser.add_argument("--title", default="StaICC leaderboard", help="title of the page")
+    parser.add_argument("--json", action="store_true", help="print the status of each file as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify the results and write the site.
+
+    Returns:
+        The exit status: 1 if a file is not a consistent result.
+
+    Raises:
+        StaICCError: No file is a consistent result, or the site cannot be written.
+    """
+    if not args.folder.is_dir():
+        raise ArgumentError(f"folder: got {args.folder}, expected a folder with saved results")
+    own = (args.output / "results").resolve()
+    files = [path for path in sorted(args.folder.rglob("*.json")) if own not in path.resolve().parents]
+    results: dict[str, Result | ResultGroup] = {}
+    rows: list[list[str]] = []
+    for path in files:
+        name = path.relative_to(args.folder).with_suffix("").as_posix()
+        status, reason = _verified(path, name, results)
+        link = element("a", name, href=f"results/{name}.json") if name in results else element("bdi", name)
+        rows.append([link, status, reason])
+    if not results:
+        raise ArgumentError(f"{args.folder}: no file is a consistent result. {'; '.join(row[2] for row in rows)}")
+    args.output.mkdir(parents=True, exist_ok=True)
+    check_output(args.output / "index.html", inputs=files)
+    left_out = [row for row in rows if row[1] != "verified"]
+    notes = [element("p", f"{len(left_out)} of {len(rows)} files are not ranked.", class_="warn")] if left_out else []
+    listed = table(
+        "Files", ["file", "status", "what was found"], sorted(rows, key=lambda row: row[1] == "verified"), words=(1, 2)
+    )
+    page = report_html(results, args.title, Section("files", "Files", join([*notes, listed])))
+    for path in files:
+        name = path.relative_to(args.folder).with_suffix("").as_posix()
+        if name in results:
+            copy = own / f"{name}.json"
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            write_output(copy, [path.read_bytes()])
+    write_output(args.output / "index.html", [page.encode("utf-8")])
+    if args.json:
+        found = zip(files, rows, strict=True)
+        print_json([{"file": str(path), "status": status, "found": reason} for path, (_, status, reason) in found])
+    else:
+        print(f"{args.output / 'index.html'}: {len(results)} of {len(rows)} files verified", file=sys.stderr)
+    return 1 if left_out else 0
+
+
+def _verified(path: Path, name: str, results: dict[str, Result | ResultGroup]) -> tuple[str, str]:
+    """Add a result that is consistent to the results.
+
+    Returns:
+        The status of the file, and the reason.
+    """
+    try:
+        findings = verify_file(path)
+        wrong = [line for one in findings for line in [*one.inconsistent, *([] if one.consistent else [one.message])]]
+        if wrong:
+            return "INCONSISTENT: the file was changed, or is damaged", one_line(wrong[0])
+        found = load(path)
+        split_runs({name: found})
+    except (StaICCError, OSError) as error:
+        return "UNREADABLE", one_line(str(error))
+    results[name] = found
+    skipped = dict.fromkeys(line for one in findings for line in one.not_checkable)
+    return "verified", one_line("; ".join(f"not checkable: {line}" for line in skipped)) or "everything is consistent"
