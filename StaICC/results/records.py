@@ -7,10 +7,12 @@ missing value is ``None``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from StaICC.optional import require
-from StaICC.results.table import TableResult
+
+if TYPE_CHECKING:
+    from StaICC.results.table import TableResult
 
 __all__ = ["query_records", "score_records", "to_pandas", "to_polars"]
 

@@ -80,6 +80,7 @@ CONSTRUCTOR: dict[str, Any] = {
     "domain_query_length": 4,
     "interpolations": 3,
     "unparsed": "wrong",
+    "sampler": "nested",
 }
 """Another value of every option of a benchmark's constructor; each changes a number."""
 
@@ -98,6 +99,7 @@ RUN: dict[str, Callable[[Path], Any]] = {
     "chunk_size": lambda folder: 2,
     "progress": lambda folder: lambda progress: None,
     "recheck": lambda folder: False,
+    "on_result": lambda folder: lambda result: None,
 }
 """Another value of every setting of a run; none changes a number."""
 
