@@ -121,7 +121,10 @@ SIZES: dict[str, dict[str, Any]] = {
     "Gemma": {"num_key_value_heads": 2, "head_dim": 8},
     "Mamba": {"state_size": 4},
     "Gemma2": {
-        "num_key_value_heads": 2, "head_dim": 8, "final_logit_softcapping": 5.0, "query_pre_attn_scalar": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "final_logit_softcapping": 5.0,
+        "query_pre_attn_scalar": 8,
         "sliding_window": 24,
     },
     "Cohere": {"num_key_value_heads": 2, "logit_scale": 0.25},
@@ -130,7 +133,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "Mistral": {"num_key_value_heads": 2, "sliding_window": 24},
     "GPTJ": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "rotary_dim": 4},
     "Mixtral": {"num_key_value_heads": 2, "num_local_experts": 4},
-}  # fmt: skip
+}
 TEXT = "question: who wrote the play about good and bad people in the city? answer: person location number entity"
 
 

@@ -68,18 +68,38 @@ OTHER_COMMANDS = (
 """What a page may tell the reader to type beside StaICC's own commands."""
 
 OPTIONAL = {
-    "torch", "transformers", "openai", "distributed", "dask", "numpy", "pandas", "polars", "mlflow", "wandb", "trackio",
+    "torch",
+    "transformers",
+    "openai",
+    "distributed",
+    "dask",
+    "numpy",
+    "pandas",
+    "polars",
+    "mlflow",
+    "wandb",
+    "trackio",
     "inspect_ai",
-}  # fmt: skip
+}
 """Packages that a block may need; a missing one skips the block. Any other name that is missing is a mistake."""
 
 INPUTS = {
-    "run": ["data"], "prompts": ["data"], "data": [], "baseline": [], "cite": [], "show": [],
+    "run": ["data"],
+    "prompts": ["data"],
+    "data": [],
+    "baseline": [],
+    "cite": [],
+    "show": [],
     "models": [],
-    "report": ["results"], "compare": ["results"], "export": ["results"], "verify": ["result"],
+    "report": ["results"],
+    "compare": ["results"],
+    "export": ["results"],
+    "verify": ["result"],
     "leaderboard": ["folder"],
-    "score": ["answers"], "published": ["result"], "store": ["path", "others"],
-}  # fmt: skip
+    "score": ["answers"],
+    "published": ["result"],
+    "store": ["path", "others"],
+}
 """Arguments of each command that name files which must be there."""
 
 
@@ -185,9 +205,15 @@ def my_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     inner.decoder = tokenizers.decoders.ByteLevel()
     transformers.PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<end>").save_pretrained(folder)
     config = transformers.LlamaConfig(
-        vocab_size=257, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-        max_position_embeddings=16384, bos_token_id=None, eos_token_id=256,
-    )  # fmt: skip
+        vocab_size=257,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=16384,
+        bos_token_id=None,
+        eos_token_id=256,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(0)
         transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
@@ -375,9 +401,18 @@ def test_extras_exist(page: Path) -> None:
 
 
 LEAST_PROGRAMS = {
-    "README.md": 5, "benchmarks.md": 9, "metrics.md": 8, "kernels.md": 8, "methods.md": 2, "durable_runs.md": 5,
-    "long_icl.md": 3, "reports.md": 6, "comparing.md": 2, "adding_a_data_set.md": 5, "adding_a_benchmark.md": 3,
-}  # fmt: skip
+    "README.md": 5,
+    "benchmarks.md": 9,
+    "metrics.md": 8,
+    "kernels.md": 8,
+    "methods.md": 2,
+    "durable_runs.md": 5,
+    "long_icl.md": 3,
+    "reports.md": 6,
+    "comparing.md": 2,
+    "adding_a_data_set.md": 5,
+    "adding_a_benchmark.md": 3,
+}
 LEAST_COMMANDS = {"durable_runs.md": 5, "metrics.md": 5, "comparing.md": 3, "faq.md": 6}
 
 

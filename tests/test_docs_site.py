@@ -47,9 +47,18 @@ class Page(HTMLParser):
     """What a test asks of a page: anchors, what a browser would fetch, links, and the text."""
 
     FETCHED: ClassVar[dict[str, str]] = {
-        "script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src",
-        "object": "data", "embed": "src", "use": "href", "image": "href", "form": "action",
-    }  # fmt: skip
+        "script": "src",
+        "img": "src",
+        "iframe": "src",
+        "source": "src",
+        "video": "src",
+        "audio": "src",
+        "object": "data",
+        "embed": "src",
+        "use": "href",
+        "image": "href",
+        "form": "action",
+    }
     RELATIONS: ClassVar[set[str]] = {
         "stylesheet",
         "icon",
@@ -296,9 +305,17 @@ def test_texts_of_others_cannot_become_markup(monkeypatch: pytest.MonkeyPatch) -
     labels = (HOSTILE, "b", "c")
     template = replace(mini.template, instruction=HOSTILE, label_prefix=HOSTILE)
     card = replace(
-        mini, title=HOSTILE, task=HOSTILE, source=f"javascript:{HOSTILE}", licence=HOSTILE, citation=HOSTILE,
-        notes=HOSTILE, label_space=labels, full_label_space=labels, template=template,
-    )  # fmt: skip
+        mini,
+        title=HOSTILE,
+        task=HOSTILE,
+        source=f"javascript:{HOSTILE}",
+        licence=HOSTILE,
+        citation=HOSTILE,
+        notes=HOSTILE,
+        label_space=labels,
+        full_label_space=labels,
+        template=template,
+    )
     extensions = ["tables", "admonition", "attr_list", "md_in_html", "pymdownx.arithmatex", "pymdownx.superfences"]
     plain = pages.data_set_page(mini, None)
     shown = {}

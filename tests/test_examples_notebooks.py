@@ -220,9 +220,15 @@ def place(tmp_path: Path) -> Place:
 
 def run_script(script: Path, place: Place, without: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(script)], cwd=place.folder, env=place.environment(without), capture_output=True,
-        text=True, encoding="utf-8", check=False, timeout=570,
-    )  # fmt: skip
+        [sys.executable, str(script)],
+        cwd=place.folder,
+        env=place.environment(without),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=570,
+    )
 
 
 SCRIPTS = [pytest.param(name, marks=[pytest.mark.slow] if one.slow else []) for name, one in KNOWN.items()]

@@ -268,9 +268,14 @@ def test_one_of_each_kind_on_the_command_line(plugin_site: Path, tmp_path: Path)
         "4",
     ]
     command(
-        plugin_site, tmp_path, "run", "staicc_example.benchmark:SymbolLabels", *words,
-        "--metrics", "accuracy+staicc_example.metric:brier_score",
-    )  # fmt: skip
+        plugin_site,
+        tmp_path,
+        "run",
+        "staicc_example.benchmark:SymbolLabels",
+        *words,
+        "--metrics",
+        "accuracy+staicc_example.metric:brier_score",
+    )
     lines = command(plugin_site, tmp_path, "prompts", "symbol-labels", "--datasets", "example_tickets", "--limit", "1")
     assert "bug" in lines
 
@@ -280,9 +285,12 @@ def test_the_listing_has_plugins_and_options(plugin_site: Path, tmp_path: Path) 
     assert list(listed) == ["kernels", "methods", "datasets", "benchmarks", "metrics"]
     ours = {kind: [row["name"] for row in rows if row["origin"]] for kind, rows in listed.items()}
     assert ours == {
-        "kernels": ["label_counts"], "methods": ["sharpened"], "datasets": ["example_tickets"],
-        "benchmarks": ["symbol-labels"], "metrics": ["brier_score"],
-    }  # fmt: skip
+        "kernels": ["label_counts"],
+        "methods": ["sharpened"],
+        "datasets": ["example_tickets"],
+        "benchmarks": ["symbol-labels"],
+        "metrics": ["brier_score"],
+    }
     (sharpened,) = [row for row in listed["methods"] if row["name"] == "sharpened"]
     assert sharpened["options"] == [
         {"name": "exponent", "type": "float", "default": 2.0, "help": "The power that probabilities are raised to."}
@@ -467,9 +475,13 @@ StaICC.Normal(datasets=["mini"], limit=2)(kernel)
 assert main(["run", "normal", "--datasets", "mini", "--limit", "2", "--method", "batch_calibration"]) == 0
 """
     subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
+        [sys.executable, "-S", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
         env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
-    )  # fmt: skip
+    )
 
 
 # -- origins
@@ -511,8 +523,9 @@ def test_origins_in_a_namespace_package(site: Path) -> None:
 def test_a_further_entry_is_found_by_all_its_spellings() -> None:
     """Whether or not the registry has further spellings of other entries."""
     for folded in (None, {"zweig": "branch"}):
-        entries: Registry[object] = Registry("thing", "staicc.tests", {"my-pi": "math:pi", "branch": "math:e"},
-            lambda name, value: value, folded=folded)  # fmt: skip
+        entries: Registry[object] = Registry(
+            "thing", "staicc.tests", {"my-pi": "math:pi", "branch": "math:e"}, lambda name, value: value, folded=folded
+        )
         assert entries.find("My PI").value == math.pi
         assert entries.knows("zweig") == (folded is not None)
 
@@ -558,11 +571,20 @@ class Options:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("whole=-4", -4), ("real=2", 2.0), ("real=1e-3", 0.001), ("switch=true", True), ("switch=False", False),
-        ("word=", ""), ("word=a=b", "a=b"), ("choice=right", "right"), ("maybe=none", None), ("maybe=5", 5),
-        ('several=["x", "y"]', ["x", "y"]), ("several=none", None),
+        ("whole=-4", -4),
+        ("real=2", 2.0),
+        ("real=1e-3", 0.001),
+        ("switch=true", True),
+        ("switch=False", False),
+        ("word=", ""),
+        ("word=a=b", "a=b"),
+        ("choice=right", "right"),
+        ("maybe=none", None),
+        ("maybe=5", 5),
+        ('several=["x", "y"]', ["x", "y"]),
+        ("several=none", None),
     ],
-)  # fmt: skip
+)
 def test_options_are_read_by_their_types(text: str, value: Any) -> None:
     found = read_options("mine", [Options], [text])
     assert found == {text.partition("=")[0]: value}
@@ -582,9 +604,20 @@ def test_unfit_texts_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"whole": 2.0}, {"whole": True}, {"real": "1"}, {"real": True}, {"switch": 1}, {"word": 3},
-              {"choice": "up"}, {"maybe": "5"}, {"whole": None}, {"wole": 3}],
-)  # fmt: skip
+    "given",
+    [
+        {"whole": 2.0},
+        {"whole": True},
+        {"real": "1"},
+        {"real": True},
+        {"switch": 1},
+        {"word": 3},
+        {"choice": "up"},
+        {"maybe": "5"},
+        {"whole": None},
+        {"wole": 3},
+    ],
+)
 def test_unfit_values_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         make_options("mine", Options, given)
@@ -597,9 +630,21 @@ def test_options_that_no_method_has() -> None:
         run_all(letters, Normal(datasets=["mini"]), options={"batchsize": 3})
     assert options_of(NoOptions) == []
     assert {fact.name for name in TABLE_2 for fact in options_of(METHODS[name].options)} == {
-        "sample_length", "batch_size", "instructions", "demonstration_set_cut", "orders", "knn_k", "shared_contexts",
-        "texts", "candidates", "samples_per_label", "shared_demonstrations", "encoder", "rule", "exclude_duplicates",
-    }  # fmt: skip
+        "sample_length",
+        "batch_size",
+        "instructions",
+        "demonstration_set_cut",
+        "orders",
+        "knn_k",
+        "shared_contexts",
+        "texts",
+        "candidates",
+        "samples_per_label",
+        "shared_demonstrations",
+        "encoder",
+        "rule",
+        "exclude_duplicates",
+    }
     for spec in METHODS.values():
         assert all(fact.help.endswith(".") or ":" in fact.help for fact in options_of(spec.options)), spec.name
     with pytest.raises(ArgumentError, match="expected a dataclass"):

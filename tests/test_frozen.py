@@ -189,8 +189,11 @@ def test_every_method_that_changes_a_list_is_refused() -> None:
     kept = {"__init__", "__getattribute__", "__new__", "__class_getitem__"}
     own = {name for name in vars(list) if name in vars(FrozenList) and callable(getattr(list, name))}
     harmless = {"copy", "count", "index"} | {name for name in vars(list) if name.startswith("__")} - {
-        "__setitem__", "__delitem__", "__iadd__", "__imul__",
-    }  # fmt: skip
+        "__setitem__",
+        "__delitem__",
+        "__iadd__",
+        "__imul__",
+    }
     assert {name for name in vars(list) if callable(getattr(list, name))} - own <= harmless | kept
 
 

@@ -26,9 +26,16 @@ NASTY = st.text(
     | st.characters(),
 )
 VISIBLE_FORMAT = {
-    *map(chr, range(0x600, 0x606)), "\u06dd", "\u070f", "\u0890", "\u0891", "\u08e2", "\U000110bd", "\U000110cd",
+    *map(chr, range(0x600, 0x606)),
+    "\u06dd",
+    "\u070f",
+    "\u0890",
+    "\u0891",
+    "\u08e2",
+    "\U000110bd",
+    "\U000110cd",
     *map(chr, range(0x13430, 0x13440)),
-}  # fmt: skip
+}
 """Format characters that have a glyph: Arabic and Kaithi number signs, joiners of hieroglyphs."""
 
 
@@ -146,11 +153,25 @@ def test_numbers_stay_numbers(number: float) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("=1+1", "'=1+1"), ("+1-1", "'+1-1"), ("-0.5", "-0.5"), ("+.5e-3", "+.5e-3"), ("-", "'-"), ("-inf", "'-inf"),
-        ("-1_0", "'-1_0"), ("@x", "'@x"), ("\t=1", "'\t=1"), ("\r", "'\r"), ("'", "'"), ("'=1", "''=1"), ("a=1", "a=1"),
-        ("-\u0661", "'-\u0661"), ("-5\n", "'-5\n"), ("", ""), ("food", "food"),
+        ("=1+1", "'=1+1"),
+        ("+1-1", "'+1-1"),
+        ("-0.5", "-0.5"),
+        ("+.5e-3", "+.5e-3"),
+        ("-", "'-"),
+        ("-inf", "'-inf"),
+        ("-1_0", "'-1_0"),
+        ("@x", "'@x"),
+        ("\t=1", "'\t=1"),
+        ("\r", "'\r"),
+        ("'", "'"),
+        ("'=1", "''=1"),
+        ("a=1", "a=1"),
+        ("-\u0661", "'-\u0661"),
+        ("-5\n", "'-5\n"),
+        ("", ""),
+        ("food", "food"),
     ],
-)  # fmt: skip
+)
 def test_cells(text: str, shown: str) -> None:
     assert csv_cell(text) == shown
 

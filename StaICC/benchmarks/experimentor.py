@@ -78,9 +78,22 @@ class Experimentor(FixedAttributes):
     """
 
     __slots__ = (
-        "_k", "_manual", "_mode", "_outputs", "_rows", "_sampler", "_starts_noisy", "_triplet", "_writer",
-        "dataset", "limit", "metrics", "statistics", "task", "unparsed",
-    )  # fmt: skip
+        "_k",
+        "_manual",
+        "_mode",
+        "_outputs",
+        "_rows",
+        "_sampler",
+        "_starts_noisy",
+        "_triplet",
+        "_writer",
+        "dataset",
+        "limit",
+        "metrics",
+        "statistics",
+        "task",
+        "unparsed",
+    )
 
     def __init__(
         self,

@@ -143,10 +143,13 @@ class VLLMKernel:
         arguments = {k: v for k, v in {"dtype": "auto", **self.engine_arguments}.items() if k not in NO_NUMBER}
         platform = require("vllm.platforms", "vllm", FEATURE).current_platform
         who = {
-            **facts, "kernel": "VLLMKernel", "vllm": str(vllm.__version__), "device": str(platform.device_type),
+            **facts,
+            "kernel": "VLLMKernel",
+            "vllm": str(vllm.__version__),
+            "device": str(platform.device_type),
             "attention backend": os.environ.get("VLLM_ATTENTION_BACKEND", "auto"),
             "engine arguments": json.dumps(arguments, sort_keys=True, default=lambda value: type(value).__qualname__),
-        }  # fmt: skip
+        }
         reasons = {
             f"engine argument {name!r} {why}" for name, value in arguments.items() for why in _unidentified(value)
         }

@@ -97,9 +97,21 @@ class Result(dict[str, Any]):
     """
 
     __slots__ = (
-        "averaged", "benchmark", "details", "divided", "environment", "files", "means", "outputs", "provenance",
-        "signature", "stopping", "timing", "warnings", "with_divided",
-    )  # fmt: skip
+        "averaged",
+        "benchmark",
+        "details",
+        "divided",
+        "environment",
+        "files",
+        "means",
+        "outputs",
+        "provenance",
+        "signature",
+        "stopping",
+        "timing",
+        "warnings",
+        "with_divided",
+    )
 
     def __init__(self, record: ResultRecord) -> None:
         scores: dict[str, dict[str, Any]] = _ByDataset(

@@ -117,12 +117,16 @@ def test_the_dry_run_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"label_scoring": "first"}, {"label_scoring": "full"}, {"noisy_channel": True},
-        {"noisy_channel": True, "variant": "0.1.1"}, {"max_length": 90, "on_too_long": "drop-demonstrations"},
+        {},
+        {"label_scoring": "first"},
+        {"label_scoring": "full"},
+        {"noisy_channel": True},
+        {"noisy_channel": True, "variant": "0.1.1"},
+        {"max_length": 90, "on_too_long": "drop-demonstrations"},
         {"prompt_format": "chat-turns"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_tokens_of_a_language_model_are_exact(
     make_model: Any, make_tokenizer: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

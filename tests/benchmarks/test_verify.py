@@ -68,8 +68,15 @@ def test_a_saved_result_verifies(tmp_path: Path, name: str, settings: dict[str, 
     assert (found.dataset, found.same, found.first_difference) == ("mini", True, None)
     assert found.message == f"the {result.details['mini'].asked} prompts are the same"
     assert found.checked == (
-        "prompts", "true labels and rows", "scores", "counts", "intervals", "baselines", "records", "notes",
-    )  # fmt: skip
+        "prompts",
+        "true labels and rows",
+        "scores",
+        "counts",
+        "intervals",
+        "baselines",
+        "records",
+        "notes",
+    )
     assert (found.inconsistent, found.not_checkable) == ((), ())
     assert (common.dataset, common.consistent, common.same) == (None, True, None)
     assert common.checked == ("Averaged results", "signature", "provenance")

@@ -157,7 +157,10 @@ def test_the_console_script_finds_modules_in_the_current_folder(tmp_path: Path) 
     (tmp_path / "mine.py").write_text("def my_inference(prompt, label_space):\n    return 0\n")
     done = subprocess.run(
         [sys.executable, "bin/staicc", "run", "normal", "--datasets=mini", "--limit=1", "--model=mine:my_inference"],
-        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, done.stderr
     assert "my_inference" in done.stdout

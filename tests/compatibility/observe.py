@@ -97,17 +97,25 @@ def make_model() -> tuple[Any, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     config = transformers.GPT2Config(
-        vocab_size=384, n_embd=32, n_layer=2, n_head=4, n_positions=4096, bos_token_id=0, eos_token_id=0,
+        vocab_size=384,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=4096,
+        bos_token_id=0,
+        eos_token_id=0,
         initializer_range=0.3,
-    )  # fmt: skip
+    )
     model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=384, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<|end|>"],
+        vocab_size=384,
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<|end|>"],
         show_progress=False,
-    )  # fmt: skip
+    )
     made.train_from_iterator(["question: who wrote the play? target: person location number entity"] * 2, trainer)
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", bos_token="<|end|>")
     model.cuda = lambda: model  # the README and the notebooks call it; the model stays where it is
@@ -159,10 +167,19 @@ def main() -> None:
     if release:
         sys.path.insert(0, given["release"])
     names = {
-        "json": json, "math": math, "functools": functools, "Counter": collections.Counter, "sha": sha,
-        "printed": printed, "probabilities": probabilities, "logits": logits, "last_label": last_label, "many": many,
-        "FirstRows": FirstRows, "functional": types.SimpleNamespace(argmin=argmin),
-    }  # fmt: skip
+        "json": json,
+        "math": math,
+        "functools": functools,
+        "Counter": collections.Counter,
+        "sha": sha,
+        "printed": printed,
+        "probabilities": probabilities,
+        "logits": logits,
+        "last_label": last_label,
+        "many": many,
+        "FirstRows": FirstRows,
+        "functional": types.SimpleNamespace(argmin=argmin),
+    }
     if given["torch"]:
         import numpy
         import torch

@@ -57,9 +57,12 @@ def observe(items: list[tuple[str, str, str]], release: Path | None, torch: bool
     given = {"release": None if release is None else str(release), "torch": torch, "workflows": items}
     done = subprocess.run(
         [sys.executable, str(HERE / "observe.py")],
-        input=json.dumps(given), capture_output=True, text=True, encoding="utf-8",
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
         env={**os.environ, "PYTHONPATH": "" if release else str(ROOT), "PYTHONUTF8": "1"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -45,9 +45,16 @@ class Way:
             settings += ["--workers", str(self.workers)] if self.workers > 1 else []
             return [*program, "cli", "run", "normal", "--datasets", "mini", "--model", model, *settings]
         return [
-            *program, "api", store, result, calls, str(self.seconds), str(self.workers), str(self.chunk),
+            *program,
+            "api",
+            store,
+            result,
+            calls,
+            str(self.seconds),
+            str(self.workers),
+            str(self.chunk),
             f"{self.kernel},{self.where}",
-        ]  # fmt: skip
+        ]
 
 
 WAYS = [

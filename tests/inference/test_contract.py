@@ -141,10 +141,15 @@ def test_numbers_with_labels_are_read_by_label(labels: list[str], numbers: list[
     series = pandas.Series(mixed)
     frame = pandas.DataFrame([mixed])
     for value in (
-        mixed, OrderedDict(mixed), MappingProxyType(mixed), series, series.astype("float32").astype(float),
-        pandas.Series(numbers, index=pandas.CategoricalIndex(labels)).loc[order], frame.iloc[0],
+        mixed,
+        OrderedDict(mixed),
+        MappingProxyType(mixed),
+        series,
+        series.astype("float32").astype(float),
+        pandas.Series(numbers, index=pandas.CategoricalIndex(labels)).loc[order],
+        frame.iloc[0],
         *(row for _, row in frame.iterrows()),
-    ):  # fmt: skip
+    ):
         assert check_answer(value, labels) == pytest.approx(numbers)
     for position in (pandas.Series(numbers), pandas.Series(numbers, index=[0, 1, 2, 3])):
         assert check_answer(position, labels) == numbers

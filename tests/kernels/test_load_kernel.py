@@ -52,11 +52,15 @@ def test_a_function_that_makes_a_kernel_gets_the_options() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("os:getcwd", ArgumentError), ("builtins:print", ArgumentError), ("mine_of_the_test:nothing", ArgumentError),
-        ("mine_of_the_test:no_text", ArgumentError), ("mine_of_the_test:Scorer", PluginError),
-        ("mine_of_the_test:number", PluginError), ("os:path", PluginError),
+        ("os:getcwd", ArgumentError),
+        ("builtins:print", ArgumentError),
+        ("mine_of_the_test:nothing", ArgumentError),
+        ("mine_of_the_test:no_text", ArgumentError),
+        ("mine_of_the_test:Scorer", PluginError),
+        ("mine_of_the_test:number", PluginError),
+        ("os:path", PluginError),
     ],
-)  # fmt: skip
+)
 def test_a_reference_to_something_else_is_refused(name: str, kind: type[StaICCError]) -> None:
     with pytest.raises(kind, match=r"xpected an inference function f\(prompt, label_space\), a class with from_spec"):
         load_kernel(name)

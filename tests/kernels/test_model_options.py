@@ -22,21 +22,49 @@ from StaICC.kernels.registry import KERNELS, declared_options
 
 LOADING = {fact.name for fact in declared_options(KERNELS["hf"])} & set(ModelSource.__dataclass_fields__)
 OTHER = {
-    "escape": "A", "order": "3", "label_scoring": "full", "label_normalisation": "mean", "variant": "0.1.1",
-    "token_budget": "64", "max_length": "99", "on_too_long": "drop-demonstrations", "demonstration_separator": "#",
-    "prefix_reuse": "false", "add_special_tokens": "false", "label_mass": "false", "padding": "left",
-    "scoring": "top-logprobs", "api": "chat", "top_n": "7", "unlisted": "bound", "guided": "choice",
-    "max_tokens": "9", "max_completion_tokens": "9", "temperature": "1", "top_p": "0.5", "reasoning_effort": "low",
-    "stop": "END", "served_model": "other", "concurrency": "2", "timeout": "5", "retries": "1", "backoff": "2",
-    "longest_wait": "3", "allow_edition_change": "true", "prompt_format": "chat", "system": "Be brief.",
-    "template_arguments": "{}", "mock_response": "yes",
-}  # fmt: skip
+    "escape": "A",
+    "order": "3",
+    "label_scoring": "full",
+    "label_normalisation": "mean",
+    "variant": "0.1.1",
+    "token_budget": "64",
+    "max_length": "99",
+    "on_too_long": "drop-demonstrations",
+    "demonstration_separator": "#",
+    "prefix_reuse": "false",
+    "add_special_tokens": "false",
+    "label_mass": "false",
+    "padding": "left",
+    "scoring": "top-logprobs",
+    "api": "chat",
+    "top_n": "7",
+    "unlisted": "bound",
+    "guided": "choice",
+    "max_tokens": "9",
+    "max_completion_tokens": "9",
+    "temperature": "1",
+    "top_p": "0.5",
+    "reasoning_effort": "low",
+    "stop": "END",
+    "served_model": "other",
+    "concurrency": "2",
+    "timeout": "5",
+    "retries": "1",
+    "backoff": "2",
+    "longest_wait": "3",
+    "allow_edition_change": "true",
+    "prompt_format": "chat",
+    "system": "Be brief.",
+    "template_arguments": "{}",
+    "mock_response": "yes",
+}
 """A value of each option of scoring that is not its default."""
 CHAT = {"prompt_format": "chat"}
 NEEDS = {
     **{name: {"scoring": "text"} for name in ("api", "max_tokens", "max_completion_tokens", "guided")},
-    **{name: {"scoring": "top-logprobs"} for name in ("top_n", "unlisted")}, "template_arguments": CHAT,
-}  # fmt: skip
+    **{name: {"scoring": "top-logprobs"} for name in ("top_n", "unlisted")},
+    "template_arguments": CHAT,
+}
 """The options without which another one has no meaning."""
 NAMES = {
     "ppm": "ppm",
@@ -140,9 +168,11 @@ def test_options_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_pat
     )
     assert first == second
     for wrong, message in (
-        ("order", "expected name=value"), ("ordr=3", "did you mean 'order'"), ("order=x", "expected an integer"),
+        ("order", "expected name=value"),
+        ("ordr=3", "did you mean 'order'"),
+        ("order=x", "expected an integer"),
         ("order=3;escape=A", "without a semicolon"),
-    ):  # fmt: skip
+    ):
         assert main(["run", "normal", "--datasets", "mini", "--model", "ppm", "--model-option", wrong]) == 2
         assert message in capsys.readouterr().err
 

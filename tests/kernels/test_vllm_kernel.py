@@ -92,9 +92,12 @@ class FakeLLM:
             entries[0] = Logprob(logprob=float("-inf"))
         prompt = [None] + [{ids[i]: Logprob(logprob=logs[i - 1, ids[i]].item())} for i in range(1, len(ids))]
         made = self.model.generate(
-            torch.tensor([ids]), max_new_tokens=settings.max_tokens, do_sample=False, pad_token_id=0,
+            torch.tensor([ids]),
+            max_new_tokens=settings.max_tokens,
+            do_sample=False,
+            pad_token_id=0,
             attention_mask=torch.ones(1, len(ids), dtype=torch.long),
-        )  # fmt: skip
+        )
         text = self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True)
         for stop in settings.stop or ():
             text = text.split(stop)[0]

@@ -331,8 +331,13 @@ def test_cost_is_what_this_run_spent(tmp_path: Path) -> None:
     assert table.shared["prompts"] > 200
     assert table.shared["seconds"] > batch["seconds"]
     assert set(batch) == {
-        "loading_seconds", "training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts"
-    }  # fmt: skip
+        "loading_seconds",
+        "training_prompts",
+        "training_seconds",
+        "test_prompts",
+        "seconds",
+        "reused_prompts",
+    }
     again = ms.run_all(Kernel(), bench(), calibration_number=12, store=store)
     assert again.shared["prompts"] == 0
     assert "several runs together" not in str(again)

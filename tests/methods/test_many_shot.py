@@ -116,7 +116,6 @@ def test_the_command_line_and_its_figure(tmp_path: Path, capsys: Any) -> None:
         assert main([*command, "--k", "2,4", *wrong]) == 2
     with pytest.raises(SystemExit):
         main([*command, "--k", "2,x"])
-    pytest.importorskip("matplotlib")
     assert main(["report", str(out), "-o", str(page)]) == 0
     assert "Number of demonstrations" in page.read_text("utf-8")
 

@@ -101,8 +101,12 @@ def shown(one: Any) -> list[Any]:
 
 def authors_prior(kernel: Any, prompts: list[str], labels: list[str]) -> Any:
     """get_p_content_free of Zhao et al.: mean of the raw probabilities of the label tokens, then divided by the sum."""
-    raw = numpy.array([numpy.exp(kernel.features([prompt], labels, ["log_probabilities"])["log_probabilities"][0])
-                       for prompt in prompts])  # fmt: skip
+    raw = numpy.array(
+        [
+            numpy.exp(kernel.features([prompt], labels, ["log_probabilities"])["log_probabilities"][0])
+            for prompt in prompts
+        ]
+    )
     mean = raw.mean(axis=0)
     return mean / mean.sum()
 
@@ -314,8 +318,10 @@ def test_a_template_is_calibrated_by_its_own_training() -> None:
 
 def test_the_three_variants_differ_and_say_so() -> None:
     for name in ("contextual_calibration", "domain_calibration", "hidden_calibration", "sa_icl"):
-        results = [ms.Method(name, Kernel(), variant, 20).run(bench(), return_outputs=True)
-                   for variant in ("paper", "staicc", "0.1.1")]  # fmt: skip
+        results = [
+            ms.Method(name, Kernel(), variant, 20).run(bench(), return_outputs=True)
+            for variant in ("paper", "staicc", "0.1.1")
+        ]
         assert len({str(result.signature) for result in results}) == 3
         assert len({str(rows_of(result)) for result in results}) == 3
     assert math.isclose(sum(rows_of(results[0])[0]), 1)

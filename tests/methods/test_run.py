@@ -282,8 +282,12 @@ def test_all_gives_what_each_gives_alone() -> None:
 def test_methods_that_cannot_be_run_are_left_out_with_the_reason() -> None:
     table = ms.run_all(PPMKernel(), benchmark(), calibration_number=4)
     assert list(table) == [
-        "vanilla", "noisy_channel", "contextual_calibration", "domain_calibration", "batch_calibration",
-    ]  # fmt: skip
+        "vanilla",
+        "noisy_channel",
+        "contextual_calibration",
+        "domain_calibration",
+        "batch_calibration",
+    ]
     assert set(table.skipped) == {"ppl_icl", "topk", "sa_icl", "knn_prompt", "hidden_calibration"}
     assert "left out: Hidden calibration needs hidden states, which PPMKernel does not provide" in str(table)
     with pytest.raises(ArgumentError, match="none of the methods topk could be run: TopK needs hidden states"):

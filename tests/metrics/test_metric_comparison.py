@@ -37,8 +37,10 @@ from StaICC.metrics.power import detectable_difference
 
 def flipped(steps: Sequence[float], observed: float) -> float:
     """The two-sided mid-p value over all choices of signs."""
-    sums = [math.fsum(x * s for x, s in zip(steps, signs, strict=True)) for signs in
-            itertools.product((1, -1), repeat=len(steps))]  # fmt: skip
+    sums = [
+        math.fsum(x * s for x, s in zip(steps, signs, strict=True))
+        for signs in itertools.product((1, -1), repeat=len(steps))
+    ]
     above = sum(one > abs(observed) + 1e-9 for one in sums)
     equal = sum(abs(one - abs(observed)) <= 1e-9 for one in sums)
     return min(1.0, 2 * (above + equal / 2) / len(sums)) if abs(observed) > 1e-9 else 1.0
@@ -189,8 +191,10 @@ def test_the_variance_of_the_steps_is_that_of_resampled_metrics(seed: int) -> No
     """An independent check of the influence functions: the spread of the metric on resampled rows."""
     rows = 300
     truth, runs, place = simulated(seed, 3, rows)
-    runs = [[[p * (1 + 2 * (label == t)) for label, p in enumerate(row)] for row, t in zip(run, truth, strict=True)]
-            for run in runs]  # fmt: skip
+    runs = [
+        [[p * (1 + 2 * (label == t)) for label, p in enumerate(row)] for row, t in zip(run, truth, strict=True)]
+        for run in runs
+    ]
     runs = [[[p / sum(row) for p in row] for row in run] for run in runs]
     guesses = [[row.index(max(row)) for row in run] for run in runs]
     cases = {

@@ -242,9 +242,13 @@ class Process:
         command += ["--clock", options.clock]
         environment = {**os.environ, "PYTHONPATH": "", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
             stderr=None if options.verbose else subprocess.DEVNULL,
-        )  # fmt: skip
+        )
         self.parameters = self._read()["parameters"]
 
     def _read(self) -> dict[str, Any]:

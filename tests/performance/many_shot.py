@@ -26,9 +26,14 @@ def tiny_kernel() -> CausalLMKernel:
     tokenizer = CausalLMKernel.from_spec("smollm2").tokenizer
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=65536,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=65536,
+    )
     return CausalLMKernel(transformers.AutoModelForCausalLM.from_config(config).eval(), tokenizer)
 
 
@@ -55,9 +60,11 @@ def main() -> None:
         with counted() as together:
             run_many_shot(Method("vanilla", kernel), make, options.k)
         figures[sampler] = {
-            "separate": sum(separate), "together": together.computed, "distinct": together.distinct,
+            "separate": sum(separate),
+            "together": together.computed,
+            "distinct": together.distinct,
             "share": together.computed / sum(separate),
-        }  # fmt: skip
+        }
         print(
             f"{sampler}: separate {separate}, sum {sum(separate)}; together {together.computed} "
             f"({together.computed / sum(separate):.3f}), distinct prefixes {together.distinct}",

@@ -143,8 +143,9 @@ def test_an_unknown_metric_and_a_bad_margin_are_refused(pair: dict[str, Result])
 
 
 def test_lower_is_better_where_it_is(suites: dict[str, ResultGroup]) -> None:
-    results = {one.benchmark: [one, other] for one, other in
-               zip(suites["a"].results(), suites["b"].results(), strict=True)}  # fmt: skip
+    results = {
+        one.benchmark: [one, other] for one, other in zip(suites["a"].results(), suites["b"].results(), strict=True)
+    }
     for benchmark, metric, higher in (
         ("Normal", "accuracy", True),
         ("Normal", "expected_calibration_error_1", False),

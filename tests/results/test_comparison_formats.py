@@ -27,8 +27,10 @@ def runs(make_model: Callable[..., Any]) -> dict[str, Result]:
 def test_all_pairs(runs: dict[str, Result]) -> None:
     (found,), left_out = compare_all(runs)
     assert [(one.first, one.second) for one in found.comparisons] == [
-        ("hash", "first"), ("hash", "last"), ("first", "last")
-    ]  # fmt: skip
+        ("hash", "first"),
+        ("hash", "last"),
+        ("first", "last"),
+    ]
     assert left_out == ()
     alone = compare(runs["hash"], runs["first"])
     assert found.comparisons[0].datasets[0].p_value == alone.datasets[0].p_value

@@ -114,5 +114,13 @@ def test_the_environment_says_nothing_about_the_user() -> None:
     assert {"staicc", "python", "implementation", "system", "machine"} <= set(found)
     assert all(isinstance(value, str) for value in found.values())
     assert set(found) <= {
-        "staicc", "python", "implementation", "system", "machine", "torch", "transformers", "numpy", "openai",
-    }  # fmt: skip
+        "staicc",
+        "python",
+        "implementation",
+        "system",
+        "machine",
+        "torch",
+        "transformers",
+        "numpy",
+        "openai",
+    }

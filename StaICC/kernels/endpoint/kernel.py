@@ -446,9 +446,11 @@ class EndpointKernel(ReplyKernel, ReplySettings):
         if not self.guided:
             return {}
         schema = {
-            "type": "object", "properties": {"label": {"type": "string", "enum": list(labels)}},
-            "required": ["label"], "additionalProperties": False,
-        }  # fmt: skip
+            "type": "object",
+            "properties": {"label": {"type": "string", "enum": list(labels)}},
+            "required": ["label"],
+            "additionalProperties": False,
+        }
         form = {"name": "label", "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
 

@@ -185,9 +185,11 @@ class KernelBase:
             return state.who, list(state.unidentified)
         assert self._source is not None
         at_load = loaded.state
-        names = state.who if not self._source.is_complete() else {
-            name for name in {*state.who, *at_load.who} if state.who.get(name) != at_load.who.get(name)
-        }  # fmt: skip
+        names = (
+            state.who
+            if not self._source.is_complete()
+            else {name for name in {*state.who, *at_load.who} if state.who.get(name) != at_load.who.get(name)}
+        )
         changed = {name: state.who.get(name, "none") for name in names}
         return {**loaded.content, **changed}, [one for one in state.unidentified if one not in at_load.unidentified]
 

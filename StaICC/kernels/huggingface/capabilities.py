@@ -134,9 +134,7 @@ class ModelRecord:
     def report(self) -> dict[str, str]:
         """For each shortcut, ``"used"`` or why it is not."""
         default = "not used: not available for this model"
-        return {
-            name: "used" if self.can.uses(name) else self.reasons.get(name, default) for name in SHORTCUTS
-        }  # fmt: skip
+        return {name: "used" if self.can.uses(name) else self.reasons.get(name, default) for name in SHORTCUTS}
 
 
 def guard(model: Any) -> int:
@@ -365,9 +363,14 @@ def _tried(calls: ModelCalls) -> Capabilities:
     trial("left", lambda: pads("left"))
     trial("right", lambda: pads("right"))
     found = Capabilities(
-        head, transform, can["packing"], can["caching"], can["left"],
-        _attention_weight(calls.model, calls.body), vocabulary,
+        head,
+        transform,
+        can["packing"],
+        can["caching"],
+        can["left"],
+        _attention_weight(calls.model, calls.body),
+        vocabulary,
         onednn=calls.device.type == "cpu" and calls.dtype_name == "float32" and uses_onednn(),
-    )  # fmt: skip
+    )
     _log.debug("%s: %s", type(calls.model).__name__, found)
     return found if can["right"] else _plainly(found)

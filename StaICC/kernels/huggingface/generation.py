@@ -167,9 +167,11 @@ def generate_tokens(
     counts = Counts(sequences=len(sequences), tokens=sum(map(len, sequences)))
     longest = max((len(sequence) for sequence in sequences), default=0) + most
     if runner.forward.can.caching and longest <= runner.forward.exact_to:
-        return runner.continue_rows(sequences, lambda row, cache, numbers: continue_row(
-            runner.forward, row, cache, most, ending, counts, choice, numbers
-        ), counts), counts  # fmt: skip
+        return runner.continue_rows(
+            sequences,
+            lambda row, cache, numbers: continue_row(runner.forward, row, cache, most, ending, counts, choice, numbers),
+            counts,
+        ), counts
     found: list[list[int]] = [[] for _ in sequences]
     alive = list(range(len(sequences)))
     for step in range(most):

@@ -161,9 +161,11 @@ class CausalLMKernel(KernelBase):
             found = LabelScores([], [], [], (), _report(Counts()))
         elif isinstance(prompts[0], str):
             with self._running(prompts):
-                found = self._full(prompts, label_space) if self.options.label_scoring == "full" else self._single(
-                    prompts, label_space
-                )  # fmt: skip
+                found = (
+                    self._full(prompts, label_space)
+                    if self.options.label_scoring == "full"
+                    else self._single(prompts, label_space)
+                )
         else:
             with self._running(prompts):
                 found = self._channel(prompts, label_space, self.options.variant)

@@ -31,35 +31,89 @@ from StaICC.optional import require
 __all__ = ["LiveState", "digest_of_tokenizer", "foreign_code", "live_state", "numerics"]
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-_OWN = frozenset({
-    "training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook",
-    "_is_hf_initialized", "_output_capturing_hooks_installed", "gradient_checkpointing", "name_or_path",
-    "max_seq_len_cached", "_gradient_checkpointing_func", "kernel_config", "_tp_plan", "_ep_plan", "_pp_plan",
-    "_fsdp_plan", "warnings_issued",
-    "_keep_in_fp32_modules", "_keep_in_fp32_modules_strict", "_no_split_modules", "_skip_keys_device_placement",
-    "_keys_to_ignore_on_load_unexpected", "_keys_to_ignore_on_load_missing", "_keys_to_ignore_on_save",
-    "all_tied_weights_keys", "_caches", "hf_device_map", "_hf_hook", "_old_forward", "_compiled_call_impl",
-    "device_map",
-    "_hf_peft_config_loaded", "_is_stateful", "_cache", "_loss_function",
-})  # fmt: skip
+_OWN = frozenset(
+    {
+        "training",
+        "_parameters",
+        "_buffers",
+        "_modules",
+        "_non_persistent_buffers_set",
+        "_is_full_backward_hook",
+        "_is_hf_initialized",
+        "_output_capturing_hooks_installed",
+        "gradient_checkpointing",
+        "name_or_path",
+        "max_seq_len_cached",
+        "_gradient_checkpointing_func",
+        "kernel_config",
+        "_tp_plan",
+        "_ep_plan",
+        "_pp_plan",
+        "_fsdp_plan",
+        "warnings_issued",
+        "_keep_in_fp32_modules",
+        "_keep_in_fp32_modules_strict",
+        "_no_split_modules",
+        "_skip_keys_device_placement",
+        "_keys_to_ignore_on_load_unexpected",
+        "_keys_to_ignore_on_load_missing",
+        "_keys_to_ignore_on_save",
+        "all_tied_weights_keys",
+        "_caches",
+        "hf_device_map",
+        "_hf_hook",
+        "_old_forward",
+        "_compiled_call_impl",
+        "device_map",
+        "_hf_peft_config_loaded",
+        "_is_stateful",
+        "_cache",
+        "_loss_function",
+    }
+)
 """Attributes of modules that are digested elsewhere or determine no prediction."""
 _CONFIG_PLACES = (
-    "_name_or_path", "transformers_version", "_commit_hash", "use_cache", "torch_dtype", "dtype", "gguf_file",
-)  # fmt: skip
+    "_name_or_path",
+    "transformers_version",
+    "_commit_hash",
+    "use_cache",
+    "torch_dtype",
+    "dtype",
+    "gguf_file",
+)
 """Entries of a configuration that say where a model comes from, or that the parameters themselves tell."""
 _DEPENDENCIES = frozenset({"huggingface_hub", "numpy", "packaging", "safetensors", "tokenizers", "tqdm"})
 """Packages whose functions the modules of models import."""
 _SELF_ADJUSTING = ("dynamic", "longrope")
 """Kinds of rotary embedding that change their frequencies with the length of the input."""
 _TOKENIZER_SETTINGS = (
-    "_add_bos_token", "_add_eos_token", "add_bos_token", "add_eos_token", "model_max_length", "split_special_tokens",
-    "clean_up_tokenization_spaces", "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output",
-    "chat_template", "add_prefix_space", "legacy",
-)  # fmt: skip
-_TOKENIZER_PLACES = frozenset({
-    "init_inputs", "init_kwargs", "name_or_path", "verbose", "deprecation_warnings", "files_loaded", "vocab_file",
-    "merges_file", "_in_target_context_manager", "padding_side", "truncation_side",
-})  # fmt: skip
+    "_add_bos_token",
+    "_add_eos_token",
+    "add_bos_token",
+    "add_eos_token",
+    "model_max_length",
+    "split_special_tokens",
+    "clean_up_tokenization_spaces",
+    "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output",
+    "chat_template",
+    "add_prefix_space",
+    "legacy",
+)
+_TOKENIZER_PLACES = frozenset(
+    {
+        "init_inputs",
+        "init_kwargs",
+        "name_or_path",
+        "verbose",
+        "deprecation_warnings",
+        "files_loaded",
+        "vocab_file",
+        "merges_file",
+        "_in_target_context_manager",
+        "padding_side",
+        "truncation_side",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -362,8 +416,10 @@ def live_state(model: Any, tokenizer: Any) -> LiveState:
         reasons.append(str(error))
         who["tokenizer"] = "unknown"
     for name, value in (
-        ("attention", attention), ("quantisation", _quantisation(model.config)), ("adapters", _adapters(model))
-    ):  # fmt: skip
+        ("attention", attention),
+        ("quantisation", _quantisation(model.config)),
+        ("adapters", _adapters(model)),
+    ):
         if value is not None:
             who[name] = str(value)
     return LiveState(who | versions(model), tuple(dict.fromkeys(reasons)))

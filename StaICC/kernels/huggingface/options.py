@@ -105,9 +105,10 @@ class KernelOptions:
             raise ArgumentError(f"template_arguments: got {self.template_arguments!r}, expected a JSON object")
         choose("padding", self.padding, Padding)
         for name, flag in (
-            ("prefix_reuse", self.prefix_reuse), ("add_special_tokens", self.add_special_tokens),
+            ("prefix_reuse", self.prefix_reuse),
+            ("add_special_tokens", self.add_special_tokens),
             ("label_mass", self.label_mass),
-        ):  # fmt: skip
+        ):
             if not isinstance(flag, bool):
                 raise ArgumentError(f"{name} must be True or False, not {flag!r}")
 

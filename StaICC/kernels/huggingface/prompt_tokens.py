@@ -222,8 +222,10 @@ class PromptReader:
         if dropped:
             _log.warning(
                 "%d of %d prompts were too long and lost %d demonstrations in all",
-                len(dropped), len(texts), sum(dropped.values()),
-            )  # fmt: skip
+                len(dropped),
+                len(texts),
+                sum(dropped.values()),
+            )
         return Reading(texts, ids, dropped)
 
     def _written(self, prompt: str, index: int) -> str:

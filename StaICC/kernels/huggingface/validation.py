@@ -110,6 +110,8 @@ def _check(
     _log.warning(
         "%s: the results of batches differ from those of single calls of the model (%.1f times what rounding may do); "
         "not used: %s",
-        type(runner.forward.model).__name__, first, ", ".join(record.reasons),
-    )  # fmt: skip
+        type(runner.forward.model).__name__,
+        first,
+        ", ".join(record.reasons),
+    )
     return again

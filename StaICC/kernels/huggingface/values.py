@@ -22,15 +22,37 @@ from typing import Any
 from StaICC.optional import require
 
 __all__ = [
-    "LIBRARIES", "Unidentifiable", "checksum", "digest_of_value", "digests_of_tensors", "is_library_code",
+    "LIBRARIES",
+    "Unidentifiable",
+    "checksum",
+    "digest_of_value",
+    "digests_of_tensors",
+    "is_library_code",
     "is_library_type",
-]  # fmt: skip
+]
 
 LIBRARIES = (
-    "torch", "transformers", "peft", "accelerate", "tokenizers", "bitsandbytes", "auto_gptq", "gptqmodel", "awq",
-    "optimum", "torchao", "compressed_tensors", "hqq", "flash_attn", "mamba_ssm", "numpy", "collections", "functools",
-    "builtins", "kernels",
-)  # fmt: skip
+    "torch",
+    "transformers",
+    "peft",
+    "accelerate",
+    "tokenizers",
+    "bitsandbytes",
+    "auto_gptq",
+    "gptqmodel",
+    "awq",
+    "optimum",
+    "torchao",
+    "compressed_tensors",
+    "hqq",
+    "flash_attn",
+    "mamba_ssm",
+    "numpy",
+    "collections",
+    "functools",
+    "builtins",
+    "kernels",
+)
 """Packages whose code is identified by their version."""
 PIECE = 1 << 22
 """Words that are mixed at once on a device."""

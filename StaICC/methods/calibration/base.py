@@ -210,11 +210,15 @@ class Calibration:
         self.trained = True
         teacher = identity_of(kernel)
         data = json.dumps([list(map(_plain_prompt, prompts)), list(labels)])
-        self._training = None if teacher.unidentified else {
-            "training kernel": teacher.digest,
-            "training data": hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest(),
-            "learned": self.digest(),
-        }  # fmt: skip
+        self._training = (
+            None
+            if teacher.unidentified
+            else {
+                "training kernel": teacher.digest,
+                "training data": hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest(),
+                "learned": self.digest(),
+            }
+        )
 
     def identity(self) -> Identity:
         """Class, variant, options, labels, kernel and training data.

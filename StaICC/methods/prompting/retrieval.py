@@ -223,8 +223,10 @@ def nearest_demonstrations(
         labels = [operator.index(demonstrations[place][1]) for place in usable]
         chosen = [_balanced(line, labels, count) for line in order.tolist()]
     elif rule == "diverse":
-        chosen = [_diverse(encoder, line[: 10 * count], distances[row], usable, texts, count)
-                  for row, line in enumerate(order.tolist())]  # fmt: skip
+        chosen = [
+            _diverse(encoder, line[: 10 * count], distances[row], usable, texts, count)
+            for row, line in enumerate(order.tolist())
+        ]
     else:
         chosen = order[:, :count].tolist()
     positions = range(len(usable)) if variant == "0.1.1" else usable

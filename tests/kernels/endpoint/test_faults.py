@@ -53,41 +53,62 @@ TOO_LONG = "the prompt is longer than the model's context length"
 FAULTS = {
     "context: vLLM": Fault(
         refused(400, "The decoder prompt (length 5012) is longer than the maximum model length of 4096."),
-        "query", TOO_LONG,
+        "query",
+        TOO_LONG,
     ),
     "context: TGI": Fault(
-        wrong.status(422, body={
-            "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5012 `inputs` "
-            "tokens and 100 `max_new_tokens`", "error_type": "validation",
-        }),
-        "query", TOO_LONG,
+        wrong.status(
+            422,
+            body={
+                "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5012 "
+                "`inputs` tokens and 100 `max_new_tokens`",
+                "error_type": "validation",
+            },
+        ),
+        "query",
+        TOO_LONG,
     ),
     "context: SGLang": Fault(
         refused(400, "The input (5012 tokens) is longer than the model's context length (4096 tokens)."),
-        "query", TOO_LONG,
+        "query",
+        TOO_LONG,
     ),
     "context: llama.cpp": Fault(
         refused(400, "the request exceeds the available context size, try increasing it", "exceed_context_size_error"),
-        "query", TOO_LONG,
+        "query",
+        TOO_LONG,
     ),
     "context: OpenAI": Fault(
         refused("context_length_exceeded", "Your input exceeds the limit of this model. Please adjust your input."),
-        "query", TOO_LONG,
+        "query",
+        TOO_LONG,
     ),
     "context: Azure": Fault(
         refused(None, "This model's maximum context length is 8192 tokens, however you requested 9000 tokens"),
-        "query", TOO_LONG,
+        "query",
+        TOO_LONG,
     ),
     "context: Anthropic": Fault(
         refused(None, "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000", "invalid"),
-        "query", TOO_LONG,
+        "query",
+        TOO_LONG,
     ),
     "context: Gemini": Fault(
-        wrong.status(400, body=[{"error": {
-            "code": 400, "status": "INVALID_ARGUMENT",
-            "message": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-        }}]),
-        "query", TOO_LONG,
+        wrong.status(
+            400,
+            body=[
+                {
+                    "error": {
+                        "code": 400,
+                        "status": "INVALID_ARGUMENT",
+                        "message": "The input token count (1200000) exceeds the maximum number of tokens allowed "
+                        "(1048576).",
+                    }
+                }
+            ],
+        ),
+        "query",
+        TOO_LONG,
     ),
     "filtered reply": Fault(content("", "content_filter"), "unparsed", r"withheld the reply \(content filter\)"),
     "filtered prompt": Fault(
@@ -106,17 +127,22 @@ FAULTS = {
     "quota": Fault(refused("insufficient_quota", "You exceeded your quota", status=429), "ends", "quota is used up"),
     "balance": Fault(refused(None, "Insufficient Balance", status=402), "ends", "quota is used up"),
     "max_completion_tokens required": Fault(
-        refused("unsupported_parameter", "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-                "'max_completion_tokens' instead."),
-        "ends", "max_completion_tokens=N replaces max_tokens",
+        refused(
+            "unsupported_parameter",
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+            "'max_completion_tokens' instead.",
+        ),
+        "ends",
+        "max_completion_tokens=N replaces max_tokens",
     ),
     "temperature refused": Fault(
         refused("unsupported_value", "Unsupported value: 'temperature' does not support 0 with this model."),
-        "ends", "temperature=none",
+        "ends",
+        "temperature=none",
     ),
     "a bad request": Fault(refused(None, "no"), "query", "status 400: 'no'"),
     "no choices": Fault(wrong.changed(lambda answer: answer.update(choices=[])), "query", "0 choices"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -138,8 +138,10 @@ def test_turns_of_the_mini_data_set() -> None:
     with pytest.raises(PromptError, match=r"no demonstration ends with 'label: ', a label and '\\n'"):
         split_turns("text: sun label: good. text: rain label: ")
     assert split_turns("text: sun label: good. text: rain label: ", ". ") == [
-        "text: sun label: ", "good", "text: rain label: "
-    ]  # fmt: skip
+        "text: sun label: ",
+        "good",
+        "text: rain label: ",
+    ]
     assert split_turns(" ") == [" "]
 
 

@@ -246,8 +246,12 @@ def test_the_released_kernel_returns_the_same(parts, tmp_path):
     given = {"labels": LABELS, "prompts": PROMPTS, "channel": CHANNEL}
     done = subprocess.run(
         [sys.executable, "-c", RELEASED, str(tmp_path / "release"), str(folder)],
-        input=json.dumps(given), capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": ""},
-    )  # fmt: skip
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": ""},
+    )
     released = json.loads(done.stdout)
     detailed = standard.batch(
         prompts=PROMPTS, label_space=LABELS, return_hidden_state=True, return_full_vocab_prob=True, **parts

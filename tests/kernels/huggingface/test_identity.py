@@ -121,8 +121,19 @@ def option(**changes):
 CHANGES = {
     one.__name__: one
     for one in (
-        edit_in_place, edit_by_data, edit_by_numpy, edit_one_element, edit_embedding_row, replace_data, to_bfloat16,
-        buffer_of_frequencies, attribute_of_a_module, scale_of_attention, configuration, attention, added_token,
+        edit_in_place,
+        edit_by_data,
+        edit_by_numpy,
+        edit_one_element,
+        edit_embedding_row,
+        replace_data,
+        to_bfloat16,
+        buffer_of_frequencies,
+        attribute_of_a_module,
+        scale_of_attention,
+        configuration,
+        attention,
+        added_token,
     )
 } | {
     "label_scoring first": option(label_scoring="first"),
@@ -133,7 +144,7 @@ CHANGES = {
     "on_too_long": option(on_too_long="drop-demonstrations"),
     "separator": option(demonstration_separator="\n\n"),
     "add_special_tokens": option(add_special_tokens=False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -288,10 +299,8 @@ def patched_method(kernel):
 
 HOOKS = {
     one.__name__: one
-    for one in (
-        hooked, pre_hooked, head_hooked, head_pre_hooked, at_last_position, patched_forward, patched_method
-    )
-}  # fmt: skip
+    for one in (hooked, pre_hooked, head_hooked, head_pre_hooked, at_last_position, patched_forward, patched_method)
+}
 
 
 def plain(kernel, prompt, labels=LABELS):
@@ -671,11 +680,21 @@ def test_running_changes_no_identity(make_model, tokenizer, family):
 
 
 OTHER_VALUES = {
-    "label_scoring": "full", "label_normalisation": "mean", "variant": "0.1.1", "token_budget": 64, "max_length": 99,
-    "on_too_long": "drop-demonstrations", "demonstration_separator": "\n\n", "prefix_reuse": False,
-    "add_special_tokens": False, "label_mass": False, "padding": "left", "prompt_format": "chat-turns",
-    "system": "Be brief.", "template_arguments": '{"thinking": false}',
-}  # fmt: skip
+    "label_scoring": "full",
+    "label_normalisation": "mean",
+    "variant": "0.1.1",
+    "token_budget": 64,
+    "max_length": 99,
+    "on_too_long": "drop-demonstrations",
+    "demonstration_separator": "\n\n",
+    "prefix_reuse": False,
+    "add_special_tokens": False,
+    "label_mass": False,
+    "padding": "left",
+    "prompt_format": "chat-turns",
+    "system": "Be brief.",
+    "template_arguments": '{"thinking": false}',
+}
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(KernelOptions), ids=lambda field: field.name)

@@ -343,11 +343,16 @@ def test_identity_names_what_moves_numbers(make_model, tokenizer):
     names = {
         CausalLMKernel(make_model("Llama"), tokenizer, **options).identity().digest
         for options in (
-            {}, {"label_scoring": "first"}, {"label_scoring": "full"},
-            {"label_scoring": "full", "label_normalisation": "mean"}, {"variant": "0.1.1"}, {"dtype": "bfloat16"},
-            {"add_special_tokens": False}, {"on_too_long": "drop-demonstrations"},
+            {},
+            {"label_scoring": "first"},
+            {"label_scoring": "full"},
+            {"label_scoring": "full", "label_normalisation": "mean"},
+            {"variant": "0.1.1"},
+            {"dtype": "bfloat16"},
+            {"add_special_tokens": False},
+            {"on_too_long": "drop-demonstrations"},
         )
-    }  # fmt: skip
+    }
     assert len(names) == 8
     assert CausalLMKernel(make_model("Llama", seed=1), tokenizer).identity().digest not in names
     assert CausalLMKernel(make_model("Llama"), tokenizer, token_budget=64).identity().digest in names

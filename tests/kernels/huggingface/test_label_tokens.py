@@ -65,8 +65,11 @@ def test_shared_deciding_token():
     labels = ["very good", "not good", "bad"]
     (issue,) = audit_labels(Words(), labels, "last")
     assert (issue.kind, issue.labels, issue.tokens, issue.fatal) == (
-        "shared-token", ("very good", "not good"), (" good",), True
-    )  # fmt: skip
+        "shared-token",
+        ("very good", "not good"),
+        (" good",),
+        True,
+    )
     assert (
         issue.message
         == "the labels 'very good', 'not good' are scored by the same token  good and cannot be told apart"

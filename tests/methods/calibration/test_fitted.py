@@ -161,8 +161,9 @@ def test_mixture_is_scikit_learns() -> None:
     points = numpy.concatenate([generator.normal(mean, 0.6, (50, 2)) for mean in ((0, 0), (3, 1), (0, 4))])
     shares = numpy.eye(3)[numpy.repeat([0, 1, 2], 50)]
     means, covariances = fit_mixture(points, shares)
-    found = mixture.GaussianMixture(3, means_init=means, precisions_init=numpy.linalg.inv(covariances),
-                                    weights_init=[1 / 3] * 3, tol=1e-3).fit(points)  # fmt: skip
+    found = mixture.GaussianMixture(
+        3, means_init=means, precisions_init=numpy.linalg.inv(covariances), weights_init=[1 / 3] * 3, tol=1e-3
+    ).fit(points)
     assert numpy.allclose(found.means_, means, atol=0.02)
     assert numpy.allclose(found.covariances_, covariances, atol=0.05)
     logs = log_densities(points, means, covariances)

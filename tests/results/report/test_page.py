@@ -205,8 +205,10 @@ def test_only_comparable_runs_share_a_table(suite: ResultGroup, normal: Result) 
     mini = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: [0.5, 0.3, 0.2])
     old = StaICC.Normal(datasets=["mini"], limit=6, metrics="0.1.1")(lambda prompt, label_space: [0.5, 0.3, 0.2])
     text = report_html({"ten": suite, "mini": mini, "three": normal, "old": old, "again": mini})
-    boards = [[row[0].split()[0] for row in rows_of(text[at:], "Leaderboard")[1:]]
-              for at in (found.start() for found in re.finditer("<caption>Leaderboard", text))]  # fmt: skip
+    boards = [
+        [row[0].split()[0] for row in rows_of(text[at:], "Leaderboard")[1:]]
+        for at in (found.start() for found in re.finditer("<caption>Leaderboard", text))
+    ]
     assert boards == [["ten"], ["mini", "again"], ["three"], ["old"]]
     for found in re.finditer("<caption>Accuracy by data set \\(", text):
         rows = [row[0] for row in rows_of(text[found.start() :], "Accuracy by data set")[1:]]
