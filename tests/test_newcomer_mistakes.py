@@ -1,6 +1,6 @@
 """Mistakes that newcomers make, and the message that each gets: none is silent, and each message says what to do.
 
-The lists were written before the messages were read. A case is a name, what the user does, and what the message
+A case is a name, what the user does, and what the message
 must contain: what is wrong, and a way out.
 """
 

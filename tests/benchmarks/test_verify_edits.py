@@ -123,7 +123,7 @@ def check_edit(original: Any, path: tuple[Any, ...], rng: random.Random, digest_
     if keys[-1] == "scores" and not told:
         return "digest"  # a score that no figure of its benchmark depends on by so much
     assert told, path
-    inputs = {"scores", "predictions", "k", "statistics", "tried", "name", "condition", "query", "labels"}
+    inputs = {"scores", "predictions", "k", "options", "statistics", "tried", "name", "condition", "query", "labels"}
     if keys[-1] not in inputs:  # an edited input is named by what depends on it
         named = [line.partition(": saved")[0].split(" / ")[-1] for line in told]
         assert any(str(path[-1]) == one or one in keys for one in named) or any(keys[-1] in line for line in told), (
