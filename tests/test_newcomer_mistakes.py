@@ -1,7 +1,7 @@
-"""Mistakes that newcomers make, and the message that each gets: none is silent, and each message says what to do.
+"""Mistakes that newcomers make, and the message that each gets: none is silent.
 
-A case is a name, what the user does, and what the message
-must contain: what is wrong, and a way out.
+A case is a name, what the user does, and what the message must contain: what is wrong, and a way out (empty where the
+first part implies it).
 """
 
 from __future__ import annotations
@@ -292,6 +292,11 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "Use result[\"Averaged results\"]['accuracy']",
     ),
     "folder of the result missing": (lambda: small_result().save("no/r.json"), "the folder no is not there", "make it"),
+    "result saved as CSV": (
+        lambda: small_result().save("r.csv"),
+        "results are saved as JSON: got 'r.csv'",
+        "export scores",
+    ),
     "data set as k": (lambda: Normal("mini", datasets=["mini"]), "k must be an integer of at least 0, not 'mini'", ""),
     "argument misspelt": (
         lambda: Normal(dataset=["mini"]),
@@ -393,7 +398,7 @@ LINES: dict[str, tuple[str, str, str]] = {
         "no option '--texts'",
         "did you mean '--text'",
     ),
-    "--k four": ("run normal --datasets mini --k four", "--k: invalid int value: 'four'", ""),
+    "--k four": ("run normal --datasets mini --k four", "argument --k: got 'four', expected a number", ""),
     "a hub model without hf:": ("run normal --datasets mini --model gpt2", "no kind of model 'gpt2'", "hf:NAME"),
     "a server without a model": (
         "run normal --datasets mini --model openai:http://127.0.0.1:9/v1",

@@ -16,7 +16,7 @@ from typing import Any
 
 from StaICC.datasets.json_reading import read_json
 from StaICC.datasets.outputs import write_output
-from StaICC.errors import SchemaError
+from StaICC.errors import ArgumentError, SchemaError
 from StaICC.results.signature import digest
 
 __all__ = ["AVERAGED", "DIGESTS", "DIVIDED", "digest_problems", "read_result_file", "with_digests", "write_result_file"]
@@ -26,6 +26,7 @@ AVERAGED = "Averaged results"
 DIGESTS = "digests"
 """Key of the digests; the last one of a file."""
 
+_OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".xlsx"}
 _FIRST_WITH_DIGESTS = 2
 """The first result schema whose files have digests."""
 
@@ -121,9 +122,15 @@ def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str]) -> 
         path: The file.
 
     Raises:
+        ArgumentError: The name of the file has the ending of another format.
         ValueError: A number is not finite.
         OSError: The file cannot be written.
     """
+    if os.path.splitext(path)[1].lower() in _OTHER_FORMATS:
+        raise ArgumentError(
+            f"results are saved as JSON: got {str(path)!r}, expected a name such as 'result.json'. "
+            "For tables: python -m StaICC export scores"
+        )
     # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
     lines = (
         json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)
