@@ -12,8 +12,8 @@ Empirical bias (:func:`empirical_bias`, Eq. 3) asks about real queries, and comp
 frequency of the true labels by Kullback-Leibler divergence.
 
 Inputs are probabilities (:func:`StaICC.metrics.normalisation` makes them); anything else is refused. 0 log 0 is
-0. A divergence can be infinite; it is then returned as `math.inf` and logged as a warning, and whoever writes results
-replaces it by a missing value with that reason: infinity has no place in JSON.
+0. A divergence can be infinite: ``math.inf``. A result has a missing value with that reason instead, because JSON has
+no infinity.
 
 Source: Cho and Inoue (2025), section 3.3, Eqs. 2 and 3.
 """
@@ -142,8 +142,7 @@ def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
         q: A distribution over the same labels.
 
     Returns:
-        A number >= 0, infinite (with a warning in the log) where `p` expects a label that `q` rules out. Replace
-        infinity by a missing value before writing JSON.
+        A number >= 0, infinite if a label has a positive probability in `p` and probability 0 in `q`.
 
     Raises:
         ArgumentError: The distributions differ in length.

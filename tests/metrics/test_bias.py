@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import math
 
 import pytest
@@ -121,17 +120,12 @@ def test_zero_is_never_negative_zero():
         ([1.0, 0.0], [1e-320, 1.0], -math.log(1e-320)),
     ],
 )
-def test_divergence_with_zeros(p, q, expected, caplog):
+def test_divergence_with_zeros(p, q, expected):
     assert kl_divergence(p, q) == pytest.approx(expected)
-    assert not caplog.records
 
 
-def test_infinite_divergence_is_returned_and_logged(caplog):
-    with caplog.at_level(logging.WARNING, logger="StaICC"):
-        assert kl_divergence([0.5, 0.25, 0.25], [0.5, 0.5, 0.0]) == math.inf
-    (record,) = caplog.records
-    assert record.name == "StaICC.metrics.bias"
-    assert "infinite: label 2 has probability 0.25 in the first distribution and 0 in the second" in record.getMessage()
+def test_infinite_divergence_is_returned():
+    assert kl_divergence([0.5, 0.25, 0.25], [0.5, 0.5, 0.0]) == math.inf
 
 
 # --- empirical bias --------------------------------------------------------------------------------------------------
@@ -144,9 +138,8 @@ def test_empirical_bias_by_hand():
     assert empirical_bias(rows, truth, labels=2) == empirical_bias(rows, truth)
 
 
-def test_empirical_bias_for_a_label_that_is_never_true(caplog):
+def test_empirical_bias_for_a_label_that_is_never_true():
     assert empirical_bias([[0.5, 0.25, 0.25]] * 2, [0, 1]) == math.inf
-    assert len(caplog.records) == 1
     assert empirical_bias([[0.5, 0.5, 0.0]] * 2, [0, 1]) == 0
 
 
