@@ -67,7 +67,11 @@ OTHER_COMMANDS = (
 )
 """What a page may tell the reader to type beside StaICC's own commands."""
 
+TRACKERS = {"mlflow", "sqlalchemy", "wandb", "trackio", "inspect_ai"}
+"""Packages of the extra ``trackers``, which need other versions of packages than the tests of the kernels."""
+
 OPTIONAL = {
+    *TRACKERS,
     "torch",
     "transformers",
     "openai",
@@ -76,10 +80,6 @@ OPTIONAL = {
     "numpy",
     "pandas",
     "polars",
-    "mlflow",
-    "wandb",
-    "trackio",
-    "inspect_ai",
 }
 """Packages that a block may need; a missing one skips the block. Any other name that is missing is a mistake."""
 
@@ -247,6 +247,8 @@ def test_a_program_runs(
     code = program_of(block)
     missing = {name for name in {*block.needs, *imported(code)} if importlib.util.find_spec(name) is None}
     assert missing <= OPTIONAL, f"{block} imports {', '.join(sorted(missing - OPTIONAL))}"
+    if missing & TRACKERS and os.environ.get("STAICC_REQUIRE_TRACKERS") != "1":
+        pytest.skip(f"{block} needs {', '.join(sorted(missing))}; .ci/run has an environment of its own for it")
     need(missing, str(block))
     furnish(code, tmp_path, request)
     (tmp_path / "program.py").write_text(code, encoding="utf-8")

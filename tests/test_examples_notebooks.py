@@ -288,7 +288,7 @@ def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monk
     if name in ("quickstart", "compare_two_models"):  # a result on the last line of a cell
         assert any("<table>" in data.get("text/html", "") for data in shown)
     if name == "compare_two_models":
-        assert sum("image/png" in data for data in shown) >= 2
+        assert sum("image/svg+xml" in data for data in shown) >= 2
 
 
 @pytest.mark.slow

@@ -177,7 +177,7 @@ def datasets_of(args: argparse.Namespace) -> list[Any] | None:
 
 
 def inputs_of(args: argparse.Namespace) -> list[Path]:
-    """Return the files that :func:`datasets_of` reads, which no output may overwrite."""
+    """Return the files of the user's own data, which no output may overwrite."""
     return [path for path in (args.data, args.card) if path is not None]
 
 

@@ -28,6 +28,8 @@ SHORTER = {
     "run suite --model smollm2 --store run.sqlite --workers 2": "run suite --datasets mini --limit 2 "
     "--store fresh.sqlite --workers 2",
     "run normal --model smollm2 --precision 0.02": "run normal --datasets mini --precision 0.1",
+    "run normal --model smollm2 --k 4,16,64 --sampler nested --datasets TREC": "run normal --k 0,1 --sampler nested "
+    "--datasets mini --limit 2",
     "race --model smollm2 --model ppm": "race --model ppm --model 'ppm;order=3' --datasets mini --margin 0.1",
     "race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite": "race --model ppm --model "
     "'ppm;order=3' --datasets mini --margin 0.1 --store race.sqlite",
@@ -38,7 +40,7 @@ SHORTER = {
     "prompts normal -o prompts.jsonl": "prompts normal -o prompts.jsonl --datasets mini",
     "export lm-eval tasks": "export lm-eval tasks --datasets mini --limit 2",
 }
-"""What stands for an example that needs weights, the ten data sets, or long: the same with the mini data set."""
+"""What replaces an example that needs weights, the ten data sets, or minutes: the same with the mini data set."""
 
 ELSEWHERE = {
     "data install": "fetches the wheel: tests/datasets/test_pack.py",
@@ -104,6 +106,7 @@ def test_the_example_runs(
     monkeypatch.chdir(folder)
     monkeypatch.setenv("STAICC_OFFLINE", "1")
     words = shlex.split(SHORTER.get(example, example))
+    assert "smollm2" not in words, "an example with a large model must be shortened"
     if words == ["--version"]:
         with pytest.raises(SystemExit) as caught:
             main(words)
@@ -190,6 +193,7 @@ def test_one_spelling_for_one_thing() -> None:
             for option in action.option_strings:
                 if option not in ("--json", "--output", "-o"):
                     kinds.setdefault(option, set()).add((action.metavar, getattr(action.type, "__name__", "")))
+    assert kinds.pop("--k") == {("K", "int"), ("K", "_numbers")}  # only `run` takes several
     assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
 
 
