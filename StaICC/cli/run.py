@@ -286,7 +286,8 @@ def run(args: argparse.Namespace) -> int:
     early = {"precision": args.precision, "score": args.score}
     wanted = {name: value for name, value in early.items() if value is not None}
     if wanted and (args.method is not None or args.benchmark not in ("normal",) or several):
-        given = f"--method {args.method}" if args.method is not None else f"{args.benchmark} --k {args.k}"
+        given = f"--method {args.method}" if args.method is not None else args.benchmark
+        given += f" with {len(args.k)} k" if several else ""
         raise ArgumentError(
             f"--{next(iter(wanted))} is for the benchmark normal with one k and without a method: got {given}"
         )

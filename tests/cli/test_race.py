@@ -131,7 +131,10 @@ def test_run_with_precision(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         (["normal", "--precision", "0"], "wrong precision: got 0.0"),
         (["normal", "--precision", "nan"], "wrong precision: got nan"),
         (["normal", "--score", "accuracy"], "got no precision"),
-        (["suite", "--precision", "0.1"], "--precision is for the benchmark normal without a method: got suite"),
+        (
+            ["suite", "--precision", "0.1"],
+            "--precision is for the benchmark normal with one k and without a method: got suite",
+        ),
         (["gler", "--precision", "0.1"], "got gler"),
         (["normal", "--precision", "0.1", "--method", "all"], "got --method all"),
         (["normal", "--precision", "0.1", "--on-error", "collect"], "on_error='collect'"),
