@@ -82,8 +82,8 @@ class MethodSpec:
     trains: bool | Callable[[Any, str], bool] = False
     """Whether ``calibration_number`` affects its results, or a function of options and variant that says so."""
     requests: Callable[[Workbench, Experimentor], list[Request]] | None = None
-    """Returns features that it needs and that are known before the model computed anything: :func:`run_all
-    <StaICC.methods.run.run_all>` computes those of all methods together. The experimentor is a copy."""
+    """Returns features that it needs and that are known before the model computed anything.
+    :func:`~StaICC.methods.run.run_all` computes those of all methods together. The experimentor is a copy."""
     options: type[Any] = NoOptions
     """The record of its options: a frozen dataclass whose fields are made by
     :func:`~StaICC.methods.options.option`. ``bench.options`` is an instance. Values other than the defaults are part
