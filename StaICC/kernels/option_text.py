@@ -66,7 +66,7 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         record: The dataclass.
         *left_out: Names of fields that are no options.
     """
-    hints = get_type_hints(record)
+    hints = get_type_hints(record, localns={"KW_ONLY": Any})  # Python 3.10 refuses this mark as a type
     texts = dict(pair for one in reversed(record.__mro__[:-1]) for pair in _docstrings(one))
     return [
         OptionFact(
