@@ -3,7 +3,7 @@ PYTHON ?= python
 
 .PHONY: quick check test all format compare
 
-quick: check  ## under a minute on two cores: style, types, and the tests that start no processes and load no model
+quick: check  ## about a minute on two cores: style, types, and the tests that start no processes and load no model
 	$(PYTHON) -m pytest --quick
 
 check:
