@@ -38,8 +38,8 @@ def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
         if len(runs) == 1:
             without = list(reasons) or without
         if without:
-            told = next((reasons[name] for name in without if name in reasons), "the score has no interval")
-            missing[key] = f"no interval on {', '.join(without)}: {told}"
+            reason = next((reasons[name] for name in without if name in reasons), "the score has no interval")
+            missing[key] = f"no interval on {', '.join(without)}: {reason}"
         else:
             intervals[key] = mean_interval(known, found, _highest(key, runs))
     return MeanDetails(intervals, missing, _baselines(runs))

@@ -92,7 +92,7 @@ def load_for_text(spec: str, max_tokens: int | None = None, stop: Sequence[str] 
     """Make an inference function that returns the replies of the model that a string names.
 
     Args:
-        spec: As for :func:`~StaICC.kernels.registry.load_kernel`.
+        spec: As for ``load_kernel``.
         max_tokens: Maximum number of tokens of a reply; ``None`` for the kernel's, or 100.
         stop: Texts before which a reply ends; ``None`` for the kernel's.
         **options: Further options of the kernel.

@@ -246,15 +246,15 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
     head = ["run: model, method, settings, date", *heads]
     rows = [[described[name], *cells[name]] for name in ranked]
     shown = table(f"Leaderboard: {group_title(group)}", head, rows, classes="sortable board")
-    told = []
+    lines = []
     if len(names) > 1:
-        told.append(
+        lines.append(
             "Best: the best value of a column. Tied: the paired test over test rows (that of the compare command, "
             f"Holm's correction for the pairs with the best run, level {_ALPHA:g}) does not show it to be worse. "
             "Partial runs are not ranked."
         )
-    told += [f"Below each score is its {' or '.join(sorted(levels))} interval."] if levels else []
-    return join([shown, element("p", " ".join([*told, *notes]), class_="soft") if told or notes else ""])
+    lines += [f"Below each score is its {' or '.join(sorted(levels))} interval."] if levels else []
+    return join([shown, element("p", " ".join([*lines, *notes]), class_="soft") if lines or notes else ""])
 
 
 def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: bool = False) -> Markup:

@@ -263,9 +263,9 @@ def sections(benchmarks: Mapping[str, Runs]) -> Iterator[Section]:
     """
     groups = comparable_groups(benchmarks)
     several = len(groups) > 1
-    told = "These runs are not comparable with each other: data sets, limit, metrics or options differ. Each group has "
+    why = "These runs are not comparable with each other: data sets, limit, metrics or options differ. Each group has "
     boards = [leaderboard(group) for group in groups]
-    text = [element("p", f"{told}a leaderboard of its own.", class_="soft")] if several else []
+    text = [element("p", f"{why}a leaderboard of its own.", class_="soft")] if several else []
     yield Section("leaderboard", "Leaderboard", join([*text, *boards]))
     for key, (title, make) in {**_QUESTIONS, "scores": ("All scores", _all_scores)}.items():
         parts: list[str] = []
