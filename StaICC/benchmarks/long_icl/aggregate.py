@@ -3,8 +3,7 @@
 For each data set, the :class:`~StaICC.results.Result` has
 
 * the scores ``1R`` to ``5R``, their ``mean``, the baselines ``uniform`` and ``majority``, and the ``metric``;
-* under ``rounds``, for each round: counts, precision and recall (for F1), counts for each label, and the positions of
-  each label's demonstrations, which the positional study needs;
+* under ``rounds``, for each round: counts, precision and recall (for F1), and counts for each label;
 * under ``settings``, the options, and the digests of the files and of each round's prompts.
 
 If a query fails, the score of its round and the mean of its data set are undefined. If a data set is skipped, the means
@@ -21,7 +20,7 @@ from StaICC.benchmarks.intervals import aligned
 from StaICC.benchmarks.long_icl.data.items import Item
 from StaICC.benchmarks.long_icl.data.loading import Skipped
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
-from StaICC.benchmarks.long_icl.records import DataSetScore, RoundScore
+from StaICC.benchmarks.long_icl.records import DataSetScore, RoundScore, round_name
 from StaICC.benchmarks.long_icl.scoring import Accuracy, MicroF1, Tally, scored
 from StaICC.benchmarks.records import unparsed_note
 from StaICC.benchmarks.statistics import Statistics
@@ -31,22 +30,12 @@ from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.metrics.score_intervals import Part, combine, mean_interval, ratio_part
 from StaICC.results import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
 
-__all__ = ["NO_LABEL", "details_of", "divided_of", "mean", "means_of", "records_of", "round_name", "skipped_details"]
+__all__ = ["NO_LABEL", "details_of", "divided_of", "mean", "means_of", "records_of", "skipped_details"]
 
 NO_LABEL = -1
 """Predicted label index of a response that names no label; it is a wrong prediction."""
 
 _METRICS = {"accuracy": "accuracy", "micro_f1": "micro F1"}
-
-
-def round_name(number: int) -> str:
-    """Return the name of a round in the paper.
-
-    Example:
-        >>> round_name(3)
-        '3R'
-    """
-    return f"{number}R"
 
 
 def divided_of(score: DataSetScore) -> dict[str, Any]:
@@ -192,6 +181,8 @@ def _notes(own: LongICLExperimentor, score: DataSetScore) -> tuple[str, ...]:
     elif own.data.dataset is None and not (own.data.train_file.verified and own.data.test_file.verified):
         notes.append("the files are not known to be the published ones")
     for one in score.rounds:
+        if isinstance(one.round, str):
+            continue
         expected = own.card.demonstrations.expected[one.round - 1]
         if one.demonstrations != expected:
             notes.append(f"{round_name(one.round)} has {one.demonstrations} demonstrations instead of {expected}")
@@ -245,7 +236,7 @@ def details_of(
     prompts, marks = own.digests()
     return DatasetDetails(
         asked=len(answers),
-        distinct=len({own.context(number) for number in own.rounds}) * own.distinct_questions,
+        distinct=own.distinct,
         scored=sum(
             one.asked - len(one.unparsed) * (own.unparsed == "excluded")
             for one in score.rounds
