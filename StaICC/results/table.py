@@ -167,7 +167,7 @@ def experiment_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
         The column heads, and one row for each condition of each data set.
     """
     head = ["data set, condition", "demonstrations", "reference tokens", "model's tokens", "score", "difference"]
-    rows = []
+    rows: list[list[str]] = []
     for dataset, scores in result.divided.items():
         experiment = scores.get("experiment") or {"conditions": {}}
         for name, row in experiment["conditions"].items():
@@ -180,6 +180,8 @@ def experiment_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
                     cells[-1] += f" [{_end(ends[0])}, {_end(ends[1])}]"
             counts = [row.get("demonstrations"), row.get("reference_tokens"), None if tokens is None else int(tokens)]
             rows.append([f"{dataset}, {name}", *map(_figure, counts), *cells])
+    if all(row[3] == "-" for row in rows):
+        return head[:3] + head[4:], [row[:3] + row[4:] for row in rows]
     return head, rows
 
 
@@ -193,7 +195,7 @@ def _experiment_notes(result: TableResult) -> list[str]:
     notes = [f"A difference is that from {others}, on the same test items; its interval is for this row alone."]
     for name, one in found.items():
         if (p_value := one.get("p_value")) is not None:
-            notes.append(f"{name}: the part of the context has no effect: p = {p_value:.4f}.")
+            notes.append(f"{name}: test of no effect of the part of the context: p = {p_value:.4f}.")
     return notes
 
 
@@ -245,7 +247,11 @@ def bracket_note(results: Iterable[TableResult]) -> list[str]:
 
 def _not_beaten(result: TableResult) -> list[str]:
     """Return one sentence for each predictor without a model that the accuracy does not beat."""
-    places = {name: next(iter(one.baselines.values()), None) for name, one in result.details.items()}
+    places = {
+        name: next(iter(one.baselines.values()), None)
+        for name, one in result.details.items()
+        if "experiment" not in result.divided.get(name, {})  # its first condition is not the one to look at
+    }
     if len(places) > 1:
         places["the mean"] = next(iter(result.means.baselines.values()), None)
     found = []
