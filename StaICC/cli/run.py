@@ -52,6 +52,7 @@ examples:
   python -m StaICC run normal --datasets mini --dry-run
   python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
   python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
+  python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
 """
 
 
@@ -293,10 +294,8 @@ def run(args: argparse.Namespace) -> int:
         )
     benchmark, function = long_icl.prepare(args) if args.benchmark == long_icl.NAME else _prepare(args)
     if args.dry_run:
-        if args.method is not None or args.benchmark == long_icl.NAME or wanted or several:
-            raise ArgumentError(
-                "--dry-run is for a complete run of a benchmark with one k and without a method, not for long-icl"
-            )
+        if args.method is not None or wanted or several:
+            raise ArgumentError("--dry-run is for a complete run of a benchmark with one k and without a method")
         prices = None if args.prices is None else tuple(args.prices)
         how_far = {"store": args.store, "model_name": args.model_name, "chunk_size": args.chunk_size}
         found = benchmark.forecast(function, prices=prices, **how_far)

@@ -41,8 +41,14 @@ class Workload:
 class MeasuresWork(Protocol):
     """An inference function that can say how much work prompts are."""
 
-    def workload(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Workload:
-        """Return the work of prompts that are predicted in one call."""
+    def workload(self, prompts: Sequence[Prompt], label_space: Sequence[str], new_tokens: int = 0) -> Workload:
+        """Return the work of prompts that are predicted in one call.
+
+        Args:
+            prompts: The prompts.
+            label_space: The labels.
+            new_tokens: Maximum number of tokens to generate for each prompt; 0 scores the labels.
+        """
         ...
 
 

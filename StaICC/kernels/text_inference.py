@@ -16,9 +16,11 @@ from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
+from StaICC.inference.workload import MeasuresWork, Workload
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
+from StaICC.prompting import Prompt
 
 __all__ = ["TextInference", "load_for_text", "text_inference"]
 
@@ -88,6 +90,17 @@ class TextInference:
         return found
 
 
+class _MeasuredTextInference(TextInference):
+    """With a kernel that can say how much work prompts are."""
+
+    __slots__ = ()
+
+    def workload(self, prompts: Sequence[Prompt], label_space: Sequence[str], new_tokens: int = 0) -> Workload:
+        """Return the work of prompts; see :class:`~StaICC.inference.workload.MeasuresWork`."""
+        found: Workload = self.kernel.workload(prompts, label_space, self.max_new_tokens)
+        return found
+
+
 def load_for_text(spec: str, max_tokens: int | None = None, stop: Sequence[str] | None = None, **options: Any) -> Any:
     """Make an inference function that returns the replies of the model that a string names.
 
@@ -135,4 +148,5 @@ def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence
             "models and of served models have one"
         )
     check_generation(max_new_tokens, stop)
-    return TextInference(kernel, max_new_tokens, tuple(stop))
+    kind = _MeasuredTextInference if isinstance(kernel, MeasuresWork) else TextInference
+    return kind(kernel, max_new_tokens, tuple(stop))

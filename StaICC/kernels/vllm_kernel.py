@@ -300,21 +300,27 @@ class VLLMKernel:
         )
         return self.format.reader(limit - more).read(queries, labels and self.format.labels(labels))
 
-    def workload(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Workload:
-        """Return the work of prompts that are predicted in one call; each request generates one token.
+    def workload(self, prompts: Sequence[Any], label_space: Sequence[str], new_tokens: int = 0) -> Workload:
+        """Return the work of prompts that are predicted in one call; a request generates at least one token.
+
+        Args:
+            prompts: The prompts.
+            label_space: The labels.
+            new_tokens: Maximum number of tokens to generate for each prompt; 0 scores the labels.
 
         Raises:
             PromptError: A prompt is too long.
         """
         if not isinstance(prompts[0], str):
             sequences = [ids for rows in self._read(prompts).ids for ids in rows]
-        elif self.options.label_scoring == "full":
+        elif self.options.label_scoring == "full" and not new_tokens:
             sequences = list(self._beginnings(prompts, label_space)[1])
         else:
-            sequences = self._read([[one] for one in prompts]).before(self.format.deciding(label_space)[1])
+            shared = 0 if new_tokens else self.format.deciding(label_space)[1]
+            sequences = self._read([[one] for one in prompts]).before(shared)
         sizes = [len(row) for row in sequences]
         limit = int(self.engine.llm_engine.model_config.max_model_len)
-        return Workload(sum(sizes), distinct_positions(sequences), len(sizes), max(sizes), limit)
+        return Workload(sum(sizes), distinct_positions(sequences), len(sizes) * max(1, new_tokens), max(sizes), limit)
 
     def _beginnings(
         self, prompts: Sequence[str], label_space: Sequence[str]

@@ -10,6 +10,7 @@ continues with the next round, also with ``on_error="raise"``.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -38,16 +39,19 @@ from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.datasets import Dataset
 from StaICC.datasets.own_data import record_of
-from StaICC.errors import ArgumentError, DataMissingError, OutputError
+from StaICC.errors import ArgumentError, DataMissingError, OutputError, PromptError
 from StaICC.inference import Failure, Inference, Part, RunOptions, Unparsed, ask
 from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.inference.reply_parser import PARSER_VERSION
+from StaICC.inference.workload import MeasuresWork
 from StaICC.results import Result, ResultRecord, Signature, describe_environment, escaped, short_digest
 from StaICC.results.provenance import utc_now
 from StaICC.version import __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.benchmarks.forecast import Forecast
 
 __all__ = ["LongICL", "rebuild_long_icl"]
 
@@ -220,6 +224,11 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                     if one.unparsed == "error":
                         one.score_round(number, found)  # ends the run now, not after all rounds
                     timing[name] = time.monotonic() - before
+                    if one.experiment is not None and isinstance(function, MeasuresWork):
+                        query = one.round_queries(number)[0]
+                        with contextlib.suppress(PromptError):  # too long: not counted
+                            work = function.workload([query.prompt], query.label_space)
+                            timing[f"{name}, tokens"] = float(work.longest)
         scores = {one.name: one.score(answers[one.name]) for one in self.experimentor}
         timing["seconds"] = time.monotonic() - started
         used = {one.name: function for one, function in zip(self.experimentor, functions, strict=True)}
@@ -238,11 +247,12 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         keep_outputs: bool,
         with_divided: bool,
     ) -> Result:
-        divided = {one.name: divided_of(scores[one.name]) for one in self.experimentor}
+        divided = {one.name: divided_of(one, scores[one.name], self.statistics) for one in self.experimentor}
         details = {
             one.name: details_of(one, scores[one.name], answers[one.name], self.statistics) for one in self.experimentor
         }
-        figures = [*map(round_name, self.experimentor[0].rounds), "mean", "uniform", "majority"]
+        first = self.experimentor[0]
+        figures = [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority"]
         for skipped in self.skipped:
             divided[skipped.dataset] = dict.fromkeys(figures)
             details[skipped.dataset] = skipped_details(skipped)
@@ -258,7 +268,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
             ResultRecord(
                 benchmark=self.task_name,
                 divided=divided,
-                averaged={key: mean([values[key] for values in divided.values()]) for key in figures},
+                averaged={key: mean([values.get(key) for values in divided.values()]) for key in figures},
                 signature=self._signed(prompts, failed, predictions),
                 provenance=predictions.provenance(answers, details),
                 environment=describe_environment(),
@@ -271,6 +281,18 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                 files={one.card.name: record for one in own if (record := record_of(one.source, one.card))},
             )
         )
+
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function: queries, tokens, positions after prefix sharing, time and cost.
+
+        Args:
+            function: The inference function.
+            **options: See :func:`~StaICC.benchmarks.forecast.forecast`: ``store``, ``model_name``, ``chunk_size``,
+                ``probe_seconds`` and ``prices``.
+        """
+        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
+
+        return forecast({one.name: one.all_queries() for one in self.experimentor}, function, True, **options)
 
     def signature(self) -> Signature:
         """Return every option of this benchmark that can change a score."""
