@@ -17,7 +17,6 @@ class CountsRetries(Protocol):
     @property
     def retried(self) -> int:
         """How many, since it was made."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
