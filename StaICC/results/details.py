@@ -235,8 +235,22 @@ def check_fields(record: Any) -> None:
         SchemaError: A field holds a value of another type.
     """
     for name, hint in get_type_hints(type(record)).items():
-        if not _fits(value := getattr(record, name), hint):
-            raise SchemaError(f"{type(record).__name__}.{name} must be {hint}, not {value!r:.60}")
+        check_type(f"{type(record).__name__}.{name}", getattr(record, name), hint)
+
+
+def check_type(name: str, value: Any, hint: Any) -> None:
+    """Check the type of a value, and of what it holds.
+
+    Args:
+        name: What the value is, for the error.
+        value: The value.
+        hint: Its type, as an annotation names it.
+
+    Raises:
+        SchemaError: The value has another type.
+    """
+    if not _fits(value, hint):
+        raise SchemaError(f"{name} must be {hint}, not {value!r:.60}")
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 
 from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError, SchemaError, unknown_key
-from StaICC.results.checks import check_averaged, check_divided, check_texts, check_timing
-from StaICC.results.details import DatasetDetails, MeanDetails
+from StaICC.results.checks import check_divided
+from StaICC.results.details import DatasetDetails, MeanDetails, check_type
 from StaICC.results.early_stopping import EarlyStopping
 from StaICC.results.file_format import AVERAGED, DIVIDED, digest_problems, read_result_file, write_result_file
 from StaICC.results.provenance import Provenance
@@ -38,6 +38,18 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
+
+
+_TYPES: Mapping[str, Any] = {
+    AVERAGED: Mapping[str, float | None],
+    "signature": Mapping[str, str],
+    "environment": Mapping[str, str],
+    "timing": Mapping[str, float],
+    "with_divided": bool,
+    "warnings": tuple[str, ...],
+    "files": Mapping[str, Mapping[str, object]],
+}
+"""Types of the fields that are read as they are."""
 
 
 class _Scores(dict[str, Any]):
@@ -168,18 +180,12 @@ class Result(dict[str, Any]):
             raise SchemaError(f"the result's benchmark must be a name, not {data.get('benchmark')!r:.60}")
         try:
             check_divided(data[DIVIDED])
-            check_averaged(data[AVERAGED])
-            check_texts("signature", data["signature"])
-            check_texts("environment", data["environment"])
-            check_timing(data["timing"])
             if set(data["details"]) != set(data[DIVIDED]):
                 raise SchemaError("the scores and the details are not of the same data sets")
-            warnings, files = data.get("warnings", []), data.get("files", {})
-            check_texts("warnings", dict(enumerate(warnings)))
-            if not isinstance(files, Mapping) or not all(isinstance(one, Mapping) for one in files.values()):
-                raise SchemaError(f"files must be records by data set, not {files!r:.60}")
-            if not isinstance(data["with_divided"], bool):
-                raise SchemaError(f"with_divided must be true or false, not {data['with_divided']!r:.60}")
+            plain = {name: data[name] for name in (AVERAGED, "signature", "environment", "timing", "with_divided")}
+            plain |= {"warnings": tuple(data.get("warnings", ())), "files": data.get("files", {})}
+            for name, value in plain.items():
+                check_type(name, value, _TYPES[name])
             stopping = EarlyStopping.from_dict(data["stopping"]) if "stopping" in data else None
             if (stopping is None) != ("stopping" not in data["signature"]):
                 raise SchemaError("the signature and the record of early stopping are not of the same run")
@@ -195,8 +201,8 @@ class Result(dict[str, Any]):
                 timing=data["timing"],
                 with_divided=data["with_divided"],
                 stopping=stopping,
-                warnings=tuple(warnings),
-                files=dict(files),
+                warnings=plain["warnings"],
+                files=plain["files"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaError(f"the result cannot be read: {error!r}") from error
