@@ -19,7 +19,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, SchemaError
 
-__all__ = ["Card", "Digests", "SplitSizes", "Template", "TemplateAlternatives", "plain_values"]
+__all__ = ["Card", "Digests", "SplitSizes", "Template", "TemplateAlternatives", "plain_fields", "plain_values"]
 
 LEVELS = 3
 """Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
@@ -66,6 +66,11 @@ def _keys(record: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(record))
 
 
+def plain_fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a record for JSON, as :func:`plain_values` does."""
+    return {field.name: plain_values(getattr(record, field.name)) for field in dataclasses.fields(record)}
+
+
 def plain_values(value: Any) -> Any:
     """Return a value for JSON: records as dictionaries, tuples as lists.
 
@@ -73,7 +78,7 @@ def plain_values(value: Any) -> Any:
         value: A record, or what its fields hold.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain_values(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return plain_fields(value)
     if isinstance(value, Mapping):
         return {key: plain_values(item) for key, item in value.items()}
     return [plain_values(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -291,8 +296,7 @@ class Card:
 
     def to_dict(self) -> dict[str, Any]:
         """The card as plain values, ready for JSON."""
-        plain: dict[str, Any] = plain_values(self)
-        return plain
+        return plain_fields(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Card:

@@ -54,7 +54,7 @@ def _passing_name(name: str) -> str:
     return f".{name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}"
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Make a rename in this folder outlive a loss of power, where the system lets us."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -112,7 +112,7 @@ def replacing(path: Path, keep: os.stat_result | None = None) -> Iterator[Binary
         with contextlib.suppress(OSError):
             passing.unlink()
         raise
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
 
 
 @contextlib.contextmanager

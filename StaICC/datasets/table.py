@@ -64,12 +64,10 @@ class Table(Protocol):
     @property
     def columns(self) -> int:
         """Number of input texts of every row."""
-        ...
 
     @property
     def digest(self) -> str:
         """Digest of the rows (see :func:`table_digest`)."""
-        ...
 
     def __len__(self) -> int: ...
 

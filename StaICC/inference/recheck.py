@@ -45,7 +45,6 @@ class DeclaresTolerance(Protocol):
     @property
     def recheck_tolerance(self) -> float | None:
         """Largest difference; ``None`` if its predictions may change, so that a difference is only a warning."""
-        ...
 
 
 def tolerance_of(function: Inference) -> float | None:

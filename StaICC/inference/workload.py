@@ -43,7 +43,6 @@ class MeasuresWork(Protocol):
 
     def workload(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Workload:
         """Return the work of prompts that are predicted in one call."""
-        ...
 
 
 @runtime_checkable
@@ -53,4 +52,3 @@ class CountsTokens(Protocol):
     @property
     def tokens_used(self) -> tuple[int, int]:
         """Tokens of prompts and of completions, since it was made."""
-        ...

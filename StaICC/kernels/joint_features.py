@@ -15,8 +15,6 @@ class JointFeatures(Protocol):
     @property
     def joint_features(self) -> frozenset[str]:
         """Their names: probabilities, log_probabilities (of the labels, over the vocabulary), hidden, vocabulary."""
-        ...
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
         """Return one sequence of rows for each wanted feature."""
-        ...

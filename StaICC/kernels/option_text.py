@@ -53,7 +53,6 @@ class DeclaresOptions(Protocol):
     @classmethod
     def declared_options(cls) -> Sequence[OptionFact]:
         """Return the options that may follow the name of the model."""
-        ...
 
 
 def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:

@@ -67,15 +67,12 @@ class Kernel(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What this kernel can compute."""
-        ...
 
     def identity(self) -> Identity:
         """What determines the predictions, computed now."""
-        ...
 
     def __call__(self, prompt: str | Sequence[str], label_space: Sequence[str]) -> Any:
         """Return a probability or logit for each label."""
-        ...
 
 
 @runtime_checkable
@@ -84,7 +81,6 @@ class NoisyChannelVariants(Protocol):
 
     def noisy_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Any = None) -> Any:
         """Return probabilities of the labels from the probability of the text given the label."""
-        ...
 
 
 @runtime_checkable
@@ -93,7 +89,6 @@ class RendersPrompts(Protocol):
 
     def rendered(self, prompts: Sequence[str]) -> Sequence[str]:
         """Return prompts as the model reads them."""
-        ...
 
 
 def represents(kernel: Any, method: str) -> bool:

@@ -133,7 +133,6 @@ class Plan(Protocol):
 
     def compute(self, kernel: CachingKernel, one: Experimentor, part: Part) -> None:
         """Compute those of one data set, unless that was done."""
-        ...
 
 
 @dataclass

@@ -39,7 +39,7 @@ from StaICC.errors import ArgumentError, DataMissingError, OutputError
 from StaICC.inference import Failure, Inference, Part, RunOptions, Unparsed, ask
 from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.results import Result, ResultRecord, Signature, describe_environment, short_digest
+from StaICC.results import Result, Signature, describe_environment, short_digest
 from StaICC.results.provenance import utc_now
 from StaICC.version import __version__
 
@@ -238,19 +238,17 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         failed = sum(one.failed for one in details.values())
         prompts = {one.name: details[one.name].prompts for one in self.experimentor}
         return Result(
-            ResultRecord(
-                benchmark=self.task_name,
-                divided=divided,
-                averaged={key: mean([values[key] for values in divided.values()]) for key in figures},
-                signature=self._signed(prompts, failed, predictions),
-                provenance=predictions.provenance(answers, details),
-                environment=describe_environment(),
-                details=details,
-                means=means_of(divided, details),
-                timing=timing,
-                outputs=outputs,
-                with_divided=with_divided,
-            )
+            benchmark=self.task_name,
+            divided=divided,
+            averaged={key: mean([values[key] for values in divided.values()]) for key in figures},
+            signature=self._signed(prompts, failed, predictions),
+            provenance=predictions.provenance(answers, details),
+            environment=describe_environment(),
+            details=details,
+            means=means_of(divided, details),
+            timing=dict(timing),
+            outputs=outputs,
+            with_divided=with_divided,
         )
 
     def signature(self) -> Signature:
