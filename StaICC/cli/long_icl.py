@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.statistics import Statistics
-from StaICC.cli.benchmark_options import check_text_options
+from StaICC.cli.benchmark_options import check_text_options, datasets_of
 from StaICC.cli.files import print_json
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import Capability, capabilities_of
@@ -39,7 +39,6 @@ _OTHERS_ONLY = {
     "limit": None,
     "metrics": "standard",
     "outputs": "auto",
-    "data": None,
 }
 """Arguments of ``run`` that LongICL does not support, with their defaults."""
 _OWN = ("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "parsing", "published")
@@ -138,9 +137,9 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     from StaICC.benchmarks.long_icl import LongICL, card, cards
 
     function, writes = _kernel(args)
-    datasets = args.datasets
+    datasets = datasets_of(args)
     if not writes:
-        structured = [name for name in datasets or cards() if card(name).structured]
+        structured = [name for name in datasets or cards() if isinstance(name, str) and card(name).structured]
         if structured and datasets:
             raise ArgumentError(
                 f"{', '.join(structured)}: items have several labels, so the model must generate text; this one "

@@ -29,17 +29,20 @@ from StaICC.benchmarks.long_icl.aggregate import (
 )
 from StaICC.benchmarks.long_icl.data.cards import cards
 from StaICC.benchmarks.long_icl.data.installing import default_folder
-from StaICC.benchmarks.long_icl.data.loading import load_available, show_notice
+from StaICC.benchmarks.long_icl.data.loading import show_notice
+from StaICC.benchmarks.long_icl.data.own import load_chosen
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
 from StaICC.benchmarks.long_icl.records import DataSetScore
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.statistics import Statistics
+from StaICC.datasets import Dataset
+from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, DataMissingError, OutputError
 from StaICC.inference import Failure, Inference, Part, RunOptions, Unparsed, ask
 from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.results import Result, Signature, describe_environment, short_digest
+from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
 from StaICC.results.provenance import utc_now
 from StaICC.version import __version__
 
@@ -58,8 +61,9 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
 
     Args:
         data_dir: Folder with the published files; None for the folder of ``python -m StaICC data install long-icl``.
-        datasets: Names, such as ``["banking77", "tacred"]``; None for all six. Data sets without files are skipped; a
-            warning and the result say how to get the files.
+        datasets: Names, such as ``["banking77", "tacred"]``, and data sets of your own
+            (:class:`~StaICC.datasets.Dataset`) with 20 or more labels; None for all six. Data sets without files are
+            skipped; a warning and the result say how to get the files.
         rounds: Rounds to evaluate, in order.
         test_number: Maximum number of test items (DialogRE: pairs); None for all.
         instruct: Show the label list in the prompt.
@@ -97,7 +101,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
     def __init__(
         self,
         data_dir: str | os.PathLike[str] | None = None,
-        datasets: Iterable[str] | None = None,
+        datasets: Iterable[str | Dataset] | Dataset | None = None,
         rounds: Iterable[int] = (1, 2, 3, 4, 5),
         test_number: int | None = 500,
         instruct: bool = False,
@@ -112,7 +116,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
     ) -> None:
         folder = default_folder() if data_dir is None else os.fspath(data_dir)
         rounds = tuple(rounds) if isinstance(rounds, Iterable) else rounds  # an iterator serves six data sets
-        loaded, self.skipped = load_available(folder, datasets, verify=verify, announce=announce)
+        loaded, self.skipped = load_chosen(folder, datasets, verify=verify, announce=announce)
         if not loaded:
             listed = "\n".join(f"{one.dataset}: {one.reason}. {one.instructions}" for one in self.skipped)
             raise DataMissingError(f"none of the data sets of LongICL is in {folder}:\n{listed}")
@@ -237,6 +241,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         )
         failed = sum(one.failed for one in details.values())
         prompts = {one.name: details[one.name].prompts for one in self.experimentor}
+        own = [one.data.dataset for one in self.experimentor if one.data.dataset is not None]
         return Result(
             benchmark=self.task_name,
             divided=divided,
@@ -249,6 +254,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
             timing=dict(timing),
             outputs=outputs,
             with_divided=with_divided,
+            warnings=tuple(dict.fromkeys(f"{one.card.name}: {text}" for one in own for text in one.remarks)),
+            files={one.card.name: record for one in own if (record := record_of(one.source, one.card))},
         )
 
     def signature(self) -> Signature:
@@ -269,7 +276,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         return Signature(
             {
                 "benchmark": self.task_name,
-                "datasets": None if chosen == list(cards()) else "+".join(chosen),
+                "datasets": None if chosen == list(cards()) else "+".join(map(escaped, chosen)),
                 "data": short_digest(
                     [file.identity for one in self.experimentor for file in (one.data.train_file, one.data.test_file)]
                 ),
@@ -285,18 +292,23 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         )
 
 
-def rebuild_long_icl(result: Result, data_dir: str | os.PathLike[str] | None = None) -> LongICL:
+def rebuild_long_icl(
+    result: Result,
+    data_dir: str | os.PathLike[str] | None = None,
+    own: Mapping[str, Dataset] | None = None,
+) -> LongICL:
     """Return the benchmark that a result's signature describes, to verify its prompts.
 
     Args:
         result: A result of LongICL.
         data_dir: Folder with the data; by default, the installed data.
+        own: The user's own data sets by name.
 
     Returns:
         The benchmark over the data sets that the result has scores of.
 
     Raises:
-        ArgumentError: The signature is not one of LongICL.
+        ArgumentError: The signature is not one of LongICL, or the user's own data are not given.
         DataMissingError: No data set is available.
     """
     fields = result.signature.fields
@@ -304,9 +316,14 @@ def rebuild_long_icl(result: Result, data_dir: str | os.PathLike[str] | None = N
     rows, rounds = fields.get("rows") or "", options.get("rounds", "").split("+")
     if not re.fullmatch("all|[0-9]{1,9}", rows) or not all(re.fullmatch("[0-9]{1,3}", number) for number in rounds):
         raise ArgumentError(f"{result.signature} is not a signature of LongICL; pass the benchmark itself")
+    names = [name for name, details in result.details.items() if details.asked]
+    own = own or {}
+    unknown = next((name for name in names if name not in cards() and name not in own), None)
+    if unknown is not None:
+        raise ArgumentError(f"the rows of {unknown} are the user's own; pass the benchmark itself")
     return LongICL(
         data_dir,
-        [name for name, details in result.details.items() if details.asked],
+        [own.get(name, name) for name in names],
         tuple(map(int, rounds)),
         None if rows == "all" else int(rows),
         options.get("instruct") == "yes",
