@@ -26,6 +26,7 @@ from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
 from StaICC.kernels.text_inference import load_for_text
 from StaICC.methods.many_shot import run_many_shot
+from StaICC.methods.rehearsal import forecast_method
 from StaICC.methods.run import read_method, run_method
 from StaICC.methods.table import format_methods
 from StaICC.results.published import compare_with_published, format_published
@@ -293,13 +294,16 @@ def run(args: argparse.Namespace) -> int:
         )
     benchmark, function = long_icl.prepare(args) if args.benchmark == long_icl.NAME else _prepare(args)
     if args.dry_run:
-        if args.method is not None or args.benchmark == long_icl.NAME or wanted or several:
-            raise ArgumentError(
-                "--dry-run is for a complete run of a benchmark with one k and without a method, not for long-icl"
-            )
+        if wanted:
+            raise ArgumentError(f"--dry-run is for a complete run: got --{next(iter(wanted))}, which ends one early")
         prices = None if args.prices is None else tuple(args.prices)
-        how_far = {"store": args.store, "model_name": args.model_name, "chunk_size": args.chunk_size}
-        found = benchmark.forecast(function, prices=prices, **how_far)
+        chosen = {"store": args.store, "model_name": args.model_name, "chunk_size": args.chunk_size, "prices": prices}
+        if args.method is None and not several:
+            found = benchmark.forecast(function, **chosen)
+        else:
+            made = [_made(args, k) for k in sorted(args.k)] if several else [benchmark]
+            how = {"variant": args.method_variant, "options": args.method_option}
+            found = forecast_method(args.method or "vanilla", function, made, **how, **chosen)
         if args.json is not None:
             write_text(args.json, [json.dumps(found.to_dict(), indent=2), "\n"])
         print(found, file=sys.stderr if str(args.json) == STDOUT else sys.stdout)
