@@ -125,26 +125,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     long_icl.add_run_arguments(parser)
 
 
+class _OfModel(argparse.Action):
+    """Adds an option to the model; of several models, to the last one before it."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        if ";" in values:
+            parser.error(f"--model-option: got {values!r}, expected one NAME=VALUE without a semicolon")
+        if isinstance(namespace.model, str):
+            namespace.model_option = [*namespace.model_option, values]
+        elif not namespace.model:
+            parser.error(f"--model-option {values}: got no --model before it. Put it after the model that it is about")
+        else:
+            namespace.model = [*namespace.model[:-1], f"{namespace.model[-1]};{values}"]
+
+
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the model, for shells in which a semicolon ends the command."""
     parser.add_argument(
         "--model-option",
-        action="append",
+        action=_OfModel,
         default=[],
         metavar="NAME=VALUE",
-        help="an option of the model; repeat it for several (python -m StaICC models lists them)",
+        help="an option of the model (the last one before it); repeat it for several (python -m StaICC models lists "
+        "them)",
     )
 
 
 def model_of(args: argparse.Namespace) -> str:
-    """Return the name of the model with its options.
-
-    Raises:
-        ArgumentError: A value contains a semicolon.
-    """
-    for setting in args.model_option:
-        if ";" in setting:
-            raise ArgumentError(f"--model-option: got {setting!r}, expected one NAME=VALUE without a semicolon")
+    """Return the name of the model with its options."""
     return ";".join([args.model, *args.model_option])
 
 
