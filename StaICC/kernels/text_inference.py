@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,11 @@ from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
+from StaICC.inference.workload import PROBABILITIES, CountsTokens, Workload, work_of
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
+from StaICC.prompting import Prompt
 
 __all__ = ["TextInference", "load_for_text", "text_inference"]
 
@@ -53,6 +55,21 @@ class TextInference:
     def retried(self) -> int:
         """Requests that the kernel sent again so far, where it counts them."""
         return self.kernel.retried if isinstance(self.kernel, CountsRetries) else 0
+
+    @property
+    def tokens_used(self) -> tuple[int, int] | None:
+        """Those of the kernel, where it counts them."""
+        return self.kernel.tokens_used if isinstance(self.kernel, CountsTokens) else None
+
+    def workload(
+        self,
+        prompts: Sequence[Prompt],
+        label_space: Sequence[str],
+        new_tokens: int = 0,
+        features: Collection[str] = PROBABILITIES,
+    ) -> Workload | None:
+        """Return the work of generating the texts; ``None`` if the kernel cannot measure it."""
+        return work_of(self.kernel, prompts, label_space, self.max_new_tokens)
 
     def served(self) -> Served | None:
         """The kernel, if a server runs its model."""

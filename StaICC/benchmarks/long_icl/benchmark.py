@@ -49,6 +49,8 @@ from StaICC.version import __version__
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from StaICC.benchmarks.forecast import Forecast
+
 __all__ = ["LongICL", "rebuild_long_icl"]
 
 _log = logging.getLogger(__name__)
@@ -216,6 +218,17 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         return running.deliver(result)
 
     __call__ = auto_run
+
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function; see :meth:`StaICC.benchmarks.Benchmark.forecast`."""
+        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
+
+        for one in self:
+            _check_function(one, function)
+        parts = {
+            f"{one.name}, {round_name(number)}": one.round_queries(number) for one in self for number in one.rounds
+        }
+        return forecast(parts, function, True, **options)
 
     def _collect(
         self,
