@@ -53,6 +53,7 @@ examples:
   python -m StaICC run normal --datasets mini --dry-run
   python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
   python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
+  python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
 """
 
 

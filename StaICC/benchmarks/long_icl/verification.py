@@ -131,6 +131,8 @@ def _scored(result: Result, name: str, details: DatasetDetails, own: LongICLExpe
 
     recomputed = details_of(own, score, answers, statistics)
     return [
-        *compare_values(f"{where}{DIVIDED} / {name}", result.divided[name], divided_of(score), left_out),
+        *compare_values(
+            f"{where}{DIVIDED} / {name}", result.divided[name], divided_of(own, score, statistics), left_out
+        ),
         *compare_values(f"{where}details / {name}", details.to_dict(), recomputed.to_dict(), left_out),
     ]
