@@ -43,8 +43,6 @@ from StaICC.prompting import (
 )
 from StaICC.results import digest
 
-__all__ = ["SAMPLERS", "Experimentor"]
-
 SAMPLERS = ("default", "nested", "nested-shared")
 """How demonstrations are drawn: as published; so that those of a smaller ``k`` are the first ones of a larger; the
 latter with one list for all test rows of a repeat."""

@@ -16,8 +16,6 @@ from StaICC.prompting import Query, as_argument
 from StaICC.results import ConditionRecord, DatasetDetails, FailedQuery, digest
 from StaICC.results.label_scores import pack_scores
 
-__all__ = ["details_of", "digest_prompts", "outputs_of", "records_of", "unparsed_note", "unparsed_of"]
-
 
 def details_of(
     outcomes: Sequence[Outcome],

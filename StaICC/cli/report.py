@@ -9,8 +9,6 @@ from pathlib import Path
 from StaICC.cli.files import check_output, load_named, print_json
 from StaICC.results.report import write_report
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 The page is one file and needs no network, server or other package.
 

@@ -19,8 +19,6 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, SchemaError
 
-__all__ = ["Card", "Digests", "SplitSizes", "Template", "TemplateAlternatives", "plain_fields", "plain_values"]
-
 LEVELS = 3
 """Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
 

@@ -21,8 +21,6 @@ from StaICC.datasets.table import FrozenTable, MemoryTable, Table
 from StaICC.errors import ArgumentError, DataDamagedError, DataError, unknown_name
 from StaICC.registry import Registry
 
-__all__ = ["Dataset", "dataset_registry", "default_split", "default_template", "load_dataset"]
-
 _STANDARD = SplitSizes(calibration=1024, demonstration=4096, test=512)
 """The split that most data sets of the benchmark have."""
 

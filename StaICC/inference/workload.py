@@ -8,8 +8,6 @@ from typing import Protocol, runtime_checkable
 
 from StaICC.prompting import Prompt
 
-__all__ = ["CountsTokens", "MeasuresWork", "Workload"]
-
 
 @dataclass(frozen=True, slots=True)
 class Workload:

@@ -29,20 +29,6 @@ from typing import NamedTuple
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, validate_integer
 from StaICC.metrics.normalisation import SUM_TOLERANCE, numeric_rows
 
-__all__ = [
-    "ConfidenceBin",
-    "accuracy",
-    "averaged_truelabel_likelihood",
-    "check_labels",
-    "check_probabilities",
-    "confidence_bin",
-    "confidence_bins",
-    "expected_calibration_error_1",
-    "macro_F1",
-    "predicted_labels",
-    "tied_rows",
-]
-
 
 class ConfidenceBin(NamedTuple):
     """Sums over the queries whose confidence falls into one bin: enough for ECE-1 and for a reliability diagram."""

@@ -33,16 +33,6 @@ from StaICC.results.paired_records import (
 from StaICC.results.result import Result
 from StaICC.results.table import format_columns
 
-__all__ = [
-    "BenchmarkComparison",
-    "Comparison",
-    "DatasetComparison",
-    "NonInferiority",
-    "Rank",
-    "compare",
-    "compare_runs",
-]
-
 LEVEL = 0.95
 LEAST_ROWS = 10
 """Test rows of each label below which a difference of macro F1 is not tested; their mean needs one row."""

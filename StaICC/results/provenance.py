@@ -19,17 +19,6 @@ from StaICC.inference.run_record import RunCounts, RunRecord
 from StaICC.results.details import DatasetDetails, read_fields
 from StaICC.results.signature import digest, escaped, short_digest
 
-__all__ = [
-    "GIVEN",
-    "NOT_RECORDED",
-    "Predictor",
-    "Provenance",
-    "digest_failures",
-    "given_predictor",
-    "predictors_of",
-    "utc_now",
-]
-
 GIVEN = "predictions given"
 """Key of ``who`` for predictions that were given instead of an inference function; its value is their digest."""
 

@@ -28,8 +28,6 @@ from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.version import __version__
 
-__all__ = ["export_tasks", "find_sample_files", "is_sample_file", "read_samples"]
-
 _README = """\
 # StaICC prompts for lm-evaluation-harness
 

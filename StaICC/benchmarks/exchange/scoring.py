@@ -30,8 +30,6 @@ from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.metrics import Kind
 from StaICC.results import Result, ResultGroup
 
-__all__ = ["score_predictions"]
-
 _NUMBERS = ("probabilities", "logits")
 
 

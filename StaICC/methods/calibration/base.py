@@ -33,8 +33,6 @@ from StaICC.methods.calibration.samples import CalibrationSet, LabelledPrompts, 
 from StaICC.methods.features import AT_ONCE, NEEDS, Feature, features_of, without_failures
 from StaICC.optional import require
 
-__all__ = ["CalibratedKernel", "Calibration", "load_calibration"]
-
 Self = TypeVar("Self", bound="Calibration")
 
 FORMAT = 1

@@ -24,16 +24,6 @@ from StaICC.methods.features import Feature, check_answered
 from StaICC.metrics import Kind, normalise, softmax
 from StaICC.metrics.normalisation import numeric_rows
 
-__all__ = [
-    "ContextualCalibration",
-    "DomainCalibration",
-    "PriorCalibration",
-    "batch_calibration",
-    "calibrated_in_context",
-    "label_rows",
-    "read_probabilities",
-]
-
 RELEASED_FLOOR = 1e-5
 """0.1.1 adds this to the sum of the predictions before dividing by their number."""
 

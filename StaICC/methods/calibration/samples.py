@@ -20,19 +20,6 @@ from StaICC.errors import ArgumentError, unknown_name, validate_integer
 from StaICC.prompting import StableRandom
 from StaICC.prompting.pseudo_query import domain_queries, empty_queries
 
-__all__ = [
-    "CONTENT_FREE",
-    "CalibrationSet",
-    "LabelledPrompts",
-    "PromptMaker",
-    "Variant",
-    "check_variant",
-    "content_free_prompts",
-    "domain_prompts",
-    "domain_texts",
-    "labelled_prompts",
-]
-
 Variant = Literal["paper", "staicc", "0.1.1"]
 """``"paper"``: as the method's own paper defines it; ``"staicc"``: the protocol of StaICC's Table 2, the same number of
 calibration samples for all methods; ``"0.1.1"``: as the release computes it."""

@@ -22,18 +22,6 @@ from StaICC.methods.features import check_answered, check_capabilities
 from StaICC.optional import require
 from StaICC.prompting import StableRandom
 
-__all__ = [
-    "BM25",
-    "RELEASED_CUT",
-    "FunctionEncoder",
-    "Rule",
-    "TextEncoder",
-    "TextRows",
-    "make_encoder",
-    "nearest_demonstrations",
-    "order_patterns",
-]
-
 RELEASED_CUT = 512
 """Number of demonstrations that 0.1.1 chooses from."""
 
