@@ -138,15 +138,14 @@ def outputs_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         outputs["predictions"] += outcome.predictions
         rows = outcome.normalised.probabilities if outcome.queries else None
         numbers = iter(rows if rows is not None else [None] * len(outcome.rows))
-        scored = [None if isinstance(answer, Failure) else _listed(next(numbers)) for answer in outcome.given]
+        scored = [
+            None if isinstance(answer, Failure) or (row := next(numbers)) is None else list(row)
+            for answer in outcome.given
+        ]
         outputs["predicted_probabilities"] += [
             None if isinstance(answer, Failure) else row for answer, row in zip(outcome.answers, scored, strict=True)
         ]
     return outputs
-
-
-def _listed(row: Sequence[float] | None) -> list[float] | None:
-    return None if row is None else list(row)
 
 
 def digest_prompts(queries: Sequence[Query]) -> tuple[str, str]:

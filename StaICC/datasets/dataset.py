@@ -319,10 +319,6 @@ def _read_entry(name: str, value: Any) -> Dataset:
     return made
 
 
-def _name_of(dataset: Dataset) -> str:
-    return dataset.card.name
-
-
 class _Datasets(Registry[Dataset]):
     """Data sets by name; the built-in ones are those of the catalogue."""
 
@@ -330,7 +326,9 @@ class _Datasets(Registry[Dataset]):
         known = records.catalogue()
         hint = "List them with: python -m StaICC data list"
         names = dict.fromkeys(known.cards, "")
-        super().__init__("data set", "staicc.datasets", names, _read_entry, hint, known.folded, _name_of)
+        super().__init__(
+            "data set", "staicc.datasets", names, _read_entry, hint, known.folded, lambda data: data.card.name
+        )
 
     def __getitem__(self, name: str) -> Dataset:
         return _load_builtin(name)
