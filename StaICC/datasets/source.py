@@ -31,19 +31,6 @@ from StaICC.datasets.user_files import TableFile
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError
 from StaICC.optional import require
 
-__all__ = [
-    "GIVEN_ROWS",
-    "BuiltIn",
-    "FileSource",
-    "GivenRows",
-    "HubSource",
-    "ReleasedWheel",
-    "Source",
-    "TableFile",
-    "read_source",
-    "shipped",
-]
-
 RowsOfSource = Iterable[tuple[str | Sequence[str], int]]
 
 
