@@ -60,6 +60,11 @@ def _record(owner: str, data: object, expected: Sequence[str]) -> Mapping[str, A
     return data
 
 
+def is_hexadecimal(text: object, length: int) -> bool:
+    """Return whether a value is a text of so many lower-case hexadecimal digits."""
+    return isinstance(text, str) and len(text) == length and set(text) <= set("0123456789abcdef")
+
+
 def _keys(record: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(record))
 
@@ -193,9 +198,7 @@ class Digests:
     def __post_init__(self) -> None:
         for key in _keys(Digests):
             value: object = getattr(self, key)
-            if value is None and key == "file":
-                continue
-            if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
+            if not (is_hexadecimal(value, 64) or (value is None and key == "file")):
                 raise ArgumentError(f"digests: {key!r} must be 64 lower-case hexadecimal digits, not {value!r}")
 
 

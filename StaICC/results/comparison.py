@@ -296,7 +296,6 @@ def compare_runs(
     made = []
     for one, two, steps in compared:
         a, b = kept[one], kept[two]
-        own = [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
         tables = _table_notes((one, two), (a, b), {name: steps[name] for name in pairs}, pairs, metric)
         datasets = tuple(_dataset(name, steps[name], pairs[name]) for name in pairs)
         total = mean_steps([steps[name] for name in pairs])
@@ -327,7 +326,7 @@ def compare_runs(
                 datasets,
                 mean,
                 tested,
-                tuple(dict.fromkeys([*left_out, *own, *tables])),
+                tuple(dict.fromkeys([*left_out, *notes, *tables])),
                 str(a.signature),
             )
         )
