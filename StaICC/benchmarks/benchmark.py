@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from StaICC.benchmarks.forecast import Forecast
 
-__all__ = ["Benchmark", "DatasetChoice", "MetricChoice", "Settings", "TaskBenchmark", "mean"]
-
 DatasetChoice = Sequence[str | Dataset] | str | Dataset | None
 MetricChoice = str | MetricSet | Mapping[str, Metric]
 

@@ -28,8 +28,6 @@ from StaICC.prompting import (
     TripletSplit,
 )
 
-__all__ = ["Scoring", "Task", "TaskInput"]
-
 
 @dataclass(frozen=True, slots=True)
 class TaskInput:

@@ -15,8 +15,6 @@ from StaICC.results.report import write_report
 from StaICC.results.report.queries import query_section
 from StaICC.results.report.sections import Section
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 The page is one file and needs no network, server or other package.
 

@@ -31,17 +31,6 @@ from StaICC.methods.run import read_method, run_method
 from StaICC.methods.table import format_methods
 from StaICC.results.published import compare_with_published, format_published
 
-__all__ = [
-    "EPILOG",
-    "add_arguments",
-    "add_execution_options",
-    "add_model_options",
-    "model_files",
-    "model_of",
-    "run",
-    "shown_model",
-]
-
 EPILOG = """\
 examples:
   python -m StaICC run normal --datasets mini

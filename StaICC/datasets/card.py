@@ -19,8 +19,6 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, SchemaError
 
-__all__ = ["Card", "Digests", "SplitSizes", "Template", "TemplateAlternatives", "plain_fields", "plain_values"]
-
 LEVELS = 3
 """Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
 
@@ -60,6 +58,11 @@ def _record(owner: str, data: object, expected: Sequence[str]) -> Mapping[str, A
     if missing:
         raise SchemaError(f"{owner}: the key {missing[0]!r} is missing; the keys are {', '.join(expected)}")
     return data
+
+
+def is_hexadecimal(text: object, length: int) -> bool:
+    """Return whether a value is a text of so many lower-case hexadecimal digits."""
+    return isinstance(text, str) and len(text) == length and set(text) <= set("0123456789abcdef")
 
 
 def _keys(record: type) -> tuple[str, ...]:
@@ -195,9 +198,7 @@ class Digests:
     def __post_init__(self) -> None:
         for key in _keys(Digests):
             value: object = getattr(self, key)
-            if value is None and key == "file":
-                continue
-            if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
+            if not (is_hexadecimal(value, 64) or (value is None and key == "file")):
                 raise ArgumentError(f"digests: {key!r} must be 64 lower-case hexadecimal digits, not {value!r}")
 
 

@@ -18,8 +18,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["exclusive", "file_digest", "passing_folder", "remove_leftovers", "replacing", "write_beside"]
-
 PASSING = ".part"
 """How passing names end. A killed process leaves one behind; :func:`remove_leftovers` removes it."""
 

@@ -16,8 +16,6 @@ from StaICC.inference.store_format import EDITIONS, query_key
 if TYPE_CHECKING:
     from StaICC.inference.store import PredictionStore
 
-__all__ = ["Served", "UsesServed", "pin_for_run", "served_function"]
-
 UNNAMED = "an edition without a name"
 CHANGING = "editions that were allowed to change during a run"
 _PLACES = [query_key(f"served edition {number}", ()) for number in range(64)]

@@ -26,8 +26,6 @@ from StaICC.errors import ArgumentError, IdentityError, StaICCError
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.run_record import CountsRetries
 
-__all__ = ["RemoteFunction", "cannot_run", "make_remote"]
-
 _LOG = logging.getLogger(__name__)
 
 _CACHE: dict[str, Any] = {}  # in a worker: the latest function by its identifier

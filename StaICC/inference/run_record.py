@@ -8,8 +8,6 @@ from typing import Protocol, runtime_checkable
 
 from StaICC.inference.identity import Identity
 
-__all__ = ["CountsRetries", "RunCounts", "RunRecord"]
-
 
 @runtime_checkable
 class CountsRetries(Protocol):

@@ -32,22 +32,6 @@ from StaICC.inference.store_format import (
     sealer,
 )
 
-__all__ = [
-    "check",
-    "connect",
-    "create",
-    "explaining",
-    "identity",
-    "insert_rows",
-    "look_at",
-    "read_names",
-    "sibling",
-    "size_of",
-    "unseal",
-    "until_free",
-    "write_name",
-]
-
 _INSERT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)"
 _ONE = "SELECT answer, seal FROM answers WHERE model = ? AND key = ?"
 

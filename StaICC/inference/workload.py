@@ -8,8 +8,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from StaICC.prompting import Prompt
 
-__all__ = ["PROBABILITIES", "CountsTokens", "MeasuresWork", "Workload", "work_of"]
-
 PROBABILITIES = frozenset({"probabilities"})
 """What is computed of prompts unless a method says otherwise."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["JointFeatures"]
-
 
 @runtime_checkable
 class JointFeatures(Protocol):

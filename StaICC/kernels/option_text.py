@@ -17,8 +17,6 @@ from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints,
 
 from StaICC.errors import ArgumentError, unknown_name
 
-__all__ = ["DeclaresOptions", "OptionFact", "option_types", "options_of", "read_json_or_text", "split_options"]
-
 
 def _truth(text: str) -> bool:
     return {"true": True, "false": False}[text.casefold()]

@@ -16,19 +16,6 @@ from StaICC.inference.code_identity import replaced_methods
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity
 
-__all__ = [
-    "METHODS",
-    "TEXT_SCORES",
-    "Capability",
-    "Kernel",
-    "NoisyChannelVariants",
-    "RendersPrompts",
-    "capabilities_of",
-    "check_generation",
-    "represents",
-    "stable_seed",
-]
-
 
 class Capability(enum.Enum):
     """What a kernel can compute."""

@@ -22,8 +22,6 @@ from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
 from StaICC.prompting import Prompt
 
-__all__ = ["TextInference", "load_for_text", "text_inference"]
-
 
 @dataclass(frozen=True, slots=True)
 class TextInference:

@@ -24,8 +24,6 @@ from StaICC.prompting.sampler import check_position
 from StaICC.prompting.split import TripletSplit
 from StaICC.prompting.stable_random import StableRandom
 
-__all__ = ["PromptWriter", "TemplateWarning", "as_argument"]
-
 NOISY_LABEL_AFFIX = " "
 NOISY_LAST_INPUT_AFFIX = "\n"
 _TEMPLATE_KEYS = tuple(field.name for field in dataclasses.fields(Template))

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from StaICC.errors import SchemaError
 
-__all__ = ["check_divided"]
-
 _ROUND = re.compile(r"[0-9]+R")
 _FIGURES = frozenset(
     {

@@ -18,16 +18,6 @@ from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.intervals import Interval
 from StaICC.results.label_scores import check_scores
 
-__all__ = [
-    "Baselines",
-    "ConditionRecord",
-    "DatasetDetails",
-    "FailedQuery",
-    "MeanDetails",
-    "check_fields",
-    "read_fields",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Baselines:

@@ -14,8 +14,6 @@ from StaICC.errors import SchemaError
 from StaICC.metrics.intervals import Interval
 from StaICC.results.details import read_fields
 
-__all__ = ["RACE", "EarlyStopping"]
-
 RACE = "Race"
 """Name of the group of the two results of a race."""
 

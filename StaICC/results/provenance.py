@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
 from StaICC.datasets.card import plain_fields
@@ -18,17 +18,6 @@ from StaICC.inference.identity import Identity
 from StaICC.inference.run_record import RunCounts, RunRecord
 from StaICC.results.details import DatasetDetails, read_fields
 from StaICC.results.signature import digest, escaped, short_digest
-
-__all__ = [
-    "GIVEN",
-    "NOT_RECORDED",
-    "Predictor",
-    "Provenance",
-    "digest_failures",
-    "given_predictor",
-    "predictors_of",
-    "utc_now",
-]
 
 GIVEN = "predictions given"
 """Key of ``who`` for predictions that were given instead of an inference function; its value is their digest."""
@@ -174,7 +163,8 @@ def predictors_of(
     predictors = []
     for by_dataset in served.values():
         records = list({id(record): record for record in by_dataset.values()}.values())
-        counts = sum((record.counts for record in records), RunCounts())
+        failed = sum(details[dataset].failed for dataset in by_dataset if dataset in details)
+        counts = replace(sum((record.counts for record in records), RunCounts()), failed=failed)
         identity = records[0].identity
         predictors.append(
             Predictor(
@@ -187,11 +177,7 @@ def predictors_of(
                 min(record.started for record in records),
                 max(record.finished for record in records),
                 tuple(dict.fromkeys(edition for record in records for edition in record.editions)),
-                counts.computed,
-                counts.reused,
-                counts.rechecked,
-                counts.retried,
-                sum(details[dataset].failed for dataset in by_dataset if dataset in details),
+                **asdict(counts),
             )
         )
     return tuple(predictors)

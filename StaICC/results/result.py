@@ -27,16 +27,6 @@ from StaICC.results.records import to_pandas, to_polars
 from StaICC.results.signature import Signature
 from StaICC.version import RESULT_SCHEMA
 
-__all__ = [
-    "AVERAGED",
-    "DIVIDED",
-    "Result",
-    "ResultGroup",
-    "load",
-    "result_from_dict",
-    "save_records",
-]
-
 _log = logging.getLogger(__name__)
 
 

@@ -37,8 +37,6 @@ from StaICC.results.result import Result
 from StaICC.results.signature import scoring_field, short_digest
 from StaICC.results.table import format_columns
 
-__all__ = ["PublishedComparison", "compare_with_published", "format_published"]
-
 _REPEATS = {
     "Normal": "2",
     "Contextual_bias": "2",
