@@ -186,7 +186,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     long_icl.refuse(args)
     benchmark = None if isinstance(args.k, list) else make(args)
     if args.answers == "text":
-        return benchmark, load_for_text(args.model, args.max_tokens, args.stop)
+        return benchmark, load_for_text(args.model, args.max_tokens, args.stop, strip_blank=True)
     check_text_options(args)
     return benchmark, load_kernel(args.model)
 

@@ -422,7 +422,7 @@ def test_chat_prompts_of_smollm2_in_the_engine_itself(style: str) -> None:  # pr
     conversations = []
     for prompt in prompts:
         demonstration, _, query = prompt.partition(" good\n")
-        turns = [(demonstration, "good"), (query, None)]
+        turns = [(f"{demonstration} ", "good"), (query, None)]
         if style == "chat":
             turns = [(prompt, None)]
         conversations.append([])
