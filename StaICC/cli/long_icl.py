@@ -92,16 +92,16 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
     group.add_argument("--variant", help="published (default), or strict: with its errors corrected")
     group.add_argument("--arrangement", help="interleaved (default), or grouped by label")
-    names = "context, shots, order, position, or controls"
+    names = "context, shots, order, position, controls, or retrieval"
     group.add_argument("--experiment", metavar="NAME", help=f"what the context does, instead of rounds: {names}")
     group.add_argument(
         "--levels",
         type=_level,
         nargs="+",
         metavar="N",
-        help="of the experiment: budgets such as 4K 8K; shots; number of orders; number of parts",
+        help="of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations",
     )
-    group.add_argument("--shots", type=int, metavar="N", help="demonstrations per label of the last three (default 3)")
+    group.add_argument("--shots", type=int, metavar="N", help="demonstrations per label of the last four (default 3)")
     group.add_argument("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
     group.add_argument("--parsing", help="of generated text: published (default), strict, or tolerant")
     group.add_argument("--published", action="store_true", default=None, help="compare with the published figures too")

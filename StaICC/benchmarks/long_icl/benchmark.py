@@ -79,7 +79,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``, which ends the run.
         experiment: An :class:`~StaICC.benchmarks.long_icl.Experiment`, or the name of one with its default options:
-            ``context``, ``shots``, ``order``, ``position``, ``controls``. Its conditions replace the rounds.
+            ``context``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``. Its conditions replace the
+            rounds.
         verify: Refuse files whose digest is not the published one.
         statistics: Options of the confidence intervals and baselines.
         announce: Called with the licence notice of each data set before its files are opened; by default, the notice is
