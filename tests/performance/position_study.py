@@ -1,9 +1,9 @@
 """The experiment ``position`` of LongICL on synthetic models with a known effect: type I error, power, sign and size.
 
-Each simulation draws a design (the seed of the experiment) and the predictions of a model, and scores them as a run
-does. The data are made up, with the labels of BANKING77. Usage::
+Each simulation draws a design (the seed of the experiment) and the predictions of a model, and analyses them as a run
+does, with fewer redraws: the test is exact with any number. The data are made up, with the labels of BANKING77. Usage::
 
-    python tests/performance/position_study.py [--simulations 2000] [--items 100]
+    python tests/performance/position_study.py [--simulations 2000] [--items 100] [--redraws 199]
 """
 
 from __future__ import annotations
@@ -14,12 +14,24 @@ import tempfile
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from records import record
 
-from StaICC.benchmarks.long_icl import Experiment, LongICLData, LongICLExperimentor, card, load
-from StaICC.benchmarks.long_icl.analysis import analyse
+from StaICC.benchmarks.long_icl import (
+    DataSetScore,
+    Experiment,
+    LongICLData,
+    LongICLExperimentor,
+    LongICLOutcome,
+    Tally,
+    analysis,
+    card,
+    load,
+)
+from StaICC.benchmarks.long_icl.analysis import analyse, position_p_value
 from StaICC.benchmarks.long_icl.experiments import blocks_of
 
 PARTS = 5
@@ -70,31 +82,37 @@ def small_effect(draw: random.Random) -> Chance:
 
 MODELS: dict[str, tuple[Callable[[random.Random], Chance], int, float]] = {
     "no effect": (independent, PARTS - 1, 0.0),
-    "no effect, same prediction under all orders": (repeated, PARTS - 1, 0.0),
     "one constant label": (constant, PARTS - 1, 0.0),
     "label-dependent accuracy": (by_label, PARTS - 1, 0.0),
     "label- and order-dependent accuracy": (by_label_and_order, PARTS - 1, 0.0),
     "last fifth only": (last_fifth, PARTS - 1, 0.4),
     "first fifth only": (first_fifth, 0, 0.4),
+    "no effect, same prediction under all orders": (repeated, PARTS - 1, 0.0),
     "last fifth, small": (small_effect, PARTS - 1, 0.15),
 }
 """Models, each with the part of interest and the true difference between that part and the mean of the others."""
 
 
+RIGHT = [LongICLOutcome(0, label, Tally((label,), (label,), (label,))) for label in LABELS]
+WRONG = [LongICLOutcome(0, "", Tally((label,), (), ())) for label in LABELS]
+
+
 def simulate(
-    data: LongICLData, items: int, make: Callable[[random.Random], Chance], part: int, seed: int
+    own: LongICLExperimentor, empty: DataSetScore, make: Callable[[random.Random], Chance], part: int, seed: int
 ) -> list[float]:
     """Return p-value, difference and its limits of one simulated run."""
     draw = random.Random(f"{make.__name__} {seed}")
-    own = LongICLExperimentor(data, test_number=items, experiment=Experiment("position", (PARTS,), 1, seed))
+    own.experiment = Experiment("position", (PARTS,), 1, seed)
     blocks, chance = blocks_of(LABELS, PARTS, seed), make(draw)
-    answers = []
-    for order in range(PARTS):
-        for place, item in enumerate(own.test_items):
-            label = LABELS.index(item.gold[0])
-            right = draw.random() < chance(place, label, order, (blocks[item.gold[0]] + order) % PARTS)
-            answers.append(label if right else (label + 1) % len(LABELS))
-    found = analyse(own, own.score(answers), 0.95)
+    labels = [(LABELS.index(item.gold[0]), blocks[item.gold[0]]) for item in own.test_items]
+    rounds = []
+    for order, one in enumerate(empty.rounds):
+        outcomes = [
+            (RIGHT if draw.random() < chance(place, label, order, (block + order) % PARTS) else WRONG)[label]
+            for place, (label, block) in enumerate(labels)
+        ]
+        rounds.append(replace(one, outcomes=tuple(outcomes)))
+    found = analyse(own, replace(empty, rounds=tuple(rounds)), 0.95)
     row = found["conditions"][f"part {part + 1}"]
     return [found["p_value"], row["difference"], row["difference_low"], row["difference_high"]]
 
@@ -114,13 +132,18 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--simulations", type=int, default=2000)
     parser.add_argument("--items", type=int, default=100)
+    parser.add_argument("--redraws", type=int, default=199)
     options = parser.parse_args()
+    analysis.position_p_value = partial(position_p_value, redraws=options.redraws)
     figures = {}
     with tempfile.TemporaryDirectory() as folder:
         data = made_up(Path(folder))
+        design = Experiment("position", (PARTS,), 1)
+        own = LongICLExperimentor(data, test_number=options.items, experiment=design)
+        empty = own.score([0] * (PARTS * len(own.test_items)))
         for name, (make, part, truth) in MODELS.items():
             began = time.process_time()
-            found = [simulate(data, options.items, make, part, seed) for seed in range(options.simulations)]
+            found = [simulate(own, empty, make, part, seed) for seed in range(options.simulations)]
             count = len(found)
             figures[name] = {
                 "truth": truth,
