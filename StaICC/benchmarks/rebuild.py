@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.experimentor import Experimentor
     from StaICC.benchmarks.long_icl import LongICL
 
-__all__ = ["ImplausibleError", "own_metrics", "read_statistics", "rebuild", "stand_in"]
-
 _MOST_K = 4096
 """Demonstrations per prompt: the size of the largest demonstration set of the benchmark."""
 

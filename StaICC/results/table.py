@@ -17,18 +17,6 @@ from StaICC.results.provenance import Provenance
 from StaICC.results.signature import Signature
 from StaICC.safe_text import one_line
 
-__all__ = [
-    "TableResult",
-    "bracket_note",
-    "experiment_rows",
-    "format_columns",
-    "format_result",
-    "html_result",
-    "html_table",
-    "remarks",
-    "result_rows",
-]
-
 
 class TableResult(Protocol):
     """What a table shows of a :class:`~StaICC.results.result.Result`."""

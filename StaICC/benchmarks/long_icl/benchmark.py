@@ -10,7 +10,6 @@ continues with the next round, also with ``on_error="raise"``.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -39,12 +38,12 @@ from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.datasets import Dataset
 from StaICC.datasets.own_data import record_of
-from StaICC.errors import ArgumentError, DataMissingError, OutputError, PromptError
+from StaICC.errors import ArgumentError, DataMissingError, OutputError
 from StaICC.inference import Failure, Inference, Part, RunOptions, Unparsed, ask
 from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.inference.workload import MeasuresWork
-from StaICC.results import Result, ResultRecord, Signature, describe_environment, escaped, short_digest
+from StaICC.inference.workload import work_of
+from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
 from StaICC.results.provenance import utc_now
 from StaICC.version import __version__
 
@@ -225,11 +224,10 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                     if one.unparsed == "error":
                         one.score_round(number, found)  # ends the run now, not after all rounds
                     timing[name] = time.monotonic() - before
-                    if one.experiment is not None and isinstance(function, MeasuresWork):
-                        query = one.round_queries(number)[0]
-                        with contextlib.suppress(PromptError):  # too long: not counted
-                            work = function.workload([query.prompt], query.label_space)
-                            timing[f"{name}, tokens"] = float(work.longest)
+                    query = one.round_queries(number)[0]
+                    work = work_of(function, [query.prompt], query.label_space) if one.experiment is not None else None
+                    if work is not None:
+                        timing[f"{name}, tokens"] = float(work.longest)
         scores = {one.name: one.score(answers[one.name]) for one in self.experimentor}
         timing["seconds"] = time.monotonic() - started
         used = {one.name: function for one, function in zip(self.experimentor, functions, strict=True)}
@@ -238,6 +236,17 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         return running.deliver(result)
 
     __call__ = auto_run
+
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function; see :meth:`StaICC.benchmarks.Benchmark.forecast`."""
+        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
+
+        for one in self:
+            _check_function(one, function)
+        parts = {
+            f"{one.name}, {round_name(number)}": one.round_queries(number) for one in self for number in one.rounds
+        }
+        return forecast(parts, function, True, **options)
 
     def _collect(
         self,
@@ -266,34 +275,20 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         prompts = {one.name: details[one.name].prompts for one in self.experimentor}
         own = [one.data.dataset for one in self.experimentor if one.data.dataset is not None]
         return Result(
-            ResultRecord(
-                benchmark=self.task_name,
-                divided=divided,
-                averaged={key: mean([values.get(key) for values in divided.values()]) for key in figures},
-                signature=self._signed(prompts, failed, predictions),
-                provenance=predictions.provenance(answers, details),
-                environment=describe_environment(),
-                details=details,
-                means=means_of(divided, details),
-                timing=timing,
-                outputs=outputs,
-                with_divided=with_divided,
-                warnings=tuple(dict.fromkeys(f"{one.card.name}: {text}" for one in own for text in one.remarks)),
-                files={one.card.name: record for one in own if (record := record_of(one.source, one.card))},
-            )
+            benchmark=self.task_name,
+            divided=divided,
+            averaged={key: mean([values.get(key) for values in divided.values()]) for key in figures},
+            signature=self._signed(prompts, failed, predictions),
+            provenance=predictions.provenance(answers, details),
+            environment=describe_environment(),
+            details=details,
+            means=means_of(divided, details),
+            timing=dict(timing),
+            outputs=outputs,
+            with_divided=with_divided,
+            warnings=tuple(dict.fromkeys(f"{one.card.name}: {text}" for one in own for text in one.remarks)),
+            files={one.card.name: record for one in own if (record := record_of(one.source, one.card))},
         )
-
-    def forecast(self, function: Inference, **options: Any) -> Forecast:
-        """Forecast the run of a function: queries, tokens, positions after prefix sharing, time and cost.
-
-        Args:
-            function: The inference function.
-            **options: See :func:`~StaICC.benchmarks.forecast.forecast`: ``store``, ``model_name``, ``chunk_size``,
-                ``probe_seconds`` and ``prices``.
-        """
-        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
-
-        return forecast({one.name: one.all_queries() for one in self.experimentor}, function, True, **options)
 
     def signature(self) -> Signature:
         """Return every option of this benchmark that can change a score."""

@@ -21,18 +21,6 @@ from StaICC.optional import require
 from StaICC.prompting import StableRandom
 from StaICC.prompting.bm25 import bm25_scores
 
-__all__ = [
-    "BM25",
-    "RELEASED_CUT",
-    "FunctionEncoder",
-    "Rule",
-    "TextEncoder",
-    "TextRows",
-    "make_encoder",
-    "nearest_demonstrations",
-    "order_patterns",
-]
-
 RELEASED_CUT = 512
 """Number of demonstrations that 0.1.1 chooses from."""
 
@@ -131,10 +119,6 @@ def make_encoder(choice: Any, kernel: Any) -> TextEncoder | BM25:
     return BM25() if choice == "bm25" else TextEncoder(kernel)
 
 
-def _text(row: tuple[Sequence[str], Any]) -> str:
-    return " ".join(row[0])
-
-
 Rule = Literal["nearest", "diverse", "balanced", "vote-k"]
 """How demonstrations are chosen by their distances; see :func:`nearest_demonstrations`."""
 
@@ -171,7 +155,7 @@ def nearest_demonstrations(
         ArgumentError: There are fewer demonstrations with text than ``count``.
         OutputError: A state has NaN or an infinity.
     """
-    texts = [_text(demonstrations[place]) for place in range(len(demonstrations))]
+    texts = [" ".join(demonstrations[place][0]) for place in range(len(demonstrations))]
     usable = [place for place, text in enumerate(texts) if text]
     if len(usable) < count:
         raise ArgumentError(f"got {len(usable)} demonstrations with text, expected at least {count}")
