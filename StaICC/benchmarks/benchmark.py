@@ -229,8 +229,8 @@ class Benchmark(ExperimentorList[Experimentor]):
 
         Args:
             function: The inference function.
-            **options: See :func:`~StaICC.benchmarks.forecast.forecast`: ``store``, ``model_name``, ``chunk_size``,
-                ``probe_seconds`` and ``prices``.
+            **options: ``store``, ``model_name``, ``chunk_size``, ``probe_seconds`` and ``prices``; see
+                :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
         """
         from StaICC.benchmarks.forecast import forecast  # few runs are forecast
 

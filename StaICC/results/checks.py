@@ -52,9 +52,20 @@ def _fits(key: str, value: object) -> bool:
         return isinstance(value, Mapping)
     if key == "rounds":
         return isinstance(value, Mapping) and all(isinstance(one, Mapping) for one in value.values())
+    if key == "experiment":
+        return isinstance(value, Mapping) and _is_experiment(value)
     if isinstance(value, Mapping):  # the scores of a condition
         return all(_is_figure(one) for name, one in value.items() if name in _FIGURES)
     return True
+
+
+def _is_experiment(value: Mapping[str, object]) -> bool:
+    rows = value.get("conditions")
+    return (
+        isinstance(rows, Mapping)
+        and _is_figure(value.get("p_value"))
+        and all(isinstance(row, Mapping) and all(map(_is_figure, row.values())) for row in rows.values())
+    )
 
 
 def _is_figure(value: object, line: bool = False) -> bool:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -21,6 +19,7 @@ from StaICC.methods.calibration.samples import Variant
 from StaICC.methods.features import check_answered, check_capabilities
 from StaICC.optional import require
 from StaICC.prompting import StableRandom
+from StaICC.prompting.bm25 import bm25_scores
 
 RELEASED_CUT = 512
 """Number of demonstrations that 0.1.1 chooses from."""
@@ -94,34 +93,11 @@ class FunctionEncoder(TextEncoder):
 
 
 class BM25:
-    """Distances by words: minus the Okapi BM25 score of a text for a query (Robertson and Zaragoza 2009).
-
-    With k1 = 1.5, b = 0.75, the inverse document frequency ``log(1 + (N - n + 0.5) / (n + 0.5))``, and words in lower
-    case without punctuation.
-    """
+    """Distances by words: minus the score of :func:`StaICC.prompting.bm25.bm25_scores`."""
 
     def distances(self, queries: Sequence[str], texts: Sequence[str]) -> Any:
         """Return minus the score of each text for each query, array (queries, texts)."""
-        numpy = require("numpy", "hf", "retrieval of demonstrations")
-        bags = [Counter(_words(text)) for text in texts]
-        lengths = numpy.array([sum(bag.values()) for bag in bags], float)
-        norm = 1.5 * (0.25 + 0.75 * lengths / max(lengths.mean(), 1e-12))
-        found = numpy.zeros((len(queries), len(texts)))
-        terms: dict[str, list[int]] = {}
-        for place, bag in enumerate(bags):
-            for word in bag:
-                terms.setdefault(word, []).append(place)
-        for row, query in enumerate(queries):
-            for word in _words(query):
-                places = terms.get(word, [])
-                weight = math.log(1 + (len(texts) - len(places) + 0.5) / (len(places) + 0.5))
-                counts = numpy.array([bags[place][word] for place in places], float)
-                found[row, places] -= weight * counts * 2.5 / (counts + norm[places])
-        return found
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
+        return -require("numpy", "hf", "retrieval of demonstrations").array(bm25_scores(queries, texts))
 
 
 def make_encoder(choice: Any, kernel: Any) -> TextEncoder | BM25:

@@ -300,7 +300,7 @@ def _long_icl(result: Result) -> Iterator[PublishedComparison]:
         reason: str | None = "this data set was skipped"
         if settings:
             outputs = {record.output for record in result.details[dataset].conditions}
-            reason = _other_long_icl(settings, outputs - {"text", "none"})
+            reason = other_long_icl(settings, outputs - {"text", "none"})
         known = [one for one in figures(LONG_ICL) if one.dataset == dataset]
         if not known:
             reason = "this data set is not in the tables of the paper"
@@ -322,10 +322,17 @@ def _long_icl(result: Result) -> Iterator[PublishedComparison]:
             )
 
 
-def _other_long_icl(settings: dict[str, Any], choices: Set[str]) -> str | None:
-    wanted = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
+def other_long_icl(settings: dict[str, Any], choices: Set[str], items: int | None = 500) -> str | None:
+    """Return why a result of LongICL is not comparable with the published figures; ``None`` if it is.
+
+    Args:
+        settings: The settings of a data set.
+        choices: Kinds of predictions that are no text.
+        items: The number of test items; ``None`` for any.
+    """
+    wanted = {"variant": "published", "test_number": items, "instruct": False, "arrangement": "interleaved"}
     for name, value in wanted.items():
-        if settings.get(name) != value:
+        if settings.get(name) != value and (name, value) != ("test_number", None):
             return f"the published figures are for {name} = {value}, this result has {settings.get(name)}"
     if settings.get("made_up"):
         return "the rows are synthetic"
