@@ -106,7 +106,7 @@ def refuse(args: argparse.Namespace) -> None:
 def _kernel(args: argparse.Namespace) -> tuple[Any, bool]:
     """Return the inference function, and whether it generates text."""
     chosen = args.model.split(":", 1)[0] in _WHOLE_LABEL_KINDS or is_reference(args.model)
-    options = {} if chosen or "label_scoring=" in args.model else {"label_scoring": "full"}
+    options: dict[str, Any] = {} if chosen or "label_scoring=" in args.model else {"label_scoring": "full"}
     if args.answers != "labels":
         stop = None if args.stop is None and ";stop=" in args.model else args.stop or ()
         try:
