@@ -12,8 +12,6 @@ from StaICC.errors import ArgumentError
 from StaICC.inference import worker_processes
 from StaICC.kernels.registry import load_kernel
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 Both models predict the same test rows of the benchmark normal, in a random order that is the same for all models. The
 race ends when it is known with 95 % confidence which model is better in the full benchmark, or that the difference is

@@ -31,17 +31,6 @@ from StaICC.methods.run import read_method, run_method
 from StaICC.methods.table import format_methods
 from StaICC.results.published import compare_with_published, format_published
 
-__all__ = [
-    "EPILOG",
-    "add_arguments",
-    "add_execution_options",
-    "add_model_options",
-    "model_files",
-    "model_of",
-    "run",
-    "shown_model",
-]
-
 EPILOG = """\
 examples:
   python -m StaICC run normal --datasets mini
@@ -53,6 +42,7 @@ examples:
   python -m StaICC run normal --datasets mini --dry-run
   python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
   python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
+  python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
 """
 
 

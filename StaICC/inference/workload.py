@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["PROBABILITIES", "CountsTokens", "MeasuresWork", "Workload", "work_of"]
-
 PROBABILITIES = frozenset({"probabilities"})
 """What is computed of prompts unless a method says otherwise."""
 
@@ -48,7 +46,6 @@ class MeasuresWork(Protocol):
         A kernel also takes the maximum number of tokens to generate for each prompt (0 computes features), and the
         features of each prompt (:data:`PROBABILITIES`).
         """
-        ...
 
 
 def work_of(function: object, *work: Any) -> Workload | None:
@@ -63,4 +60,3 @@ class CountsTokens(Protocol):
     @property
     def tokens_used(self) -> tuple[int, int] | None:
         """Tokens of prompts and of completions, since it was made; ``None`` if it does not count them after all."""
-        ...

@@ -21,8 +21,6 @@ from StaICC.kernels.protocol import Capability, capabilities_of, check_generatio
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
 
-__all__ = ["TextInference", "load_for_text", "text_inference", "without_blank"]
-
 
 @dataclass(frozen=True, slots=True)
 class TextInference:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from StaICC.benchmarks.running import RunContext
 
-__all__ = ["CachingKernel", "FeatureFunction", "Key", "Request", "packed_row"]
-
 Key = tuple[Prompt, tuple[str, ...]]
 """A prompt and its label space."""
 

@@ -61,8 +61,6 @@ from StaICC.methods.specification import (
 from StaICC.prompting import TemplateWarning, sample_demonstrations
 from StaICC.registry import Registry
 
-__all__ = ["METHODS", "TABLE_2", "MethodSpec", "calibrated"]
-
 CANDIDATES = 30
 """Nearest demonstrations from which the authors of SA-ICL draw orders."""
 HIDDEN_SAMPLES = 16

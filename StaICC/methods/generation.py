@@ -21,8 +21,6 @@ from StaICC.kernels.text_inference import TextInference, without_blank
 from StaICC.methods.caching import CachingKernel
 from StaICC.methods.options import option
 
-__all__ = ["ANSWER", "REASONING", "GenerateThenParse", "GenerationOptions"]
-
 REASONING = "Let's think step by step."
 ANSWER = "\nTherefore, among {labels}, the answer is"
 _ANSWER_TOKENS = 16

@@ -26,11 +26,12 @@ from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name,
 from StaICC.inference import Failure, Inference, Part
 from StaICC.inference.identity import code_mark
 from StaICC.inference.run_record import RunCounts
+from StaICC.kernels.option_text import options_of
 from StaICC.methods.caching import CachingKernel, Request
 from StaICC.methods.calibration.samples import check_variant
 from StaICC.methods.catalogue import METHODS, TABLE_2, MethodSpec, calibrated
 from StaICC.methods.features import check_capabilities
-from StaICC.methods.options import make_options, options_of, read_options
+from StaICC.methods.options import make_options, read_options
 from StaICC.methods.specification import Prepared, Workbench, fresh
 from StaICC.methods.table import MethodTable
 from StaICC.progress import drawn_progress, within
