@@ -24,15 +24,6 @@ from StaICC.metrics.score_intervals import (
     rows_of_labels,
 )
 
-__all__ = [
-    "Intervals",
-    "aligned",
-    "bias_intervals",
-    "classification_intervals",
-    "consistency_intervals",
-    "slope_intervals",
-]
-
 Intervals = Mapping[str, Interval | Withheld]
 """Intervals of scores by key."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.statistics import Statistics
-from StaICC.cli.benchmark_options import check_text_options
+from StaICC.cli.benchmark_options import check_text_options, datasets_of
 from StaICC.cli.files import print_json
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import Capability, capabilities_of
@@ -39,7 +39,6 @@ _OTHERS_ONLY = {
     "limit": None,
     "metrics": "standard",
     "outputs": "auto",
-    "data": None,
 }
 """Arguments of ``run`` that LongICL does not support, with their defaults."""
 _OWN = (
@@ -93,16 +92,16 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
     group.add_argument("--variant", help="published (default), or strict: with its errors corrected")
     group.add_argument("--arrangement", help="interleaved (default), or grouped by label")
-    names = "context, shots, order, position, or controls"
+    names = "context, shots, order, position, controls, or retrieval"
     group.add_argument("--experiment", metavar="NAME", help=f"what the context does, instead of rounds: {names}")
     group.add_argument(
         "--levels",
         type=_level,
         nargs="+",
         metavar="N",
-        help="of the experiment: budgets such as 4K 8K; shots; number of orders; number of parts",
+        help="of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations",
     )
-    group.add_argument("--shots", type=int, metavar="N", help="demonstrations per label of the last three (default 3)")
+    group.add_argument("--shots", type=int, metavar="N", help="demonstrations per label of the last four (default 3)")
     group.add_argument("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
     group.add_argument("--parsing", help="of generated text: published (default), strict, or tolerant")
     group.add_argument("--published", action="store_true", default=None, help="compare with the published figures too")
@@ -141,7 +140,7 @@ def refuse(args: argparse.Namespace) -> None:
 def _kernel(args: argparse.Namespace) -> tuple[Any, bool]:
     """Return the inference function, and whether it generates text."""
     chosen = args.model.split(":", 1)[0] in _WHOLE_LABEL_KINDS or is_reference(args.model)
-    options = {} if chosen or "label_scoring=" in args.model else {"label_scoring": "full"}
+    options: dict[str, Any] = {} if chosen or "label_scoring=" in args.model else {"label_scoring": "full"}
     if args.answers != "labels":
         stop = None if args.stop is None and ";stop=" in args.model else args.stop or ()
         try:
@@ -174,9 +173,9 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
 
     experiment = _experiment(args)
     function, writes = _kernel(args)
-    datasets = args.datasets
+    datasets = datasets_of(args)
     if not writes and experiment is None:
-        structured = [name for name in datasets or cards() if card(name).structured]
+        structured = [name for name in datasets or cards() if isinstance(name, str) and card(name).structured]
         if structured and datasets:
             raise ArgumentError(
                 f"{', '.join(structured)}: items have several labels, so the model must generate text; this one "

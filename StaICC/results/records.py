@@ -14,8 +14,6 @@ from StaICC.optional import require
 if TYPE_CHECKING:
     from StaICC.results.table import TableResult
 
-__all__ = ["query_records", "score_records", "to_pandas", "to_polars"]
-
 
 class Results(Protocol):
     """A result, or a group of results."""

@@ -17,18 +17,6 @@ from StaICC.results.provenance import Provenance
 from StaICC.results.signature import Signature
 from StaICC.safe_text import one_line
 
-__all__ = [
-    "TableResult",
-    "bracket_note",
-    "experiment_rows",
-    "format_columns",
-    "format_result",
-    "html_result",
-    "html_table",
-    "remarks",
-    "result_rows",
-]
-
 
 class TableResult(Protocol):
     """What a table shows of a :class:`~StaICC.results.result.Result`."""
@@ -166,7 +154,8 @@ def experiment_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
     Returns:
         The column heads, and one row for each condition of each data set.
     """
-    head = ["data set, condition", "demonstrations", "reference tokens", "model's tokens", "score", "difference"]
+    head = ["data set, condition", "demonstrations", "reference tokens", "all contexts", "model's tokens"]
+    head += ["score", "difference"]
     rows: list[list[str]] = []
     for dataset, scores in result.divided.items():
         experiment = scores.get("experiment") or {"conditions": {}}
@@ -178,11 +167,18 @@ def experiment_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
                 cells.append(_figure(row.get(key)))
                 if None not in ends:
                     cells[-1] += f" [{_end(ends[0])}, {_end(ends[1])}]"
-            counts = [row.get("demonstrations"), row.get("reference_tokens"), None if tokens is None else int(tokens)]
+            counts = [row.get(key) for key in ("demonstrations", "reference_tokens", "all_contexts")]
+            counts.append(None if tokens is None else int(tokens))
             rows.append([f"{dataset}, {name}", *map(_figure, counts), *cells])
-    if all(row[3] == "-" for row in rows):
-        return head[:3] + head[4:], [row[:3] + row[4:] for row in rows]
-    return head, rows
+    kept = [
+        place
+        for place, title in enumerate(head)
+        if {
+            "all contexts": any(row[2] != row[3] for row in rows),  # not if all test items share their contexts
+            "model's tokens": any(row[4] != "-" for row in rows),
+        }.get(title, True)
+    ]
+    return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
 def _experiment_notes(result: TableResult) -> list[str]:

@@ -169,7 +169,7 @@ def _notes(own: LongICLExperimentor, score: DataSetScore) -> tuple[str, ...]:
     notes = [f"the scores are {_METRICS[score.metric]}"]
     if own.data.made_up:
         notes.append("MADE-UP ROWS: the figures show that the code runs, not what a model can do")
-    elif not (own.data.train_file.verified and own.data.test_file.verified):
+    elif own.data.dataset is None and not (own.data.train_file.verified and own.data.test_file.verified):
         notes.append("the files are not known to be the published ones")
     for one in score.rounds:
         if isinstance(one.round, str):

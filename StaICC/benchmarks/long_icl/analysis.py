@@ -65,8 +65,9 @@ def analyse(own: LongICLExperimentor, score: DataSetScore, level: float | None) 
         level: Of the intervals; ``None`` for none.
 
     Returns:
-        For each condition (``position``: each part of the context) ``items``, ``demonstrations``, ``reference_tokens``,
-        ``score``, and ``difference`` from the first condition (from the mean of the other parts). Scores and
+        For each condition (``position``: each part of the context) ``items``, ``demonstrations``, ``reference_tokens``
+        (of the longest context), ``all_contexts`` (reference tokens of all distinct contexts together), ``score``, and
+        ``difference`` from the first condition (from the mean of the other parts). Scores and
         differences are followed by ``low`` and ``high``.
     """
     assert own.experiment is not None
@@ -98,10 +99,12 @@ def analyse(own: LongICLExperimentor, score: DataSetScore, level: float | None) 
     for number, (name, part) in enumerate(parts.items()):
         others = [one for other, one in parts.items() if other != name] if by_position else [next(iter(parts.values()))]
         key = own.rounds[number]
+        contexts = {own.context(key, place) for place in range(len(labels))}
         found[name] = {
             "items": sum(one.tally is not None for one in outcomes[name]),
             "demonstrations": own.conditions[key].demonstrations,
-            "reference_tokens": max(map(reference_tokens, {own.context(key, place) for place in range(len(labels))})),
+            "reference_tokens": max(map(reference_tokens, contexts)),
+            "all_contexts": sum(map(reference_tokens, contexts)),
             **_with_limits("score", part, level, 0.0),
             **_with_limits(
                 "difference", _difference(part, others if by_position or number else [], level), level, -1.0

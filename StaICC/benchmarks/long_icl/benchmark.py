@@ -10,7 +10,6 @@ continues with the next round, also with ``on_error="raise"``.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -29,19 +28,22 @@ from StaICC.benchmarks.long_icl.aggregate import (
 )
 from StaICC.benchmarks.long_icl.data.cards import cards
 from StaICC.benchmarks.long_icl.data.installing import default_folder
-from StaICC.benchmarks.long_icl.data.loading import load_available, show_notice
+from StaICC.benchmarks.long_icl.data.loading import show_notice
+from StaICC.benchmarks.long_icl.data.own import load_chosen
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
 from StaICC.benchmarks.long_icl.experiments import EXPERIMENT_ITEMS, Experiment
 from StaICC.benchmarks.long_icl.records import DataSetScore, round_name
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.statistics import Statistics
-from StaICC.errors import ArgumentError, DataMissingError, OutputError, PromptError
+from StaICC.datasets import Dataset
+from StaICC.datasets.own_data import record_of
+from StaICC.errors import ArgumentError, DataMissingError, OutputError
 from StaICC.inference import Failure, Inference, Part, RunOptions, Unparsed, ask
 from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.inference.workload import MeasuresWork
-from StaICC.results import Result, ResultRecord, Signature, describe_environment, short_digest
+from StaICC.inference.workload import work_of
+from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
 from StaICC.results.provenance import utc_now
 from StaICC.version import __version__
 
@@ -62,9 +64,10 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
 
     Args:
         data_dir: Folder with the published files; None for the folder of ``python -m StaICC data install long-icl``.
-        datasets: Names, such as ``["banking77", "tacred"]``; None for all six (in an experiment: for those with one
-            label per item). Data sets without files are skipped; a
-            warning and the result say how to get the files.
+        datasets: Names, such as ``["banking77", "tacred"]``, and data sets of your own
+            (:class:`~StaICC.datasets.Dataset`) with 20 or more labels; None for all six (in an experiment: for those
+            with one label per item). Data sets without files are skipped; a warning and the result say how to get the
+            files.
         rounds: Rounds to evaluate, in order.
         test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
             experiment.
@@ -76,7 +79,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``, which ends the run.
         experiment: An :class:`~StaICC.benchmarks.long_icl.Experiment`, or the name of one with its default options:
-            ``context``, ``shots``, ``order``, ``position``, ``controls``. Its conditions replace the rounds.
+            ``context``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``. Its conditions replace the
+            rounds.
         verify: Refuse files whose digest is not the published one.
         statistics: Options of the confidence intervals and baselines.
         announce: Called with the licence notice of each data set before its files are opened; by default, the notice is
@@ -105,7 +109,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
     def __init__(
         self,
         data_dir: str | os.PathLike[str] | None = None,
-        datasets: Iterable[str] | None = None,
+        datasets: Iterable[str | Dataset] | Dataset | None = None,
         rounds: Iterable[int] = (1, 2, 3, 4, 5),
         test_number: int | Literal["default"] | None = "default",
         instruct: bool = False,
@@ -126,7 +130,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
             test_number = 500 if experiment is None else EXPERIMENT_ITEMS
         if experiment is not None and datasets is None:
             datasets = [name for name, one in cards().items() if not one.structured]
-        loaded, self.skipped = load_available(folder, datasets, verify=verify, announce=announce)
+        loaded, self.skipped = load_chosen(folder, datasets, verify=verify, announce=announce)
         if not loaded:
             listed = "\n".join(f"{one.dataset}: {one.reason}. {one.instructions}" for one in self.skipped)
             raise DataMissingError(f"none of the data sets of LongICL is in {folder}:\n{listed}")
@@ -220,11 +224,10 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                     if one.unparsed == "error":
                         one.score_round(number, found)  # ends the run now, not after all rounds
                     timing[name] = time.monotonic() - before
-                    if one.experiment is not None and isinstance(function, MeasuresWork):
-                        query = one.round_queries(number)[0]
-                        with contextlib.suppress(PromptError):  # too long: not counted
-                            work = function.workload([query.prompt], query.label_space)
-                            timing[f"{name}, tokens"] = float(work.longest)
+                    query = one.round_queries(number)[0]
+                    work = work_of(function, [query.prompt], query.label_space) if one.experiment is not None else None
+                    if work is not None:
+                        timing[f"{name}, tokens"] = float(work.longest)
         scores = {one.name: one.score(answers[one.name]) for one in self.experimentor}
         timing["seconds"] = time.monotonic() - started
         used = {one.name: function for one, function in zip(self.experimentor, functions, strict=True)}
@@ -233,6 +236,17 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         return running.deliver(result)
 
     __call__ = auto_run
+
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function; see :meth:`StaICC.benchmarks.Benchmark.forecast`."""
+        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
+
+        for one in self:
+            _check_function(one, function)
+        parts = {
+            f"{one.name}, {round_name(number)}": one.round_queries(number) for one in self for number in one.rounds
+        }
+        return forecast(parts, function, True, **options)
 
     def _collect(
         self,
@@ -259,33 +273,22 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         )
         failed = sum(one.failed for one in details.values())
         prompts = {one.name: details[one.name].prompts for one in self.experimentor}
+        own = [one.data.dataset for one in self.experimentor if one.data.dataset is not None]
         return Result(
-            ResultRecord(
-                benchmark=self.task_name,
-                divided=divided,
-                averaged={key: mean([values.get(key) for values in divided.values()]) for key in figures},
-                signature=self._signed(prompts, failed, predictions),
-                provenance=predictions.provenance(answers, details),
-                environment=describe_environment(),
-                details=details,
-                means=means_of(divided, details),
-                timing=timing,
-                outputs=outputs,
-                with_divided=with_divided,
-            )
+            benchmark=self.task_name,
+            divided=divided,
+            averaged={key: mean([values.get(key) for values in divided.values()]) for key in figures},
+            signature=self._signed(prompts, failed, predictions),
+            provenance=predictions.provenance(answers, details),
+            environment=describe_environment(),
+            details=details,
+            means=means_of(divided, details),
+            timing=dict(timing),
+            outputs=outputs,
+            with_divided=with_divided,
+            warnings=tuple(dict.fromkeys(f"{one.card.name}: {text}" for one in own for text in one.remarks)),
+            files={one.card.name: record for one in own if (record := record_of(one.source, one.card))},
         )
-
-    def forecast(self, function: Inference, **options: Any) -> Forecast:
-        """Forecast the run of a function: queries, tokens, positions after prefix sharing, time and cost.
-
-        Args:
-            function: The inference function.
-            **options: See :func:`~StaICC.benchmarks.forecast.forecast`: ``store``, ``model_name``, ``chunk_size``,
-                ``probe_seconds`` and ``prices``.
-        """
-        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
-
-        return forecast({one.name: one.all_queries() for one in self.experimentor}, function, True, **options)
 
     def signature(self) -> Signature:
         """Return every option of this benchmark that can change a score."""
@@ -307,7 +310,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         return Signature(
             {
                 "benchmark": self.task_name,
-                "datasets": None if chosen == list(cards()) else "+".join(chosen),
+                "datasets": None if chosen == list(cards()) else "+".join(map(escaped, chosen)),
                 "data": short_digest(
                     [file.identity for one in self.experimentor for file in (one.data.train_file, one.data.test_file)]
                 ),
@@ -323,18 +326,23 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         )
 
 
-def rebuild_long_icl(result: Result, data_dir: str | os.PathLike[str] | None = None) -> LongICL:
+def rebuild_long_icl(
+    result: Result,
+    data_dir: str | os.PathLike[str] | None = None,
+    own: Mapping[str, Dataset] | None = None,
+) -> LongICL:
     """Return the benchmark that a result's signature describes, to verify its prompts.
 
     Args:
         result: A result of LongICL.
         data_dir: Folder with the data; by default, the installed data.
+        own: The user's own data sets by name.
 
     Returns:
         The benchmark over the data sets that the result has scores of.
 
     Raises:
-        ArgumentError: The signature is not one of LongICL.
+        ArgumentError: The signature is not one of LongICL, or the user's own data are not given.
         DataMissingError: No data set is available.
     """
     fields = result.signature.fields
@@ -343,6 +351,11 @@ def rebuild_long_icl(result: Result, data_dir: str | os.PathLike[str] | None = N
     numbers = f"{rounds}+{levels or 0}+{options.get('shots', 3)}+{options.get('seed', 0)}"
     if not re.fullmatch("all|[0-9]{1,9}", rows) or not re.fullmatch(r"[0-9]{1,9}(\+[0-9]{1,9})*", numbers):
         raise ArgumentError(f"{result.signature} is not a signature of LongICL; pass the benchmark itself")
+    names = [name for name, details in result.details.items() if details.asked]
+    own = own or {}
+    unknown = next((name for name in names if name not in cards() and name not in own), None)
+    if unknown is not None:
+        raise ArgumentError(f"the rows of {unknown} are the user's own; pass the benchmark itself")
     experiment = None
     if "experiment" in options:
         experiment = Experiment(
@@ -353,7 +366,7 @@ def rebuild_long_icl(result: Result, data_dir: str | os.PathLike[str] | None = N
         )
     return LongICL(
         data_dir,
-        [name for name, details in result.details.items() if details.asked],
+        [own.get(name, name) for name in names],
         tuple(map(int, rounds.split("+"))),
         None if rows == "all" else int(rows),
         options.get("instruct") == "yes",

@@ -22,6 +22,7 @@ from StaICC.benchmarks.long_icl.data.loading import LongICLData
 from StaICC.benchmarks.long_icl.protocol.prompts import write_answer, write_context, write_query
 from StaICC.benchmarks.long_icl.protocol.selection import covering, turns_of
 from StaICC.errors import ArgumentError, unknown_name, validate_integer
+from StaICC.prompting.bm25 import bm25_scores
 
 __all__ = ["DESIGNS", "EXPERIMENT_ITEMS", "Condition", "Experiment", "Material", "blocks_of", "reference_tokens"]
 
@@ -105,11 +106,12 @@ class Experiment:
     """An experiment and its options.
 
     Args:
-        name: ``context``, ``shots``, ``order``, ``position`` or ``controls``.
+        name: ``context``, ``shots``, ``order``, ``position``, ``controls`` or ``retrieval``.
         levels: ``context``: budgets in reference tokens (:func:`reference_tokens`), such as 4096; ``shots``:
             demonstrations per label; ``order``: the number of rotations, which is also that of shuffles; ``position``:
-            the number of parts of the context; empty for the default.
-        shots: Demonstrations per label of the experiments ``order``, ``position`` and ``controls``.
+            the number of parts of the context; ``retrieval``: numbers of retrieved demonstrations; empty for the
+            default.
+        shots: Demonstrations per label of the experiments ``order``, ``position``, ``controls`` and ``retrieval``.
         seed: Of shuffles.
 
     Raises:
@@ -273,12 +275,29 @@ def _controls(experiment: Experiment, material: Material) -> dict[str, Condition
     }
 
 
+def _retrieval(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+    """Show all demonstrations, and to each test item the most similar of them by BM25, the most similar one last."""
+    card, pool = material.data.card, material.shots(experiment.shots)
+    asked, texts = ([" ".join(item.query_fields().values()) for item in items] for items in (material.items, pool))
+    nearest = [sorted(range(len(pool)), key=lambda place: -row[place]) for row in bm25_scores(asked, texts)]
+    found: dict[str, Condition | str] = {"full context": material.condition(pool)}
+    for number in experiment.levels:
+        shown = ([pool[place] for place in reversed(places[:number])] for places in nearest)
+        found[f"{number} retrieved"] = (
+            Condition(tuple(write_context(card, one, instruct=material.instruct) for one in shown), number)
+            if number < len(pool)
+            else f"the full context has {len(pool)} demonstrations"
+        )
+    return found
+
+
 DESIGNS: Mapping[str, Callable[[Experiment, Material], dict[str, Condition | str]]] = {
     "context": _context,
     "shots": _shots,
     "order": _order,
     "position": _position,
     "controls": _controls,
+    "retrieval": _retrieval,
 }
 """Functions that return the conditions of an experiment by name; for a condition that the data cannot fill, the
 reason."""
@@ -289,5 +308,6 @@ _LEVELS: Mapping[str, tuple[tuple[int, ...], int, int]] = {
     "order": ((4,), 1, 1),
     "position": ((5,), 2, 1),
     "controls": ((), 0, 0),
+    "retrieval": ((4, 16), 1, 100),
 }
 """For each experiment the default of its levels, the least level, and the maximum number of levels."""

@@ -37,8 +37,6 @@ from StaICC.results.result import Result
 from StaICC.results.signature import scoring_field, short_digest
 from StaICC.results.table import format_columns
 
-__all__ = ["PublishedComparison", "compare_with_published", "format_published"]
-
 _REPEATS = {
     "Normal": "2",
     "Contextual_bias": "2",
@@ -268,7 +266,8 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
         reason = _RAW_AVERAGES
     if reason is None and value is None:
         reason = f"this result has no {key}" if key not in result.averaged else f"{key} is undefined in this result"
-    if reason is None and released and rule.by_softmax and _kinds(result) - {"logits"}:
+    kinds = {record.output for details in result.details.values() for record in details.conditions}
+    if reason is None and released and rule.by_softmax and kinds - {"logits"}:
         reason = _SOFTMAX_TWICE
     if reason is None and rule.benchmark == "Normal" and rule.by_softmax and noisy:
         reason = "the published noisy channel is the mean loss over the complete prompt, which is nearly uniform"
@@ -293,11 +292,6 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
         tuple(cautions) if reason is None else (),
         rule.lower_is_better,
     )
-
-
-def _kinds(result: Result) -> set[str]:
-    """How the predictions were read, over all data sets."""
-    return {record.output for details in result.details.values() for record in details.conditions}
 
 
 def _long_icl(result: Result) -> Iterator[PublishedComparison]:

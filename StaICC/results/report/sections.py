@@ -50,6 +50,8 @@ class Section(NamedTuple):
     key: str
     title: str
     content: Markup
+    assets: str = ""
+    """Name of the script and the style sheet that only this section needs."""
 
 
 def _figure(make: Callable[[], Figure], name: str = "") -> Markup:

@@ -42,7 +42,7 @@ def _without_prompt(response: str, prompt: str | None) -> str:
     return response.removeprefix(prompt.rstrip()).strip() if prompt else response.strip()
 
 
-@functools.cache
+@functools.lru_cache(maxsize=16)
 def _labels(labels: tuple[str, ...], answers: AnswerFormat) -> dict[str, str]:
     return {answers.normal(label).casefold(): label for label in labels}
 
