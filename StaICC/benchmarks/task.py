@@ -28,8 +28,6 @@ from StaICC.prompting import (
     TripletSplit,
 )
 
-__all__ = ["Scoring", "Task", "TaskInput"]
-
 
 @dataclass(frozen=True, slots=True)
 class TaskInput:
@@ -145,11 +143,9 @@ class Task(Protocol):
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return the conditions: the same for equal inputs."""
-        ...
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the scores of the outcomes, one outcome for each condition in order."""
-        ...
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Mapping[str, Interval | Withheld]:
         """Return confidence intervals of the scores, by key (nested keys joined by a dot); none by default.

@@ -12,8 +12,6 @@ from StaICC.cli.files import check_output, load_named, print_json
 from StaICC.results.report import write_report
 from StaICC.results.report.queries import query_section
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 The page is one file and needs no network, server or other package.
 

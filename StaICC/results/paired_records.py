@@ -29,16 +29,6 @@ from StaICC.results.details import ConditionRecord, DatasetDetails
 from StaICC.results.label_scores import unpack_scores
 from StaICC.results.result import Result
 
-__all__ = [
-    "HEADLINE",
-    "PairedRecords",
-    "higher_is_better",
-    "metrics_of",
-    "pair_records",
-    "probabilities_of",
-    "query_keys",
-]
-
 HEADLINE = {
     "Normal": "accuracy",
     "GLER": "accuracy",

@@ -59,7 +59,7 @@ _COLUMNS = (
     Column("GLER", "accuracy", "label noise (GLER)"),
     Column("Template_sens", "consistency", "template consistency"),
     Column("Demo_sens", "consistency", "demonstration consistency"),
-    Column("LongICL", "mean", "LongICL, mean of rounds"),
+    Column("LongICL", "mean", "LongICL, mean of rounds or conditions"),
 )
 
 
