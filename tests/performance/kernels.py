@@ -5,12 +5,12 @@ Contenders: the kernel of the released StaICC 0.1.1, this library's, the Hugging
 runs in a process of its own; they take turns, round after round, and the best round counts. Parts:
 
 - ``normal``: Normal prompts of TREC, k = 4;
-- ``channel``: the noisy channel of the same queries, six prompts each, in its paper's form (0.1.1: its own form);
+- ``channel``: the noisy channel of the same queries, six prompts each, in its paper's form (0.1.1 has another form);
 - ``suite``: a sample of all sub-benchmarks of TREC that keeps together what shares demonstrations;
 - ``long``: one long context in front of many queries, as in LongICLBench. The release and lm_eval run
   ``--loop-count`` of the queries.
 
-Probabilities are compared with those of this library in float32 or of 0.1.1. For this library, the time of matrix
+Probabilities are compared with those of this library in the same number type. For this library, the time of matrix
 products, attention and all other operators is listed, too. Prompts come from the released wheel (fetched with ``pip``,
 or ``--release WHEEL``), so nothing of the measurement depends on the library that is measured. Usage, for all
 contenders in both number types::
@@ -411,7 +411,7 @@ def compare(
         found[process.kind] = figures | {name: value for name, value in best.items() if name in SHOWN}
     parameters = next(process.parameters for process in processes if process.parameters)
     tokens = found["ours"]["tokens"] / len(prompts)
-    reference = answers["released" if "released" in answers else "ours"][-1]["rows"]
+    reference = answers["ours"][-1]["rows"]
     for kind, figures in found.items():
         done = figures.get("computed", tokens * figures["prompts"])
         # Two operations per parameter and position; attention and, for some, the output matrix are left out.

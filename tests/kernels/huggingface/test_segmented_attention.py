@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from StaICC.kernels.huggingface.capabilities import examine
@@ -105,3 +107,19 @@ def test_prompts_of_all_lengths_are_one_call_without_padding(make_model, make_to
     kernel.score(prompts, LABELS)
     report = kernel.score(prompts, LABELS).report
     assert (report.calls, report.padding) == (1, 0)
+
+
+@pytest.mark.parametrize(("dtype", "budget"), [("float32", 1024), ("bfloat16", 2048), ("float64", 512)])
+def test_calls_on_a_cpu_are_limited_by_their_bytes(make_model, make_tokenizer, dtype, budget):
+    assert CausalLMKernel(make_model("Llama"), make_tokenizer(), dtype=dtype).runner().budget == budget
+    assert CausalLMKernel(make_model("Llama"), make_tokenizer(), dtype=dtype, token_budget=77).runner().budget == 77
+
+
+def test_threads_do_not_share_segments():
+    """A call in another thread uses the complete mask."""
+    query, key, value = random_inputs(4)
+    mask = torch.full((1, 1, 1, 1), torch.nan).expand(1, 1, 4, 4)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    with segmented_attention(mask, [Segment(0, 0, 4)]), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(attention, query, key, value, mask).result().isnan().all()
+        assert attention(query, key, value, mask).isfinite().all()
