@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ALGORITHM", "KernelBase"]
 
 CPU_BYTES = 4096
-"""On the CPU a call has so many positions, divided by the bytes of a number: larger tensors do not fit in its caches."""
+"""Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
 CUDA_BUDGET = 16384
 
 ALGORITHM = "2"
