@@ -10,31 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-__all__ = [
-    "ArgumentError",
-    "DataDamagedError",
-    "DataError",
-    "DataMissingError",
-    "EditionError",
-    "IdentityError",
-    "MissingDependencyError",
-    "OutputError",
-    "PluginError",
-    "PromptError",
-    "RemovedNameError",
-    "RunEndingError",
-    "SchemaError",
-    "StaICCError",
-    "UndefinedMetricError",
-    "UnknownKeyError",
-    "UnknownNameError",
-    "WithheldReplyError",
-    "removed_names",
-    "unknown_key",
-    "unknown_name",
-    "validate_integer",
-]
-
 
 class StaICCError(Exception):
     """Base of all errors of this library."""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FixedAttributes", "FrozenList"]
-
 
 class FixedAttributes:
     """Base of objects without attributes that nothing reads.

@@ -18,8 +18,6 @@ from urllib.parse import urlsplit, urlunsplit
 from StaICC.errors import MissingDependencyError
 from StaICC.version import __version__
 
-__all__ = ["install_command", "require"]
-
 
 def install_command(extra: str) -> str:
     """Return the command that adds an extra to this installation, from where it was installed.

@@ -21,18 +21,6 @@ from typing import Any, NamedTuple, TextIO
 from StaICC.errors import ArgumentError
 from StaICC.safe_text import one_line
 
-__all__ = [
-    "INSTALLING",
-    "VARIABLE",
-    "Estimate",
-    "Pace",
-    "Progress",
-    "ProgressCallback",
-    "ProgressLine",
-    "drawn_progress",
-    "within",
-]
-
 VARIABLE = "STAICC_PROGRESS"
 """Environment variable: ``0`` draws nothing; ``1`` also writes lines to a stderr that is a file."""
 

@@ -24,19 +24,6 @@ from StaICC.errors import ArgumentError, PluginError, StaICCError, UnknownNameEr
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
 
-__all__ = [
-    "GROUPS",
-    "Entry",
-    "Listed",
-    "PluginWarning",
-    "Registry",
-    "callable_entry",
-    "fold",
-    "is_reference",
-    "labelled",
-    "origin_of",
-]
-
 T = TypeVar("T")
 
 GROUPS = ("staicc.kernels", "staicc.methods", "staicc.datasets", "staicc.benchmarks", "staicc.metrics")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["csv_cell", "json_escaped", "one_line", "visible"]
-
 # Controls, soft hyphen and other default-ignorable characters, direction marks, line separators, lone surrogates, tags.
 _HIDDEN = (
     "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"

@@ -25,7 +25,7 @@ import os
 from pathlib import Path
 
 from StaICC import LongICL, load_kernel
-from StaICC.benchmarks.long_icl import card, parse_answer, positions_of
+from StaICC.benchmarks.long_icl import Experiment, card, parse_answer
 from StaICC.results.published import compare_with_published, format_published
 
 MODEL = os.environ.get("STAICC_EXAMPLES_MODEL", "ppm")  # "smollm2", "hf:gpt2", ... need the extra hf
@@ -83,12 +83,7 @@ result.save("long_icl.json")
 
 # %% [markdown]
 # The notes below the table say that the files are not the published ones. `majority` is the accuracy of the most
-# frequent label. The position of the right label in the context is also known; here the context is divided into four
-# parts of equal length.
-
-# %%
-for round_name, parts in positions_of(result, "banking77", bins=4).items():
-    print(round_name, [f"places {part.start}-{part.end}: {part.correct} of {part.gold}" for part in parts])
+# frequent label.
 
 # %% [markdown]
 # ## Predictions as text
@@ -100,8 +95,10 @@ for round_name, parts in positions_of(result, "banking77", bins=4).items():
 
 # %%
 def copies(prompt: str, label_space: list[str]) -> str:
-    """Write the label of the most similar demonstration, with a full stop."""
+    """Write the label of the most similar demonstration, with a full stop; without demonstrations, the first label."""
     *demonstrations, query = prompt.split("service query: ")[1:]
+    if not demonstrations:
+        return label_space[0]
     asked = set(query.split("\n")[0].split())
     nearest = max(demonstrations, key=lambda text: len(asked & set(text.split("\n")[0].split())))
     return nearest.split("intent category: ")[1].strip() + "."
@@ -110,6 +107,16 @@ def copies(prompt: str, label_space: list[str]) -> str:
 for variant in ("published", "strict"):
     written = LongICL(DATA, ["banking77"], rounds=[1], test_number=77, variant=variant, verify=False)
     print(variant, written(copies)["Divided results"]["banking77"]["1R"])
+
+# %% [markdown]
+# ## What does the context do?
+#
+# An experiment compares contexts for the same test items. The controls show whether a model reads the demonstrations: a
+# function that copies follows shuffled labels and symbols, a model that uses what it knew before does not.
+
+# %%
+controls = Experiment("controls", shots=2)
+print(LongICL(DATA, ["banking77"], test_number=77, variant="strict", experiment=controls, verify=False)(copies))
 
 # %% [markdown]
 # `parse_answer` is the parser.

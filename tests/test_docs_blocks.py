@@ -20,7 +20,8 @@ The rules for who writes a page. A block says its language behind the fence.
 ``json``, ``toml``, ``yaml``, ``bash``
     Must parse. Commands of StaICC in ``bash`` are parsed as in ``console``.
 ``text``
-    Is not checked. Other languages are refused.
+    Is not checked, except behind ``<!-- test: output -->``: then it is the output of the command above it. A last line
+    ``...`` leaves out the rest. Other languages are refused.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import itertools
 import json
 import os
 import re
@@ -305,7 +307,11 @@ def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
     """Why a command cannot be run here, if so."""
     if args.command == "data" and args.action in ("install", "verify"):
         return "its data is fetched, or not there"
-    if getattr(args, "model", None) not in (None, "", "ppm") and args.command in ("run", "race", "prompts"):
+    if (getattr(args, "model", None) or "ppm").partition(";")[0] != "ppm" and args.command in (
+        "run",
+        "race",
+        "prompts",
+    ):
         return "needs a model"
     if getattr(args, "benchmark", None) == "long-icl":
         return "needs the reader's files"
@@ -324,6 +330,13 @@ def console_of(page: Path, *languages: str) -> list[str]:
     return [one for block in BLOCKS if block.page == page and block.language in languages for one in commands_of(block)]
 
 
+def outputs_of(page: Path) -> dict[str, str]:
+    """The outputs that a page shows, by their command."""
+    blocks = [block for block in BLOCKS if block.page == page]
+    pairs = itertools.pairwise(blocks)
+    return {commands_of(above)[-1]: block.code for above, block in pairs if block.rule == "output"}
+
+
 WITH_COMMANDS = [page for page in PAGES if console_of(page, "console")]
 
 
@@ -331,6 +344,7 @@ WITH_COMMANDS = [page for page in PAGES if console_of(page, "console")]
 def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
     rows = [f'premise {i},"hypothesis {i}",{"yes" if i % 2 else "no"}' for i in range(30)]
     (tmp_path / "nli.csv").write_text("\n".join(["premise,hypothesis,label", *rows]), encoding="utf-8")
+    outputs = outputs_of(page)
     for command in console_of(page, "console"):
         words = words_of(command)
         if words is None:
@@ -345,6 +359,10 @@ def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
         if args is None or only_parsed(args, tmp_path) is None:
             done = run(["-m", "StaICC", *words], tmp_path)
             assert done.returncode == 0, f"{command}\n{done.stderr}"
+            if (shown := outputs.pop(command, None)) is not None:
+                known = shown.removesuffix("...\n")
+                assert (done.stdout if known == shown else done.stdout[: len(known)]).rstrip() == known.rstrip()
+    assert not outputs, "the page shows outputs of commands that were not run"
 
 
 @pytest.mark.parametrize("block", [one for one in BLOCKS if one.language not in ("python", "console")], ids=str)
@@ -373,7 +391,7 @@ def test_every_fence_is_seen(page: Path) -> None:
     fences = re.findall(r"^ *```", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert len(fences) == 2 * sum(block.page == page for block in BLOCKS)
     rules = [block.rule for block in BLOCKS if block.page == page and block.rule]
-    assert [rule for rule in rules if rule != "continues" and not rule.startswith("excerpt of ")] == []
+    assert [rule for rule in rules if rule not in ("continues", "output") and not rule.startswith("excerpt of ")] == []
 
 
 def anchors_of(page: Path) -> set[str]:

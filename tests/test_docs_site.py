@@ -40,7 +40,10 @@ def public_names(path: Path) -> list[str]:
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return ast.literal_eval(node.value)
-    return []
+    defined = (
+        node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+    )
+    return [node.name for node in defined if not node.name.startswith("_")]
 
 
 class Page(HTMLParser):

@@ -4,6 +4,9 @@ The source of an example is ``examples/NAME.py`` in jupytext's percent format. T
 and saved without outputs; after a change::
 
     jupytext --to ipynb --update examples/NAME.py
+    python examples/NAME.py > examples/outputs/NAME.txt
+
+The output is shown on the example's page.
 
 Here both are executed, in an empty folder, under a guard (an audit hook that every Python process of the example gets)
 which refuses files written elsewhere and connections to other machines.
@@ -234,6 +237,11 @@ def run_script(script: Path, place: Place, without: tuple[str, ...] = ()) -> sub
 SCRIPTS = [pytest.param(name, marks=[pytest.mark.slow] if one.slow else []) for name, one in KNOWN.items()]
 
 
+def stable(text: str) -> list[str]:
+    """Return the words of an output without what differs between machines: durations, digests of functions, rules."""
+    return re.sub(r"\b\d+\.\d\b|\b[0-9a-f]{12}\b|-{2,}", "...", text).split()
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> None:
     example = KNOWN[name]
@@ -242,6 +250,15 @@ def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> Non
     assert done.returncode == 0, done.stderr
     example.check(done.stdout, place.folder)
     assert place.written() == example.files
+    shown = (EXAMPLES / "outputs" / f"{name}.txt").read_text("utf-8")
+    told = f"write it again: python examples/{name}.py > examples/outputs/{name}.txt"
+    assert stable(done.stdout) == stable(shown), told
+
+
+def test_the_program_has_the_output_on_its_page(place: Place) -> None:
+    done = run_script(EXAMPLES / "adding_a_method.py", place)
+    assert done.returncode == 0, done.stderr
+    assert stable(done.stdout) == stable((EXAMPLES / "outputs" / "adding_a_method.txt").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -327,6 +344,7 @@ def is_paired(script: Path) -> bool:
 def test_every_example_is_known_and_paired() -> None:
     assert {file.stem for file in EXAMPLES.glob("*.ipynb")} == set(KNOWN)
     assert {file.stem for file in EXAMPLES.glob("*.py") if is_paired(file)} == set(KNOWN)
+    assert {file.stem for file in (EXAMPLES / "outputs").iterdir()} == {*KNOWN, "adding_a_method"}
 
 
 @pytest.mark.parametrize("name", KNOWN)

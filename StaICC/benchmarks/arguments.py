@@ -12,8 +12,6 @@ from StaICC.inference.contract import refuse_other_order
 from StaICC.metrics import MetricSet, metric_set
 from StaICC.prompting import Query
 
-__all__ = ["Metric", "MetricTable", "read_metrics", "read_predictions", "validate_outputs", "validate_unparsed"]
-
 Metric = Callable[[list[int], list[list[float]]], float]
 """A user's metric of (true label indexes, one row of probabilities for each query)."""
 

@@ -15,8 +15,6 @@ from StaICC.benchmarks.outcome import Outcome
 from StaICC.metrics.null_models import Guesses, expected_best, guessing_p_value, sign_test
 from StaICC.results import Baselines
 
-__all__ = ["AccuracyCounts", "baselines_of", "count_outcome"]
-
 _expected_best = lru_cache(maxsize=64)(expected_best)  # ten data sets have four shapes
 
 

@@ -26,7 +26,7 @@ from StaICC.inference.code_identity import in_library
 from StaICC.inference.identity import code_mark
 from StaICC.metrics import Kind, MetricSet
 from StaICC.registry import labelled, origin_of
-from StaICC.results import Result, ResultRecord, Signature, describe_environment, escaped, short_digest
+from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
 from StaICC.results.early_stopping import EarlyStopping
 from StaICC.results.provenance import utc_now
 from StaICC.results.signature import common
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from StaICC.benchmarks.forecast import Forecast
-
-__all__ = ["Benchmark", "DatasetChoice", "MetricChoice", "Settings", "TaskBenchmark", "mean"]
 
 DatasetChoice = Sequence[str | Dataset] | str | Dataset | None
 MetricChoice = str | MetricSet | Mapping[str, Metric]
@@ -231,8 +229,8 @@ class Benchmark(ExperimentorList[Experimentor]):
 
         Args:
             function: The inference function.
-            **options: See :func:`~StaICC.benchmarks.forecast.forecast`: ``store``, ``model_name``, ``chunk_size``,
-                ``probe_seconds`` and ``prices``.
+            **options: ``store``, ``model_name``, ``chunk_size``, ``probe_seconds`` and ``prices``; see
+                :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
         """
         from StaICC.benchmarks.forecast import forecast  # few runs are forecast
 
@@ -276,24 +274,22 @@ class Benchmark(ExperimentorList[Experimentor]):
             name: [answer for outcome in run.outcomes for answer in outcome.answers] for name, run in runs.items()
         }
         return Result(
-            ResultRecord(
-                benchmark=self.task.name,
-                divided={name: run.values for name, run in runs.items()},
-                averaged=averaged,
-                signature=self.signature(runs, predictions),
-                provenance=predictions.provenance(answers, details),
-                environment=describe_environment(),
-                details=details,
-                means=means_of(runs),
-                timing={"seconds": seconds},
-                outputs={name: records_of(run.outcomes) for name, run in runs.items()} if keep_outputs else None,
-                with_divided=with_divided,
-                stopping=self._stopping,
-                warnings=tuple(dict.fromkeys([*data_warnings(self.experimentor), *predictions.warnings])),
-                files={
-                    one.name: record for one in self.experimentor if (record := record_of(one.dataset.source, one.card))
-                },
-            )
+            benchmark=self.task.name,
+            divided={name: dict(run.values) for name, run in runs.items()},
+            averaged=averaged,
+            signature=self.signature(runs, predictions),
+            provenance=predictions.provenance(answers, details),
+            environment=describe_environment(),
+            details=details,
+            means=means_of(runs),
+            timing={"seconds": seconds},
+            outputs={name: records_of(run.outcomes) for name, run in runs.items()} if keep_outputs else None,
+            with_divided=with_divided,
+            stopping=self._stopping,
+            warnings=tuple(dict.fromkeys([*data_warnings(self.experimentor), *predictions.warnings])),
+            files={
+                one.name: record for one in self.experimentor if (record := record_of(one.dataset.source, one.card))
+            },
         )
 
     def signature(

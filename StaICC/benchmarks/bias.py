@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-__all__ = [
-    "ContextualBias",
-    "ContextualBiasTask",
-    "DomainBias",
-    "DomainBiasTask",
-    "PosteriorBias",
-    "PosteriorBiasTask",
-]
-
-
 def _undefined(keys: Sequence[str], reason: str) -> Scores:
     averaged = [key for key in keys if key != "distribution"]  # label spaces differ: there is no mean distribution
     return Scores(dict.fromkeys(keys), dict.fromkeys(averaged), dict.fromkeys(keys, reason))

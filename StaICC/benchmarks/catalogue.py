@@ -7,8 +7,6 @@ from typing import Any
 
 from StaICC.registry import Registry, callable_entry, fold
 
-__all__ = ["BENCHMARKS", "make_benchmark"]
-
 _BUILTIN = {
     "normal": "StaICC.benchmarks.normal:Normal",
     "contextual-bias": "StaICC.benchmarks.bias:ContextualBias",

@@ -16,8 +16,6 @@ from itertools import pairwise
 from StaICC.benchmarks.outcome import Outcome
 from StaICC.metrics.normalisation import constant_sum
 
-__all__ = ["DECIDED_BY_ORDER", "find_warnings", "reason_undefined"]
-
 DECIDED_BY_ORDER = frozenset({"accuracy", "macro_F1", "expected_calibration_error_1"})
 """Metrics of the largest value of a row: if all values of a row are equal, only the order of the labels decides."""
 

@@ -16,8 +16,6 @@ from StaICC.metrics import Kind, metric_set, released
 from StaICC.metrics.intervals import Interval
 from StaICC.results import DatasetDetails
 
-__all__ = ["DatasetRun", "evaluate", "settings_tried"]
-
 _ASSUMED: tuple[Literal["wrong", "right"], ...] = ("wrong", "right")
 _UNKNOWN = "no confidence interval is known for this score"
 

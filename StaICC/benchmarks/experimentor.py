@@ -22,7 +22,8 @@ from StaICC.benchmarks.statistics import Statistics
 from StaICC.benchmarks.task import Scoring, Task, TaskInput
 from StaICC.datasets import Card, Dataset, load_dataset
 from StaICC.datasets.dataset import default_split
-from StaICC.datasets.source import GivenRows, TableFile
+from StaICC.datasets.source import GivenRows
+from StaICC.datasets.user_files import TableFile
 from StaICC.errors import ArgumentError, StaICCError, unknown_name, validate_integer
 from StaICC.frozen import FixedAttributes, FrozenList
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, ask
@@ -42,8 +43,6 @@ from StaICC.prompting import (
     split_dataset,
 )
 from StaICC.results import digest
-
-__all__ = ["SAMPLERS", "Experimentor"]
 
 SAMPLERS = ("default", "nested", "nested-shared")
 """How demonstrations are drawn: as published; so that those of a smaller ``k`` are the first ones of a larger; the

@@ -9,8 +9,6 @@ from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
 from StaICC.inference import Inference
 
-__all__ = ["ExperimentorList"]
-
 
 class _Experimentor(Protocol):
     @property

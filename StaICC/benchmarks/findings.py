@@ -10,18 +10,6 @@ from typing import Any
 
 from StaICC.results import DatasetDetails
 
-__all__ = [
-    "ABSENT",
-    "RECORDED",
-    "Verification",
-    "compare_prompts",
-    "compare_values",
-    "describe_difference",
-    "find_first_difference",
-    "short_value",
-    "values_equal",
-]
-
 _MARK = 4  # bytes kept of each prompt's digest
 
 ABSENT = object()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -10,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference import Failure, Inference
+from StaICC.inference import Answer, Failure, Inference, RunOptions
 from StaICC.inference.runner import chunks_of, distinct_keys, solve_chunk
-from StaICC.inference.workload import CountsTokens, MeasuresWork, Workload
+from StaICC.inference.workload import CountsTokens, Workload, work_of
 from StaICC.prompting import Prompt, Query
 
 if TYPE_CHECKING:
     from StaICC.inference.store import PredictionStore
 
-__all__ = ["Forecast", "forecast"]
+__all__ = ["Forecast", "ForecastOptions", "Tasks", "forecast"]
 
 PROBE_SECONDS = 4.0
 FIRST = 4
 """Queries of the first probe that counts; each further one has twice as many, up to a chunk."""
-_Chunk = Sequence[tuple[Prompt, tuple[str, ...]]]
+_Key = tuple[Prompt, tuple[str, ...]]
+_Chunk = Sequence[_Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +35,18 @@ class Forecast:
     queries: int
     """Queries of all data sets."""
     distinct: int
-    """Distinct pairs of prompt and label space; each is predicted once."""
+    """Distinct pairs of prompt and label space, each of which is predicted once; for methods, those of training too."""
     cached: int
     """Predictions that the store has."""
     tokens: int | None = None
-    """Tokens that the model reads; exact if ``exact``, else estimated from the tokens of the probe."""
+    """Tokens that the model reads; exact if ``exact``, else estimated."""
     positions: int | None = None
     """Positions to compute if every prefix that the prompts of a chunk share is computed once; a run computes more
     where sharing does not pay."""
     output_tokens: int | None = None
     """Maximum number of tokens that the model generates."""
     longest_prompt: int | None = None
-    """Tokens of the longest prompt, with its label where labels are scored in full."""
+    """Tokens of the longest prompt, with its label where labels are scored in full, and with the tokens to generate."""
     limit: int | None = None
     """Maximum number of tokens that the model reads."""
     seconds: float | None = None
@@ -52,7 +54,7 @@ class Forecast:
     cost: float | None = None
     """Cost of the tokens for the given prices."""
     exact: bool = False
-    """Whether the tokens were counted by the model's own tokenizer."""
+    """Whether the tokens were counted by the model's own tokenizer, in prompts that do not depend on predictions."""
 
     def __str__(self) -> str:
         """Return the values as a table."""
@@ -71,16 +73,48 @@ class Forecast:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastOptions:
+    """Options of a forecast.
+
+    Raises:
+        ArgumentError: A value is invalid.
+    """
+
+    store: str | os.PathLike[str] | PredictionStore | None = None
+    """The store of the run; its predictions are not computed again."""
+    model_name: str | None = None
+    """As for a run."""
+    chunk_size: int | None = None
+    """As for a run."""
+    probe_seconds: float = PROBE_SECONDS
+    """Duration of the probe, in seconds; 0 predicts nothing."""
+    prices: tuple[float, float] | None = None
+    """Cost of a million tokens that the model reads, and of a million that it generates."""
+
+    def __post_init__(self) -> None:
+        seconds, prices = self.probe_seconds, self.prices
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < 1e6:
+            raise ArgumentError(f"probe_seconds: got {seconds!r}, expected a number of seconds of at least 0")
+        if prices is not None and (len(prices) != 2 or not all(0 <= price < math.inf for price in prices)):
+            raise ArgumentError(
+                f"prices: got {prices!r}, expected two numbers of at least 0, for a million tokens each"
+            )
+
+    def context(self) -> RunContext:
+        """Return the context of the run, with its store if there is one: a run would make it."""
+        missing = isinstance(self.store, (str, os.PathLike)) and not os.path.exists(self.store)
+        return RunContext(
+            False,
+            store=None if missing else self.store,
+            model_name=self.model_name,
+            chunk_size=self.chunk_size,
+            progress=False,
+        )
+
+
 def forecast(
-    parts: Mapping[str, Sequence[Query]],
-    function: Inference,
-    grouped: bool = False,
-    *,
-    store: str | os.PathLike[str] | PredictionStore | None = None,
-    model_name: str | None = None,
-    chunk_size: int | None = None,
-    probe_seconds: float = PROBE_SECONDS,
-    prices: tuple[float, float] | None = None,
+    parts: Mapping[str, Sequence[Query]], function: Inference, grouped: bool = False, **options: Any
 ) -> Forecast:
     """Forecast a run; nothing is stored.
 
@@ -88,97 +122,125 @@ def forecast(
         parts: The queries of each data set.
         function: The inference function.
         grouped: Whether prompts with a common prefix follow each other, as in groups of benchmarks.
-        store: The store of the run; its predictions are not computed again.
-        model_name: As for a run.
-        chunk_size: As for a run.
-        probe_seconds: Duration of the probe, in seconds; 0 predicts nothing.
-        prices: Cost of a million tokens that the model reads, and of a million that it generates.
+        **options: Those of :class:`ForecastOptions`.
 
     Raises:
         ArgumentError: An argument is invalid.
         OutputError: A prediction of the probe failed.
     """
-    if isinstance(probe_seconds, bool) or not isinstance(probe_seconds, (int, float)) or not 0 <= probe_seconds < 1e6:
-        raise ArgumentError(f"probe_seconds: got {probe_seconds!r}, expected a number of seconds of at least 0")
-    if prices is not None and (len(prices) != 2 or not all(0 <= price < float("inf") for price in prices)):
-        raise ArgumentError(f"prices: got {prices!r}, expected two numbers of at least 0, for a million tokens each")
-    if isinstance(store, (str, os.PathLike)) and not os.path.exists(store):
-        store = None  # a run would make it
-    chunks: list[_Chunk] = []
-    distinct = cached = 0
-    with RunContext(False, store=store, model_name=model_name, chunk_size=chunk_size, progress=False) as context:
+    chosen, tasks = ForecastOptions(**options), Tasks(function)
+    with chosen.context() as context:
         context.start([function])
-        options = context.options_for(function, group_prefixes=grouped)
+        run = context.options_for(function, group_prefixes=grouped)
         for queries in parts.values():
-            keys = distinct_keys(queries, grouped)
-            stored = frozenset(options.store.get_many(keys) if options.store is not None else ())
-            chunks += chunks_of(keys, stored, function, options)
-            distinct, cached = distinct + len(keys), cached + len(stored)
-        work = sum((_work(function, chunk) for chunk in chunks), Workload())
-        before = function.tokens_used if isinstance(function, CountsTokens) else (0, 0)
-        share = 0.0
-        seconds: float | None = None if chunks else 0.0
-        if probe_seconds and chunks:
-            share, seconds = _probe(function, chunks, work.positions, probe_seconds)
-        exact = isinstance(function, MeasuresWork)
-        total: tuple[int | None, int | None] = (work.tokens, work.output) if exact else (None, None)
-        if isinstance(function, CountsTokens) and share:
-            used = function.tokens_used
-            total = (round((used[0] - before[0]) / share), round((used[1] - before[1]) / share))
-    cost = None
-    if prices is not None and total[0] is not None and total[1] is not None:
-        cost = (total[0] * prices[0] + total[1] * prices[1]) / 1e6
-    measured = (work.positions, work.longest, work.limit) if exact else (None, None, None)
-    queries_in_all = sum(map(len, parts.values()))
-    return Forecast(
-        queries_in_all,
-        distinct,
-        cached,
-        total[0],
-        measured[0],
-        total[1],
-        measured[1],
-        measured[2],
-        seconds,
-        cost,
-        exact,
-    )
+            tasks.add(function, queries, run)
+            tasks.queries += len(queries)
+        return tasks.forecast(chosen)
 
 
-def _work(function: Inference, chunk: _Chunk) -> Workload:
-    """Return the work of a chunk; for a function that cannot measure it, characters count as tokens and positions."""
-    prompts, label_space = [prompt for prompt, _ in chunk], chunk[0][1]
-    if isinstance(function, MeasuresWork):
-        return function.workload(prompts, label_space)
+class Tasks:
+    """What a run will compute, and for which function.
+
+    Args:
+        kernel: The inference function that counts the tokens of its requests, if one does.
+    """
+
+    def __init__(self, kernel: Inference) -> None:
+        self.chunks: list[tuple[Inference, _Chunk]] = []
+        self.queries = self.distinct = self.cached = 0
+        self._kernel = kernel
+
+    def add(self, function: Inference, queries: Sequence[Query], options: RunOptions) -> dict[_Key, Answer]:
+        """Add queries; return the stored predictions."""
+        keys = distinct_keys(queries, options.group_prefixes)
+        stored = options.store.get_many(keys) if options.store is not None else {}
+        self.chunks += [(function, chunk) for chunk in chunks_of(keys, stored, function, options)]
+        self.distinct, self.cached = self.distinct + len(keys), self.cached + len(stored)
+        return stored
+
+    def extend(self, other: Tasks) -> None:
+        """Add those of another list."""
+        self.chunks += other.chunks
+        self.distinct, self.cached = self.distinct + other.distinct, self.cached + other.cached
+
+    def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
+        """Measure the work and probe it; ``certain``: whether a run will have exactly these prompts."""
+        counter = self._kernel if isinstance(self._kernel, CountsTokens) else None
+        works = [_work(*task) for task in self.chunks]
+        work = sum((each for each, _ in works), Workload())
+        measured = bool(works) and all(known for _, known in works)
+        before = counter.tokens_used if counter is not None else None
+        share, seconds = 0.0, None if works else 0.0
+        fitting = [
+            task for task, (each, _) in zip(self.chunks, works, strict=True) if each.longest <= (each.limit or math.inf)
+        ]
+        if options.probe_seconds and fitting:
+            share, seconds = _probe(fitting, work.positions + work.output, options.probe_seconds)
+        tokens, output = (work.tokens, work.output) if measured else (None, None)
+        used = counter.tokens_used if counter is not None else None
+        if used is not None and before is not None and share:
+            tokens, output = (round((now - then) / share) for now, then in zip(used, before, strict=True))
+        cost = None
+        if options.prices is not None and tokens is not None and output is not None:
+            cost = (tokens * options.prices[0] + output * options.prices[1]) / 1e6
+        positions, longest, limit = (work.positions, work.longest, work.limit) if measured else (None, None, None)
+        return Forecast(
+            self.queries,
+            self.distinct,
+            self.cached,
+            tokens,
+            positions,
+            output,
+            longest,
+            limit,
+            seconds,
+            cost,
+            measured and certain,
+        )
+
+
+def _work(function: Inference, chunk: _Chunk) -> tuple[Workload, bool]:
+    """Return the work of a chunk, and whether it was measured; otherwise each character counts as a position."""
+    prompts = [prompt for prompt, _ in chunk]
+    work = work_of(function, prompts, chunk[0][1])
+    if work is not None:
+        return work, True
     size = sum(len(prompt) if isinstance(prompt, str) else sum(map(len, prompt)) for prompt in prompts)
-    return Workload(size, size)
+    return Workload(size, size), False
 
 
-def _probe(function: Inference, chunks: Sequence[_Chunk], total: int, limit: float) -> tuple[float, float]:
+def _steps(function: Inference, chunk: _Chunk) -> int:
+    work, _ = _work(function, chunk)
+    return work.positions + work.output
+
+
+def _solve(function: Inference, chunk: _Chunk) -> float:
+    """Predict a chunk; return the seconds that it took."""
+    began = time.perf_counter()
+    answers = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "collect")
+    failed = [answer for answer in answers if isinstance(answer, Failure)]
+    if len(failed) == len(answers):
+        raise OutputError(f"the probe of the forecast failed: {failed[0].reason}") from failed[0].cause
+    return time.perf_counter() - began
+
+
+def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: int, limit: float) -> tuple[float, float]:
     """Predict parts of chunks for some seconds, whose work is ``total``.
 
     Returns:
         The share of all work that was done, and the seconds that all will take.
     """
-
-    def solve(chunk: _Chunk) -> float:
-        began = time.perf_counter()
-        answers = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "collect")
-        failed = [answer for answer in answers if isinstance(answer, Failure)]
-        if len(failed) == len(answers):
-            raise OutputError(f"the probe of the forecast failed: {failed[0].reason}") from failed[0].cause
-        return time.perf_counter() - began
-
-    done = _work(function, chunks[0][:1]).positions
-    solve(chunks[0][:1])  # loads the model and checks it
+    function, chunk = tasks[0]
+    done = _steps(function, chunk[:1])
+    _solve(function, chunk[:1])  # loads the model and checks it
     began, spent, work, size = time.perf_counter(), 0.0, 0, FIRST
     while True:
-        for chunk in chunks[:: max(1, len(chunks) // 8)]:
+        for function, chunk in tasks[:: max(1, len(tasks) // 8)]:
             part = chunk[len(chunk) // 3 :][:size]
-            positions = _work(function, part).positions
-            spent, work, done = spent + solve(part), work + positions, done + positions
+            steps = _steps(function, part)
+            spent, work, done = spent + _solve(function, part), work + steps, done + steps
             if time.perf_counter() - began > limit:
                 return done / total, spent / work * total
-        if size >= max(map(len, chunks)):
+        if size >= max(len(chunk) for _, chunk in tasks):
             return done / total, spent / work * total
         size, spent, work = size * 2, 0.0, 0  # small batches are slower

@@ -33,8 +33,6 @@ from StaICC.results.provenance import utc_now
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["BenchmarkGroup", "Diagnosis", "Suite", "TripletBias"]
-
 
 class BenchmarkGroup(FixedAttributes):
     """Benchmarks that run together.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from StaICC.benchmarks.outcome import Outcome
@@ -23,15 +23,6 @@ from StaICC.metrics.score_intervals import (
     ratio_part,
     rows_of_labels,
 )
-
-__all__ = [
-    "Intervals",
-    "aligned",
-    "bias_intervals",
-    "classification_intervals",
-    "consistency_intervals",
-    "slope_intervals",
-]
 
 Intervals = Mapping[str, Interval | Withheld]
 """Intervals of scores by key."""
@@ -188,7 +179,7 @@ def slope_intervals(
     return _withhold(outcomes[0], slopes)
 
 
-def aligned(part: Part, own: Sequence[int], rows: Sequence[int]) -> Part:
+def aligned(part: Part, own: Sequence[Hashable], rows: Sequence[Hashable]) -> Part:
     """Return a part with an influence for each of `rows`: 0 for those that failed in its condition."""
     influence = dict(zip(own, part.influence, strict=True))
     return replace(part, influence=[influence.get(row, 0.0) for row in rows])

@@ -14,8 +14,6 @@ from StaICC.metrics.intervals import Interval
 from StaICC.metrics.score_intervals import mean_interval
 from StaICC.results import Baselines, MeanDetails
 
-__all__ = ["means_of"]
-
 
 def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
     """Return the intervals and the baselines of the means.

@@ -7,8 +7,6 @@ from StaICC.metrics import Metric, MetricSet, metric_set
 from StaICC.registry import origin_of
 from StaICC.results import escaped, short_digest
 
-__all__ = ["is_of_library", "metrics_field"]
-
 _SETS = ("standard", "0.1.1")
 
 

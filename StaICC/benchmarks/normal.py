@@ -18,8 +18,6 @@ from StaICC.benchmarks.outcome import Condition, Outcome, Scores
 from StaICC.benchmarks.scoring import classification_scores
 from StaICC.benchmarks.task import Scoring, Task, TaskInput
 
-__all__ = ["Normal", "NormalTask"]
-
 
 @dataclass(frozen=True, slots=True)
 class NormalTask(Task):

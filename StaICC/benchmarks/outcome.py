@@ -12,8 +12,6 @@ from StaICC.inference import Answer, Failure
 from StaICC.metrics import Kind, Normalised, normalise
 from StaICC.prompting import Query
 
-__all__ = ["Condition", "Outcome", "Scores", "argmax"]
-
 OutputKind = Literal["probabilities", "logits", "labels", "ambiguous", "none"]
 
 

@@ -14,8 +14,6 @@ from StaICC.results import DatasetDetails
 from StaICC.results.provenance import Provenance, digest_failures, given_predictor, predictors_of, utc_now
 from StaICC.results.signature import common, scoring_field
 
-__all__ = ["Predictions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Predictions:

@@ -18,8 +18,6 @@ from StaICC.results.provenance import utc_now
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["race"]
-
 
 def race(
     benchmark: Benchmark,

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.experimentor import Experimentor
     from StaICC.benchmarks.long_icl import LongICL
 
-__all__ = ["ImplausibleError", "own_metrics", "read_statistics", "rebuild", "stand_in"]
-
 _MOST_K = 4096
 """Demonstrations per prompt: the size of the largest demonstration set of the benchmark."""
 
@@ -90,7 +88,7 @@ def rebuild(
     if result.benchmark == "LongICL":
         from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
 
-        return rebuild_long_icl(result, data_dir)
+        return rebuild_long_icl(result, data_dir, _reopened(result, data_files))
     fields = result.signature.fields
     for field, plain in (("template", ()), ("demonstrations", ("in-domain", "out-of-domain", *SAMPLERS[1:]))):
         value = fields.get(field)
@@ -123,6 +121,20 @@ def rebuild(
         elif fields.get("demonstrations") == "out-of-domain":
             experimentor.set_out_of_domain_mode()
     return benchmark if result.stopping is None else benchmark.stopped(result.stopping)
+
+
+def _reopened(result: Result, data_files: Sequence[str | os.PathLike[str]]) -> dict[str, Dataset]:
+    """Return the user's own data sets by the names in the result."""
+    try:
+        found = {name: Dataset.reopen(record, data_files) for name, record in result.files.items()}
+    except DataMissingError:
+        raise
+    except (SchemaError, DataError) as error:
+        raise ImplausibleError("data", str(error)) from error
+    for name, one in found.items():
+        if one.card.name != name:
+            raise ImplausibleError("datasets", f"the record of a data file has the name {one.card.name!r:.60}")
+    return found
 
 
 def _dataset(result: Result, name: str, data_files: Sequence[str | os.PathLike[str]]) -> Dataset:

@@ -16,8 +16,6 @@ from StaICC.prompting import Query, as_argument
 from StaICC.results import ConditionRecord, DatasetDetails, FailedQuery, digest
 from StaICC.results.label_scores import pack_scores
 
-__all__ = ["details_of", "digest_prompts", "outputs_of", "records_of", "unparsed_note", "unparsed_of"]
-
 
 def details_of(
     outcomes: Sequence[Outcome],
@@ -140,15 +138,14 @@ def outputs_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         outputs["predictions"] += outcome.predictions
         rows = outcome.normalised.probabilities if outcome.queries else None
         numbers = iter(rows if rows is not None else [None] * len(outcome.rows))
-        scored = [None if isinstance(answer, Failure) else _listed(next(numbers)) for answer in outcome.given]
+        scored = [
+            None if isinstance(answer, Failure) or (row := next(numbers)) is None else list(row)
+            for answer in outcome.given
+        ]
         outputs["predicted_probabilities"] += [
             None if isinstance(answer, Failure) else row for answer, row in zip(outcome.answers, scored, strict=True)
         ]
     return outputs
-
-
-def _listed(row: Sequence[float] | None) -> list[float] | None:
-    return None if row is None else list(row)
 
 
 def digest_prompts(queries: Sequence[Query]) -> tuple[str, str]:

@@ -17,8 +17,6 @@ from StaICC.datasets.dataset import default_split
 from StaICC.datasets.source import BuiltIn, GivenRows, ReleasedWheel
 from StaICC.prompting import SubsetView, split_dataset
 
-__all__ = ["FEW_ROWS", "WATCHED", "data_warnings"]
-
 FEW_ROWS = 100
 """Fewer test rows than these are few: their 95 % interval of the accuracy is wider than 10 points either way."""
 

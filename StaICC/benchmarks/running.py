@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from StaICC.inference.bound_store import BoundStore
     from StaICC.inference.store import PredictionStore
 
-__all__ = ["RunContext", "RunSettings"]
-
 _LOG = logging.getLogger(__name__)
 Delivered = TypeVar("Delivered", Result, ResultGroup)
 

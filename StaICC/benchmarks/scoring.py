@@ -11,8 +11,6 @@ from StaICC.benchmarks.outcome import Outcome
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics import MetricSet
 
-__all__ = ["NO_PREDICTIONS", "attempt", "classification_scores", "condition_missing"]
-
 NO_PREDICTIONS = "no query has a prediction"
 
 

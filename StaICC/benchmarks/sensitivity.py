@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-__all__ = [
-    "GLER",
-    "L9",
-    "DemonstrationSensitivity",
-    "DemonstrationSensitivityTask",
-    "GLERTask",
-    "TemplateSensitivity",
-    "TemplateSensitivityTask",
-    "template_of_levels",
-]
-
 L9 = ("0000", "0111", "0222", "1012", "1120", "1201", "2021", "2102", "2210")
 """The orthogonal array L9(3^4). A row is a template: levels of instruction, input prefix, label prefix, label affix."""
 

@@ -28,8 +28,6 @@ from StaICC.metrics.confidence_sequences import CONFIDENCE_SEQUENCE_VERSION, Con
 from StaICC.prompting import Query
 from StaICC.results.early_stopping import EarlyStopping
 
-__all__ = ["LOOK", "StoppingRule", "evaluate_in_rounds", "follow", "replay", "row_order"]
-
 LOOK = 8
 """Rounds between two decisions whether to go on."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.metrics.score_intervals import INTERVAL_VERSION
 
-__all__ = ["Statistics"]
-
 
 @dataclass(frozen=True, slots=True)
 class Statistics:

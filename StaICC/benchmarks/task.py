@@ -28,8 +28,6 @@ from StaICC.prompting import (
     TripletSplit,
 )
 
-__all__ = ["Scoring", "Task", "TaskInput"]
-
 
 @dataclass(frozen=True, slots=True)
 class TaskInput:
@@ -47,6 +45,8 @@ class TaskInput:
     """The demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
     limit: int | None = None
     """The maximum number of test rows that are evaluated."""
+    renderer: type[PromptRenderer] = PromptRenderer
+    """Writes the prompts."""
 
     @property
     def demonstration_set(self) -> SubsetView:
@@ -70,7 +70,7 @@ class TaskInput:
             The queries, repeat by repeat, without the rows beyond the limit.
         """
         settings = settings or self.settings
-        renderer = PromptRenderer(self.split, settings)
+        renderer = self.renderer(self.split, settings)
         generator = noise or StableRandom()
         rows = [self.split.test.row(place) for place in range(len(self.split.test))]
         queries = []
@@ -143,11 +143,9 @@ class Task(Protocol):
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return the conditions: the same for equal inputs."""
-        ...
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the scores of the outcomes, one outcome for each condition in order."""
-        ...
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Mapping[str, Interval | Withheld]:
         """Return confidence intervals of the scores, by key (nested keys joined by a dot); none by default.

@@ -223,7 +223,7 @@ def _verify(
     if result.benchmark == "LongICL" and not isinstance(benchmark, Benchmark):
         from StaICC.benchmarks.long_icl.verification import verify_long_icl
 
-        yield from verify_long_icl(result, benchmark, reason, where)
+        yield from verify_long_icl(result, benchmark, reason, problems, where)
         return
     assert benchmark is None or isinstance(benchmark, Benchmark)
     verifier = _Verifier(result, benchmark, own, reason, problems, where)

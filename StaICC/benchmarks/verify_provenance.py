@@ -10,8 +10,6 @@ from StaICC.results import Predictor, Result
 from StaICC.results.provenance import GIVEN, digest_failures
 from StaICC.results.signature import common, scoring_field
 
-__all__ = ["verify_provenance"]
-
 
 def verify_provenance(result: Result, where: str) -> list[str]:
     """Return the inconsistent fields of a provenance, and of the signature's ``scoring``.

@@ -9,8 +9,6 @@ import sys
 from StaICC.cli.files import print_json
 from StaICC.metrics.random_baselines import RandomBaseline
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 The maximum random baseline is the expected accuracy of the best of t random guessers (Yauney and Mimno 2024).
 Set t to the number of settings (prompts, templates, seeds, ...) that you tried and of which you report the best.

@@ -17,20 +17,6 @@ from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference import Unparsed
 from StaICC.safe_text import one_line
 
-__all__ = [
-    "METRICS_HELP",
-    "Names",
-    "add_benchmark",
-    "add_prompt_options",
-    "add_scoring_options",
-    "benchmark_help",
-    "check_text_options",
-    "inputs_of",
-    "make",
-    "repeated",
-]
-
-
 METRICS_HELP = (
     "standard, or 0.1.1 (as in that release, including errors); add metrics with +: standard+my_package.metrics:f2"
 )

@@ -9,8 +9,6 @@ from StaICC.datasets import names
 from StaICC.errors import UnknownNameError, unknown_name
 from StaICC.results.citations import Work, entries, find_work, works
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 Without a name: the benchmark and its ten data sets. NAME is a data set (including those of LongICL), a benchmark, a
 method of the paper (hidden-calibration, ...), or 'random baselines'. The benchmark is always printed first.

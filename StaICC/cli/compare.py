@@ -8,8 +8,6 @@ import sys
 from StaICC.cli.files import STDOUT, load_named, write_text
 from StaICC.results.comparison_formats import FORMATS, compare_all, format_comparisons
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 All pairs of results are compared, test row by test row, by the main metric of their benchmark or the one of --metric.
 The runs must have the same test rows and true labels; prompts, methods and settings may differ, and each difference is

@@ -19,8 +19,6 @@ from StaICC.datasets.catalogue import MINI, get_card, names
 from StaICC.datasets.pack import TableStatus
 from StaICC.errors import ArgumentError
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 examples:
   python -m StaICC data install

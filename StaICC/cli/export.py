@@ -17,8 +17,6 @@ from StaICC.results.records import query_records, score_records
 from StaICC.results.report.leaderboard import latex_scores
 from StaICC.results.runs import split_runs
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. scores and queries write saved
 results as tables with one score or one query in each row, for data frames. latex writes the mean scores of runs in the

@@ -18,8 +18,6 @@ from StaICC.results import Result, ResultGroup, load, save_records
 from StaICC.results.file_format import with_digests
 from StaICC.safe_text import json_escaped, one_line, visible
 
-__all__ = ["STDOUT", "add_result_outputs", "check_output", "load_named", "print_json", "show_result", "write_text"]
-
 STDOUT = "-"
 """The file name that means stdout."""
 

@@ -17,8 +17,6 @@ from StaICC.results.report.sections import Section
 from StaICC.results.runs import split_runs
 from StaICC.safe_text import one_line
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 Every .json file in the folder and its subfolders is verified, as by the command verify. Results that are consistent are
 ranked with those that are comparable; the others are listed with the reason. To add a run, add a file and repeat the

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.statistics import Statistics
-from StaICC.cli.benchmark_options import check_text_options
+from StaICC.cli.benchmark_options import check_text_options, datasets_of
 from StaICC.cli.files import print_json
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import Capability, capabilities_of
@@ -39,10 +39,12 @@ _OTHERS_ONLY = {
     "limit": None,
     "metrics": "standard",
     "outputs": "auto",
-    "data": None,
 }
 """Arguments of ``run`` that LongICL does not support, with their defaults."""
-_OWN = ("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "parsing", "published")
+_OWN = (
+    *("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "parsing", "published"),
+    *("experiment", "levels", "shots", "seed"),
+)
 _WHOLE_LABEL_KINDS = ("ppm", "openai", "litellm")
 """Kernels that always score full labels; others need ``label_scoring="full"``."""
 
@@ -56,6 +58,25 @@ def _items(text: str) -> int | str:
         raise argparse.ArgumentTypeError(f"expected a number of test items, or 'all', not {text!r}") from None
 
 
+def _level(text: str) -> int:
+    try:
+        return int(text[:-1]) * 1024 if text[-1:] in ("K", "k") else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number such as 5 or 4K, not {text!r}") from None
+
+
+def _experiment(args: argparse.Namespace) -> Any:
+    """Return the experiment, or ``None``."""
+    from StaICC.benchmarks.long_icl import Experiment
+
+    options = {name: getattr(args, name) for name in ("levels", "shots", "seed") if getattr(args, name) is not None}
+    if args.experiment is None:
+        if options:
+            raise ArgumentError(f"--{next(iter(options))} belongs to an experiment. Choose one with --experiment")
+        return None
+    return Experiment(args.experiment, **options)
+
+
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of LongICL to the parser of ``run``, without defaults, so that :func:`refuse` can detect them.
 
@@ -65,10 +86,23 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("long-icl (28 to 174 labels, contexts of 1K to 50K tokens)")
     group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
     group.add_argument("--rounds", type=int, nargs="+", metavar="N", help="rounds, 1 to 5 (default: all)")
-    group.add_argument("--test-number", type=_items, metavar="N", help="test items, or 'all' (default 500)")
+    group.add_argument(
+        "--test-number", type=_items, metavar="N", help="test items, or 'all' (default 500; experiments 100)"
+    )
     group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
     group.add_argument("--variant", help="published (default), or strict: with its errors corrected")
     group.add_argument("--arrangement", help="interleaved (default), or grouped by label")
+    names = "context, shots, order, position, controls, or retrieval"
+    group.add_argument("--experiment", metavar="NAME", help=f"what the context does, instead of rounds: {names}")
+    group.add_argument(
+        "--levels",
+        type=_level,
+        nargs="+",
+        metavar="N",
+        help="of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations",
+    )
+    group.add_argument("--shots", type=int, metavar="N", help="demonstrations per label of the last four (default 3)")
+    group.add_argument("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
     group.add_argument("--parsing", help="of generated text: published (default), strict, or tolerant")
     group.add_argument("--published", action="store_true", default=None, help="compare with the published figures too")
 
@@ -106,7 +140,7 @@ def refuse(args: argparse.Namespace) -> None:
 def _kernel(args: argparse.Namespace) -> tuple[Any, bool]:
     """Return the inference function, and whether it generates text."""
     chosen = args.model.split(":", 1)[0] in _WHOLE_LABEL_KINDS or is_reference(args.model)
-    options = {} if chosen or "label_scoring=" in args.model else {"label_scoring": "full"}
+    options: dict[str, Any] = {} if chosen or "label_scoring=" in args.model else {"label_scoring": "full"}
     if args.answers != "labels":
         stop = None if args.stop is None and ";stop=" in args.model else args.stop or ()
         try:
@@ -137,10 +171,11 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
             raise ArgumentError(f"{NAME} has no --{name.replace('_', '-')}{hint}")
     from StaICC.benchmarks.long_icl import LongICL, card, cards
 
+    experiment = _experiment(args)
     function, writes = _kernel(args)
-    datasets = args.datasets
-    if not writes:
-        structured = [name for name in datasets or cards() if card(name).structured]
+    datasets = datasets_of(args)
+    if not writes and experiment is None:
+        structured = [name for name in datasets or cards() if isinstance(name, str) and card(name).structured]
         if structured and datasets:
             raise ArgumentError(
                 f"{', '.join(structured)}: items have several labels, so the model must generate text; this one "
@@ -154,6 +189,8 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
         for name in ("data_dir", "rounds", "instruct", "variant", "arrangement", "parsing", "unparsed")
         if getattr(args, name) is not None
     }
+    if experiment is not None:
+        options["experiment"] = experiment
     if args.test_number is not None:
         options["test_number"] = None if args.test_number == "all" else args.test_number
     benchmark = LongICL(datasets=datasets, statistics=Statistics(tried=args.tried), announce=_show, **options)

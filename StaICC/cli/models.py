@@ -6,8 +6,6 @@ import argparse
 
 from StaICC.cli import show
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 A model is named as KIND:NAME;option=value;... in quotes, or with --model-option option=value for each option.
 

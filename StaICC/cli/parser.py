@@ -9,9 +9,6 @@ from typing import Any
 from StaICC.errors import unknown_name
 from StaICC.registry import fold
 
-__all__ = ["Parser", "complete"]
-
-
 _ELSEWHERE = {
     "--seed": "rows, demonstrations and prompts are fixed, so there is nothing to seed",
     "--shots": "use --k for the number of demonstrations",

@@ -15,8 +15,6 @@ from StaICC.cli.run import add_model_options, model_files, model_of
 from StaICC.kernels.protocol import RendersPrompts
 from StaICC.kernels.registry import load_kernel
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 One line for each query: id, benchmark, dataset, condition, row, repeat, label_space, prompt. A prediction is a record
 with the id and one of: probabilities, logits, index, label. Score the predictions with 'python -m StaICC score'

@@ -14,8 +14,6 @@ from StaICC.results.published.facts import BENCHMARKS, LONG_ICL
 from StaICC.results.runs import split_runs
 from StaICC.results.table import format_columns
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 Figures are as printed; percentages of LongICLBench are converted to shares. A number in brackets, such as [1], refers
 to a warning below the table. With --result, the figures of a saved result are compared with published ones if both

@@ -7,12 +7,10 @@ from functools import partial
 
 from StaICC.cli.benchmark_options import add_prompt_options, datasets_of, inputs_of
 from StaICC.cli.files import add_result_outputs, check_output, show_result
-from StaICC.cli.run import add_execution_options, model_files, shown_model
+from StaICC.cli.run import add_execution_options, add_model_options, model_files, shown_model
 from StaICC.errors import ArgumentError
 from StaICC.inference import worker_processes
 from StaICC.kernels.registry import load_kernel
-
-__all__ = ["EPILOG", "add_arguments", "run"]
 
 EPILOG = """\
 Both models predict the same test rows of the benchmark normal, in a random order that is the same for all models. The
@@ -22,12 +20,14 @@ below the margin.
 examples:
   python -m StaICC race --model smollm2 --model ppm
   python -m StaICC race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite
+  python -m StaICC race --model smollm2 --model smollm2 --model-option dtype=bfloat16
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--model", action="append", required=True, help="a model as for run; give it twice")
+    add_model_options(parser)
     parser.add_argument(
         "--margin",
         type=float,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+from StaICC.benchmarks.written_prompts import written_prompts
 from StaICC.cli.files import check_output, load_named, print_json
+from StaICC.results import Result, ResultGroup
 from StaICC.results.report import write_report
-
-__all__ = ["EPILOG", "add_arguments", "run"]
+from StaICC.results.report.queries import query_section
+from StaICC.results.report.sections import Section
 
 EPILOG = """\
 The page is one file and needs no network, server or other package.
@@ -17,6 +21,7 @@ The page is one file and needs no network, server or other package.
 examples:
   python -m StaICC report result.json -o report.html
   python -m StaICC report a.json b.json -o report.html --title "Two models"
+  python -m StaICC report a.json b.json -o report.html --queries
 """
 
 
@@ -27,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html"
     )
     parser.add_argument("--title", default="StaICC report", help="title of the page")
+    parser.add_argument(
+        "--queries",
+        action="store_true",
+        help="add a view of every query with its prompt; the file then contains texts of the data sets",
+    )
     parser.add_argument("--json", action="store_true", help="print path, size and runs as JSON")
 
 
@@ -42,9 +52,15 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.output, inputs=args.results)
     results = load_named(args.results)
     check_output(args.output, inputs=args.results)
-    size = write_report(results, args.output, args.title)
+    size = write_report(results, args.output, args.title, _queries(args.results, results) if args.queries else None)
     if args.json:
         print_json({"path": str(args.output), "bytes": size, "runs": list(results)})
     else:
         print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
     return 0
+
+
+def _queries(paths: Sequence[str], results: Mapping[str, Result | ResultGroup]) -> Section:
+    """Return the view of all queries. Files of own data are searched next to the results and in the current folder."""
+    folders = [*dict.fromkeys(Path(path).parent for path in paths), Path()]
+    return query_section(results, partial(written_prompts, data_files=folders))

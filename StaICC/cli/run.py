@@ -26,20 +26,10 @@ from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
 from StaICC.kernels.text_inference import load_for_text
 from StaICC.methods.many_shot import run_many_shot
+from StaICC.methods.rehearsal import forecast_method
 from StaICC.methods.run import read_method, run_method
 from StaICC.methods.table import format_methods
 from StaICC.results.published import compare_with_published, format_published
-
-__all__ = [
-    "EPILOG",
-    "add_arguments",
-    "add_execution_options",
-    "add_model_options",
-    "model_files",
-    "model_of",
-    "run",
-    "shown_model",
-]
 
 EPILOG = """\
 examples:
@@ -52,6 +42,7 @@ examples:
   python -m StaICC run normal --datasets mini --dry-run
   python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
   python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
+  python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
 """
 
 
@@ -124,26 +115,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     long_icl.add_run_arguments(parser)
 
 
+class _OfModel(argparse.Action):
+    """Adds an option to the model; of several models, to the last one before it."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        if ";" in values:
+            parser.error(f"--model-option: got {values!r}, expected one NAME=VALUE without a semicolon")
+        if isinstance(namespace.model, str):
+            namespace.model_option = [*namespace.model_option, values]
+        elif not namespace.model:
+            parser.error(f"--model-option {values}: got no --model before it. Put it after the model that it is about")
+        else:
+            namespace.model = [*namespace.model[:-1], f"{namespace.model[-1]};{values}"]
+
+
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the model, for shells in which a semicolon ends the command."""
     parser.add_argument(
         "--model-option",
-        action="append",
+        action=_OfModel,
         default=[],
         metavar="NAME=VALUE",
-        help="an option of the model; repeat it for several (python -m StaICC models lists them)",
+        help="an option of the model (the last one before it); repeat it for several (python -m StaICC models lists "
+        "them)",
     )
 
 
 def model_of(args: argparse.Namespace) -> str:
-    """Return the name of the model with its options.
-
-    Raises:
-        ArgumentError: A value contains a semicolon.
-    """
-    for setting in args.model_option:
-        if ";" in setting:
-            raise ArgumentError(f"--model-option: got {setting!r}, expected one NAME=VALUE without a semicolon")
+    """Return the name of the model with its options."""
     return ";".join([args.model, *args.model_option])
 
 
@@ -187,7 +186,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     long_icl.refuse(args)
     benchmark = None if isinstance(args.k, list) else make(args)
     if args.answers == "text":
-        return benchmark, load_for_text(args.model, args.max_tokens, args.stop)
+        return benchmark, load_for_text(args.model, args.max_tokens, args.stop, strip_blank=True)
     check_text_options(args)
     return benchmark, load_kernel(args.model)
 
@@ -293,13 +292,16 @@ def run(args: argparse.Namespace) -> int:
         )
     benchmark, function = long_icl.prepare(args) if args.benchmark == long_icl.NAME else _prepare(args)
     if args.dry_run:
-        if args.method is not None or args.benchmark == long_icl.NAME or wanted or several:
-            raise ArgumentError(
-                "--dry-run is for a complete run of a benchmark with one k and without a method, not for long-icl"
-            )
+        if wanted:
+            raise ArgumentError(f"--dry-run is for a complete run: got --{next(iter(wanted))}, which ends one early")
         prices = None if args.prices is None else tuple(args.prices)
-        how_far = {"store": args.store, "model_name": args.model_name, "chunk_size": args.chunk_size}
-        found = benchmark.forecast(function, prices=prices, **how_far)
+        chosen = {"store": args.store, "model_name": args.model_name, "chunk_size": args.chunk_size, "prices": prices}
+        if args.method is None and not several:
+            found = benchmark.forecast(function, **chosen)
+        else:
+            made = [_made(args, k) for k in sorted(args.k)] if several else [benchmark]
+            how = {"variant": args.method_variant, "options": args.method_option}
+            found = forecast_method(args.method or "vanilla", function, made, **how, **chosen)
         if args.json is not None:
             write_text(args.json, [json.dumps(found.to_dict(), indent=2), "\n"])
         print(found, file=sys.stderr if str(args.json) == STDOUT else sys.stdout)

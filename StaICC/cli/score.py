@@ -12,8 +12,6 @@ from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, add_
 from StaICC.cli.files import add_result_outputs, check_output, show_result
 from StaICC.errors import ArgumentError
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 PREDICTIONS is a file of JSON Lines (or CSV, if it ends in .csv) with an id and one prediction in each record
 (probabilities, logits, index, label, or reply: a generated text that names a label); or the log of

@@ -22,8 +22,6 @@ from StaICC.metrics.registry import METRICS
 from StaICC.registry import Registry
 from StaICC.results.citations import find_work
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 examples:
   python -m StaICC show

@@ -17,8 +17,6 @@ from StaICC.datasets.outputs import open_output
 from StaICC.inference.store import PredictionStore
 from StaICC.inference.store_salvage import salvage
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 examples:
   python -m StaICC store info run.sqlite

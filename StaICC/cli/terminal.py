@@ -9,8 +9,6 @@ from typing import Any, TextIO, cast
 
 from StaICC.safe_text import visible
 
-__all__ = ["TerminalStream", "escape_streams", "raw", "safe_streams"]
-
 _UP = "\x1b[A"  # used by progress bars of other packages
 
 

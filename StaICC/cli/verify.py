@@ -16,8 +16,6 @@ from StaICC.errors import StaICCError
 from StaICC.results import Result, ResultGroup, load
 from StaICC.safe_text import one_line
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
 EPILOG = """\
 exit status: 0 if everything checkable is consistent, 1 if not, 2 if a file cannot be read or --data is another file
 

@@ -19,8 +19,6 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, SchemaError
 
-__all__ = ["Card", "Digests", "SplitSizes", "Template", "TemplateAlternatives", "plain_values"]
-
 LEVELS = 3
 """Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
 
@@ -62,8 +60,18 @@ def _record(owner: str, data: object, expected: Sequence[str]) -> Mapping[str, A
     return data
 
 
+def is_hexadecimal(text: object, length: int) -> bool:
+    """Return whether a value is a text of so many lower-case hexadecimal digits."""
+    return isinstance(text, str) and len(text) == length and set(text) <= set("0123456789abcdef")
+
+
 def _keys(record: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(record))
+
+
+def plain_fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a record for JSON, as :func:`plain_values` does."""
+    return {field.name: plain_values(getattr(record, field.name)) for field in dataclasses.fields(record)}
 
 
 def plain_values(value: Any) -> Any:
@@ -73,7 +81,7 @@ def plain_values(value: Any) -> Any:
         value: A record, or what its fields hold.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain_values(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return plain_fields(value)
     if isinstance(value, Mapping):
         return {key: plain_values(item) for key, item in value.items()}
     return [plain_values(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -190,9 +198,7 @@ class Digests:
     def __post_init__(self) -> None:
         for key in _keys(Digests):
             value: object = getattr(self, key)
-            if value is None and key == "file":
-                continue
-            if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
+            if not (is_hexadecimal(value, 64) or (value is None and key == "file")):
                 raise ArgumentError(f"digests: {key!r} must be 64 lower-case hexadecimal digits, not {value!r}")
 
 
@@ -291,8 +297,7 @@ class Card:
 
     def to_dict(self) -> dict[str, Any]:
         """The card as plain values, ready for JSON."""
-        plain: dict[str, Any] = plain_values(self)
-        return plain
+        return plain_fields(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Card:

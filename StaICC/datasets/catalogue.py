@@ -19,8 +19,6 @@ from StaICC.datasets.source import ReleasedWheel, Source, read_source, shipped
 from StaICC.errors import SchemaError, unknown_name
 from StaICC.registry import fold
 
-__all__ = ["MINI", "Catalogue", "Pack", "catalogue", "cite", "find", "get_card", "names"]
-
 MINI = "mini"
 """Name of the data set that ships with the library."""
 

@@ -21,8 +21,6 @@ from StaICC.datasets.table import FrozenTable, MemoryTable, Table
 from StaICC.errors import ArgumentError, DataDamagedError, DataError, unknown_name
 from StaICC.registry import Registry
 
-__all__ = ["Dataset", "dataset_registry", "default_split", "default_template", "load_dataset"]
-
 _STANDARD = SplitSizes(calibration=1024, demonstration=4096, test=512)
 """The split that most data sets of the benchmark have."""
 
@@ -321,10 +319,6 @@ def _read_entry(name: str, value: Any) -> Dataset:
     return made
 
 
-def _name_of(dataset: Dataset) -> str:
-    return dataset.card.name
-
-
 class _Datasets(Registry[Dataset]):
     """Data sets by name; the built-in ones are those of the catalogue."""
 
@@ -332,7 +326,9 @@ class _Datasets(Registry[Dataset]):
         known = records.catalogue()
         hint = "List them with: python -m StaICC data list"
         names = dict.fromkeys(known.cards, "")
-        super().__init__("data set", "staicc.datasets", names, _read_entry, hint, known.folded, _name_of)
+        super().__init__(
+            "data set", "staicc.datasets", names, _read_entry, hint, known.folded, lambda data: data.card.name
+        )
 
     def __getitem__(self, name: str) -> Dataset:
         return _load_builtin(name)

@@ -18,8 +18,6 @@ from pathlib import Path
 from StaICC.datasets.storage import exclusive, file_digest, passing_folder, remove_leftovers
 from StaICC.errors import DataDamagedError, DataMissingError
 
-__all__ = ["OFFLINE", "check_wheel", "fetch_wheel"]
-
 OFFLINE = "STAICC_OFFLINE"
 """Environment variable: anything but ``""`` and ``0`` forbids fetching."""
 

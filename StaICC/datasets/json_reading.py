@@ -16,8 +16,6 @@ from typing import Any, NoReturn
 
 from StaICC.errors import SchemaError
 
-__all__ = ["MAX_DEPTH", "parse_json", "read_json", "refuse_device", "unique_keys"]
-
 MAX_DEPTH = 100
 """Deepest nesting of lists and objects that is read. The library's own files have less than 20."""
 

@@ -23,8 +23,6 @@ from typing import BinaryIO, TypeAlias
 from StaICC.datasets.storage import replacing
 from StaICC.errors import ArgumentError
 
-__all__ = ["check_outputs", "open_output", "store_files", "write_output"]
-
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
 _STORE_SUFFIXES = ("-wal", "-shm", "-journal")

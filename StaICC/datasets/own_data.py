@@ -27,19 +27,6 @@ from StaICC.errors import ArgumentError, SchemaError, UnknownNameError, unknown_
 from StaICC.optional import require
 from StaICC.registry import fold
 
-__all__ = [
-    "OwnData",
-    "file_split",
-    "from_file",
-    "from_huggingface",
-    "from_pandas",
-    "generated_alternatives",
-    "generated_template",
-    "record_of",
-    "refuse_builtin",
-    "reopen",
-]
-
 _CARD_SUFFIXES = (".card.toml", ".card.json")
 _CARD_KEYS = (
     *("name", "texts", "label", "labels", "encoding", "template", "alternatives", "split"),

@@ -29,17 +29,6 @@ from StaICC.datasets.table import FrozenTable, table_digest, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 from StaICC.progress import INSTALLING, Progress, ProgressCallback, drawn_progress
 
-__all__ = [
-    "TableStatus",
-    "data_home",
-    "ensure_installed",
-    "expected_digest",
-    "install",
-    "status",
-    "table_path",
-    "verify",
-]
-
 HOME = "STAICC_HOME"
 """Environment variable: the folder of the data pack."""
 

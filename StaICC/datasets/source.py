@@ -26,23 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from StaICC.datasets.card import is_hexadecimal
 from StaICC.datasets.json_reading import parse_json
 from StaICC.datasets.user_files import TableFile
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError
 from StaICC.optional import require
-
-__all__ = [
-    "GIVEN_ROWS",
-    "BuiltIn",
-    "FileSource",
-    "GivenRows",
-    "HubSource",
-    "ReleasedWheel",
-    "Source",
-    "TableFile",
-    "read_source",
-    "shipped",
-]
 
 RowsOfSource = Iterable[tuple[str | Sequence[str], int]]
 
@@ -111,7 +99,7 @@ class HubSource:
 
     def __post_init__(self) -> None:
         _check_digest(self.sha256)
-        if not _is_hexadecimal(self.revision, 40):
+        if not is_hexadecimal(self.revision, 40):
             raise ArgumentError(
                 f"hub source: got the revision {self.revision!r}, expected the 40 hexadecimal digits of a commit"
             )
@@ -176,12 +164,8 @@ def shipped(file: str) -> Any:
     return json.loads(data)
 
 
-def _is_hexadecimal(text: object, length: int) -> bool:
-    return isinstance(text, str) and len(text) == length and set(text) <= set("0123456789abcdef")
-
-
 def _check_digest(digest: object) -> None:
-    if not _is_hexadecimal(digest, 64):
+    if not is_hexadecimal(digest, 64):
         raise ArgumentError(f"source: got the SHA-256 {digest!r}, expected 64 lower-case hexadecimal digits")
 
 

@@ -18,8 +18,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["exclusive", "file_digest", "passing_folder", "remove_leftovers", "replacing", "write_beside"]
-
 PASSING = ".part"
 """How passing names end. A killed process leaves one behind; :func:`remove_leftovers` removes it."""
 
@@ -54,7 +52,7 @@ def _passing_name(name: str) -> str:
     return f".{name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}"
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Make a rename in this folder outlive a loss of power, where the system lets us."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -112,7 +110,7 @@ def replacing(path: Path, keep: os.stat_result | None = None) -> Iterator[Binary
         with contextlib.suppress(OSError):
             passing.unlink()
         raise
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
 
 
 @contextlib.contextmanager

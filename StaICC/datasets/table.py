@@ -36,8 +36,6 @@ from typing import Any, NamedTuple, Protocol
 from StaICC.datasets.storage import write_beside
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 
-__all__ = ["FrozenTable", "MemoryTable", "Row", "Table", "table_digest", "write_table"]
-
 MAGIC = b"\x89StaICC\n"
 VERSION = 1
 _START = struct.Struct("<8sII")
@@ -64,12 +62,10 @@ class Table(Protocol):
     @property
     def columns(self) -> int:
         """Number of input texts of every row."""
-        ...
 
     @property
     def digest(self) -> str:
         """Digest of the rows (see :func:`table_digest`)."""
-        ...
 
     def __len__(self) -> int: ...
 

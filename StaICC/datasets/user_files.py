@@ -20,8 +20,6 @@ from StaICC.datasets.json_reading import parse_json, refuse_device
 from StaICC.errors import ArgumentError, DataMissingError, SchemaError, unknown_name
 from StaICC.optional import require
 
-__all__ = ["Records", "TableFile", "choose", "file_digest", "label_text", "read_records"]
-
 _SEPARATORS = {".csv": (",", ";", "\t"), ".tsv": ("\t", ",", ";"), ".tab": ("\t", ",", ";")}
 _LINES = (".jsonl", ".ndjson", ".json")
 _PARQUET = (".parquet", ".pq")

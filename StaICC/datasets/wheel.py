@@ -17,8 +17,6 @@ from typing import Any, NoReturn
 from StaICC.datasets.table import Row
 from StaICC.errors import DataDamagedError
 
-__all__ = ["read_rows", "read_tables"]
-
 LARGEST = 64 << 20
 """Bytes that a table may have unpacked (the largest has 31.6 million)."""
 

@@ -15,8 +15,6 @@ from StaICC.inference.store import PredictionStore
 from StaICC.inference.store_format import query_key
 from StaICC.prompting import Prompt
 
-__all__ = ["BoundStore"]
-
 _Key = tuple[Prompt, tuple[str, ...]]
 
 

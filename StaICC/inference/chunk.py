@@ -19,19 +19,6 @@ from StaICC.inference.remote_function import RemoteFunction
 from StaICC.prompting import Prompt, as_argument
 from StaICC.safe_text import one_line
 
-__all__ = [
-    "Failure",
-    "OnError",
-    "Unparsed",
-    "batch_answers",
-    "checked",
-    "ends",
-    "read_reply",
-    "solve_chunk",
-    "solve_remotely",
-    "unparsed_reason",
-]
-
 OnError = Literal["raise", "collect"]
 Unparsed = Literal["error", "wrong", "excluded"]
 """How a reply without a label counts: as a failed query, as a wrong prediction, or not at all (with bounds)."""

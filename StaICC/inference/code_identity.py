@@ -26,17 +26,6 @@ from typing import Any
 
 from StaICC.version import __version__
 
-__all__ = [
-    "REBOUND",
-    "Facts",
-    "class_facts",
-    "facts_of",
-    "in_library",
-    "is_constant",
-    "replaced_methods",
-    "stored_attributes",
-]
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())

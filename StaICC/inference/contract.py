@@ -27,17 +27,6 @@ from typing import Any
 
 from StaICC.errors import OutputError
 
-__all__ = [
-    "Answer",
-    "Inference",
-    "batch_form",
-    "check_answer",
-    "check_batch",
-    "own_attribute",
-    "refuse_other_order",
-    "user_batch_form",
-]
-
 Inference = Callable[..., Any]
 """The user's function."""
 

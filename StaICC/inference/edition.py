@@ -16,8 +16,6 @@ from StaICC.inference.store_format import EDITIONS, query_key
 if TYPE_CHECKING:
     from StaICC.inference.store import PredictionStore
 
-__all__ = ["Served", "UsesServed", "pin_for_run", "served_function"]
-
 UNNAMED = "an edition without a name"
 CHANGING = "editions that were allowed to change during a run"
 _PLACES = [query_key(f"served edition {number}", ()) for number in range(64)]
@@ -30,7 +28,6 @@ class Served(Protocol):
     @property
     def allow_edition_change(self) -> bool:
         """Whether predictions of several editions may be in one run or store."""
-        ...
 
     def pin_edition(self) -> str | None:
         """Ask the server which edition it serves now; until the next call, responses of another one are errors.
@@ -40,12 +37,10 @@ class Served(Protocol):
         Returns:
             The edition; ``None`` if the server does not name one.
         """
-        ...
 
     @property
     def editions(self) -> tuple[str, ...]:
         """The editions seen in this process since the last :meth:`pin_edition`, in order; for the provenance."""
-        ...
 
 
 @runtime_checkable
@@ -54,7 +49,6 @@ class UsesServed(Protocol):
 
     def served(self) -> Served | None:
         """Return the served function, if there is one."""
-        ...
 
 
 def served_function(function: object) -> Served | None:

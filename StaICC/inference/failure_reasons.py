@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["alike", "is_too_long"]
-
 _TOO_LONG = re.compile(
     r"the model reads \d"
     r"|context[ _-](length|size|window|limit)"

@@ -29,8 +29,6 @@ from StaICC.inference.code_identity import (
 from StaICC.inference.contract import own_attribute
 from StaICC.registry import origin_of
 
-__all__ = ["Identity", "code_mark", "combined", "identity_of", "lasting"]
-
 
 @dataclass(frozen=True)
 class Identity:

@@ -20,8 +20,6 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, validate_integer
 
-__all__ = ["worker_processes"]
-
 DEVICES = "CUDA_VISIBLE_DEVICES"
 _THREADS = "OMP_NUM_THREADS"
 _HAS_MASK = hasattr(signal, "pthread_sigmask")

@@ -24,8 +24,6 @@ from StaICC.inference.run_record import RunCounts
 from StaICC.inference.store_format import query_key
 from StaICC.prompting import Prompt
 
-__all__ = ["TOLERANCE", "DeclaresTolerance", "RunCounter", "tolerance_of"]
-
 TOLERANCE = 1e-6
 """Largest difference of a number, relative to numbers above 1, that a recheck accepts by default."""
 
@@ -45,7 +43,6 @@ class DeclaresTolerance(Protocol):
     @property
     def recheck_tolerance(self) -> float | None:
         """Largest difference; ``None`` if its predictions may change, so that a difference is only a warning."""
-        ...
 
 
 def tolerance_of(function: Inference) -> float | None:

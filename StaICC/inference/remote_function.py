@@ -19,13 +19,12 @@ import os
 import sys
 import threading
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC.errors import ArgumentError, IdentityError, StaICCError
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.run_record import CountsRetries
-
-__all__ = ["RemoteFunction", "cannot_run", "make_remote"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,6 +33,7 @@ _REPORTED: dict[str, int] = {}  # in a worker: the retries of this function that
 _LOCK = threading.Lock()
 
 
+@dataclass(eq=False)
 class RemoteFunction:
     """An inference function for workers; made by :func:`make_remote`.
 
@@ -41,20 +41,12 @@ class RemoteFunction:
         stopped: Whether workers in this process end their chunks early. Other processes do not see it.
     """
 
-    def __init__(
-        self,
-        identifier: str,
-        function: Any,
-        data: bytes | None = None,
-        identity: Identity | None = None,
-        copied: bool = False,
-    ) -> None:
-        self.stopped = False
-        self._identifier = identifier
-        self._function = function
-        self._data = data
-        self._identity = identity
-        self._copied = copied
+    _identifier: str
+    _function: Any
+    _data: bytes | None = None
+    _identity: Identity | None = None
+    _copied: bool = False
+    stopped: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._identity is None:

@@ -27,8 +27,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["PARSER_VERSION", "ParsedReply", "parse_reply", "reply_text"]
-
 PARSER_VERSION = "2"
 """Changes when a reply can be parsed differently; part of the signature."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import operator
+from dataclasses import astuple, dataclass
 from typing import Protocol, runtime_checkable
 
 from StaICC.inference.identity import Identity
-
-__all__ = ["CountsRetries", "RunCounts", "RunRecord"]
 
 
 @runtime_checkable
@@ -17,7 +16,6 @@ class CountsRetries(Protocol):
     @property
     def retried(self) -> int:
         """How many, since it was made."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +35,7 @@ class RunCounts:
 
     def __add__(self, other: RunCounts) -> RunCounts:
         """Return the sums."""
-        return RunCounts(
-            self.computed + other.computed,
-            self.reused + other.reused,
-            self.rechecked + other.rechecked,
-            self.retried + other.retried,
-            self.failed + other.failed,
-        )
+        return RunCounts(*map(operator.add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)

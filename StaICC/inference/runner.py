@@ -71,7 +71,6 @@ class ChecksPrompts(Protocol):
 
     def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Sequence[str]:
         """Return warnings about prompts and labels, one sentence each."""
-        ...
 
 
 class AnswerStore(Protocol):
@@ -79,11 +78,9 @@ class AnswerStore(Protocol):
 
     def get_many(self, keys: Sequence[_Key]) -> dict[_Key, Answer]:
         """Return the stored predictions."""
-        ...
 
     def put_many(self, answers: Iterable[tuple[_Key, Answer]]) -> Mapping[_Key, Answer] | None:
         """Store predictions durably before returning; return those that were stored before and differ."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -422,11 +423,7 @@ class PredictionStore:
         return f"PredictionStore({str(self.path)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, (str(self.path), self.read_only, self._timeout)
-
-
-def _reopen(path: str, read_only: bool, timeout: float) -> PredictionStore:
-    return PredictionStore(path, read_only=read_only, timeout=timeout)
+        return partial(PredictionStore, read_only=self.read_only, timeout=self._timeout), (str(self.path),)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from StaICC.datasets.storage import flush_folder
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.store_format import (
     APPLICATION_ID,
@@ -30,22 +31,6 @@ from StaICC.inference.store_format import (
     seal,
     sealer,
 )
-
-__all__ = [
-    "check",
-    "connect",
-    "create",
-    "explaining",
-    "identity",
-    "insert_rows",
-    "look_at",
-    "read_names",
-    "sibling",
-    "size_of",
-    "unseal",
-    "until_free",
-    "write_name",
-]
 
 _INSERT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)"
 _ONE = "SELECT answer, seal FROM answers WHERE model = ? AND key = ?"
@@ -164,12 +149,7 @@ def create(path: Path) -> None:
         except OSError:  # a file system without hard links
             with contextlib.suppress(FileExistsError):
                 _copy(fresh, path)
-        with contextlib.suppress(OSError):  # the name is on the disk too; not every system lets a folder be synced
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        flush_folder(path.parent)  # the name is on the disk too
     except OSError as error:
         raise StoreError(f"{path}: the prediction store cannot be made ({error}); give another path") from error
     finally:

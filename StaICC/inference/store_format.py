@@ -18,27 +18,6 @@ from typing import TypeAlias
 
 from StaICC.errors import ArgumentError, StaICCError
 
-__all__ = [
-    "APPLICATION_ID",
-    "EDITIONS",
-    "IDENTITY",
-    "MODEL_BYTES",
-    "PAGE_SIZE",
-    "QUARANTINE",
-    "SCHEMA",
-    "SEAL_BYTES",
-    "TABLES",
-    "Answer",
-    "BrokenRowError",
-    "StoreError",
-    "decode_answer",
-    "encode_answer",
-    "model_digest",
-    "query_key",
-    "seal",
-    "sealer",
-]
-
 Answer: TypeAlias = "list[float] | int | str"
 """What a kernel returned for one query: a number per label, a label's index, or a label's text."""
 

@@ -9,8 +9,6 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.inference.store_format import IDENTITY
 
-__all__ = ["check_model_name", "name_in_store"]
-
 _NAMED_BY = ("model", "kernel", "class", "function")
 _SHOWN = 3
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from StaICC.inference.store_format import IDENTITY, QUARANTINE
 
-__all__ = ["MergeReport", "ModelInfo", "SalvageReport", "StoreInfo"]
-
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:

@@ -20,8 +20,6 @@ from StaICC.inference.store_file import connect, explaining, read_names, unseal
 from StaICC.inference.store_format import BrokenRowError, sealer
 from StaICC.inference.store_reports import SalvageReport
 
-__all__ = ["salvage"]
-
 _ROWS_PER_TRANSACTION = 5000
 _TIMEOUT = 60.0
 

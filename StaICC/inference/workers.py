@@ -26,8 +26,6 @@ from typing import Any, Generic, TypeVar
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.remote_function import RemoteFunction, cannot_run, make_remote
 
-__all__ = ["WorkerDeath", "WorkerPool", "solve_in_workers"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _Task = Callable[[Sequence[Item]], tuple[Callable[..., Result], tuple[object, ...]]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from StaICC.prompting import Prompt
 
-__all__ = ["CountsTokens", "MeasuresWork", "Workload"]
+PROBABILITIES = frozenset({"probabilities"})
+"""What is computed of prompts unless a method says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,26 @@ class Workload:
 class MeasuresWork(Protocol):
     """An inference function that can say how much work prompts are."""
 
-    def workload(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Workload:
-        """Return the work of prompts that are predicted in one call."""
-        ...
+    def workload(
+        self,
+        prompts: Sequence[Prompt],
+        label_space: Sequence[str],
+        new_tokens: int = 0,
+        features: Collection[str] = PROBABILITIES,
+    ) -> Workload | None:
+        """Return the work of prompts that are predicted in one call; ``None`` if it cannot be measured.
+
+        Args:
+            prompts: The prompts, at least one.
+            label_space: The labels.
+            new_tokens: Maximum number of tokens to generate for each prompt; 0 computes the features.
+            features: What is computed of each prompt.
+        """
+
+
+def work_of(function: object, *work: Any) -> Workload | None:
+    """Return the work of prompts, with the arguments of :meth:`MeasuresWork.workload`; ``None`` if it is unknown."""
+    return function.workload(*work) if isinstance(function, MeasuresWork) else None
 
 
 @runtime_checkable
@@ -51,6 +69,5 @@ class CountsTokens(Protocol):
     """An inference function that counts the tokens of its requests, such as a served model."""
 
     @property
-    def tokens_used(self) -> tuple[int, int]:
-        """Tokens of prompts and of completions, since it was made."""
-        ...
+    def tokens_used(self) -> tuple[int, int] | None:
+        """Tokens of prompts and of completions, since it was made; ``None`` if it does not count them after all."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["JointFeatures"]
-
 
 @runtime_checkable
 class JointFeatures(Protocol):
@@ -15,8 +13,6 @@ class JointFeatures(Protocol):
     @property
     def joint_features(self) -> frozenset[str]:
         """Their names: probabilities, log_probabilities (of the labels, over the vocabulary), hidden, vocabulary."""
-        ...
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
         """Return one sequence of rows for each wanted feature."""
-        ...

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from StaICC.errors import OutputError
 from StaICC.kernels.huggingface.label_tokens import LabelIssue
 
-__all__ = ["LabelScores", "RunReport", "softmax"]
-
 
 @dataclass(frozen=True, slots=True)
 class RunReport:

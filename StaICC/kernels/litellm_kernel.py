@@ -14,6 +14,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, validate_integer
 from StaICC.inference.identity import Identity
+from StaICC.kernels.endpoint.redaction import redact_environment
 from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.reply_settings import ReplyKernel, ReplySettings
@@ -117,6 +118,8 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
         litellm = require("litellm", "litellm", "the litellm kernel")
         settings = self.reply_request(max_new_tokens, self.stop or () if stop is None else stop)
         settings |= sampling or {}
+        if "seed" in settings and "seed" not in (litellm.get_supported_openai_params(self.model) or ["seed"]):
+            del settings["seed"]  # litellm refuses it; the samples differ all the same
         settings |= {"timeout": self.timeout, "num_retries": self.retries, "mock_response": self.mock_response}
         ended: list[OutputError] = []
 
@@ -129,7 +132,7 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
                 names = {one.__name__ for one in type(error).__mro__}
                 kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
                 kind = RunEndingError if names & {*_ENDS_RUN} else kind
-                failure = kind(f"{self.model}: {type(error).__name__}: {str(error)[:300]}")
+                failure = kind(f"{self.model}: {type(error).__name__}: {redact_environment(str(error))[:300]}")
                 if kind is RunEndingError:
                     ended.append(failure)
                 return failure

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 
 from StaICC.errors import PromptError
 
-__all__ = ["after_label", "check_channel"]
-
 
 def check_channel(prompts: Sequence[str], label_space: Sequence[str], index: int) -> None:
     """Refuse what is not one prompt for each label.

@@ -17,8 +17,6 @@ from typing import Any, Literal, Protocol, get_args, get_origin, get_type_hints,
 
 from StaICC.errors import ArgumentError, unknown_name
 
-__all__ = ["DeclaresOptions", "OptionFact", "option_types", "options_of", "read_json_or_text", "split_options"]
-
 
 def _truth(text: str) -> bool:
     return {"true": True, "false": False}[text.casefold()]
@@ -53,7 +51,6 @@ class DeclaresOptions(Protocol):
     @classmethod
     def declared_options(cls) -> Sequence[OptionFact]:
         """Return the options that may follow the name of the model."""
-        ...
 
 
 def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:

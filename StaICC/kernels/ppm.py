@@ -57,8 +57,6 @@ from StaICC.kernels.noisy_channel import after_label
 from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
 from StaICC.kernels.protocol import Capability
 
-__all__ = ["PPMKernel", "ppm_inference"]
-
 _VERSION: Final = 1  # part of the identity; raise it with any change that can move a probability
 _ESCAPE_METHODS: Final = ("A", "C", "D")
 

@@ -16,19 +16,6 @@ from StaICC.inference.code_identity import replaced_methods
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity
 
-__all__ = [
-    "METHODS",
-    "TEXT_SCORES",
-    "Capability",
-    "Kernel",
-    "NoisyChannelVariants",
-    "RendersPrompts",
-    "capabilities_of",
-    "check_generation",
-    "represents",
-    "stable_seed",
-]
-
 
 class Capability(enum.Enum):
     """What a kernel can compute."""
@@ -67,15 +54,12 @@ class Kernel(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What this kernel can compute."""
-        ...
 
     def identity(self) -> Identity:
         """What determines the predictions, computed now."""
-        ...
 
     def __call__(self, prompt: str | Sequence[str], label_space: Sequence[str]) -> Any:
         """Return a probability or logit for each label."""
-        ...
 
 
 @runtime_checkable
@@ -84,7 +68,6 @@ class NoisyChannelVariants(Protocol):
 
     def noisy_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Any = None) -> Any:
         """Return probabilities of the labels from the probability of the text given the label."""
-        ...
 
 
 @runtime_checkable
@@ -93,7 +76,6 @@ class RendersPrompts(Protocol):
 
     def rendered(self, prompts: Sequence[str]) -> Sequence[str]:
         """Return prompts as the model reads them."""
-        ...
 
 
 def represents(kernel: Any, method: str) -> bool:

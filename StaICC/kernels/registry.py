@@ -18,8 +18,6 @@ from StaICC.errors import ArgumentError, unknown_name
 from StaICC.kernels.option_text import DeclaresOptions, OptionFact
 from StaICC.registry import Registry, is_reference
 
-__all__ = ["DESCRIPTIONS", "KERNELS", "KernelFactory", "declared_options", "load_kernel"]
-
 KernelFactory = Callable[..., Any]
 """Called with the text that names the kernel, and the options; returns the kernel."""
 

@@ -11,8 +11,6 @@ from typing import Any
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.kernels.protocol import check_generation
 
-__all__ = ["NEW_TOKENS", "ReplyKernel", "ReplySettings"]
-
 NEW_TOKENS = 100
 """Maximum number of tokens of a reply, by default; that of the published runs of LongICLBench."""
 

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,11 @@ from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
+from StaICC.inference.workload import PROBABILITIES, CountsTokens, Workload, work_of
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
-
-__all__ = ["TextInference", "load_for_text", "text_inference"]
+from StaICC.prompting import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,14 @@ class TextInference:
     seed: int = 0
     sample: int = 0
     """Number of the sample; samples of one seed are different."""
+    strip_blank: bool = False
+    """Remove the blank at the end of a prompt; see :func:`without_blank`."""
 
     def identity(self) -> Identity:
         """The identity of the kernel, with the most tokens, the stop strings and how tokens are sampled."""
         settings = {"max_new_tokens": str(self.max_new_tokens), "stop": repr(list(self.stop))}
+        if self.strip_blank:
+            settings["last blank"] = "removed"
         if self.temperature:
             settings |= {"temperature": repr(self.temperature), "seed": str(self.seed), "sample": str(self.sample)}
         return combined(identity_of(self.kernel), "text", Identity({}, settings))
@@ -53,6 +57,24 @@ class TextInference:
     def retried(self) -> int:
         """Requests that the kernel sent again so far, where it counts them."""
         return self.kernel.retried if isinstance(self.kernel, CountsRetries) else 0
+
+    @property
+    def tokens_used(self) -> tuple[int, int] | None:
+        """Those of the kernel, where it counts them."""
+        return self.kernel.tokens_used if isinstance(self.kernel, CountsTokens) else None
+
+    def workload(
+        self,
+        prompts: Sequence[Prompt],
+        label_space: Sequence[str],
+        new_tokens: int = 0,
+        features: Collection[str] = PROBABILITIES,
+    ) -> Workload | None:
+        """Return the work of generating the texts; ``None`` if the kernel cannot measure it."""
+        return work_of(self.kernel, self._read(prompts), label_space, self.max_new_tokens)
+
+    def _read(self, prompts: Sequence[Any]) -> list[Any]:
+        return [without_blank(prompt) for prompt in prompts] if self.strip_blank else list(prompts)
 
     def served(self) -> Served | None:
         """The kernel, if a server runs its model."""
@@ -81,20 +103,39 @@ class TextInference:
         if self.temperature:
             sampling = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
         if isinstance(self.kernel, ReplyKernel):
-            return self.kernel.replies(list(prompts), self.max_new_tokens, self.stop, sampling)
+            return self.kernel.replies(self._read(prompts), self.max_new_tokens, self.stop, sampling)
         found: list[str | OutputError] = self.kernel.generate(
-            list(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop), **sampling
+            self._read(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop), **sampling
         )
         return found
 
 
-def load_for_text(spec: str, max_tokens: int | None = None, stop: Sequence[str] | None = None, **options: Any) -> Any:
+def without_blank(prompt: str) -> str:
+    """Return a prompt without the blanks at its end: most tokens of words begin with one, and do not follow another.
+
+    Example:
+        >>> without_blank("label: ")
+        'label:'
+    """
+    return prompt.rstrip(" ")
+
+
+def load_for_text(
+    spec: str,
+    max_tokens: int | None = None,
+    stop: Sequence[str] | None = None,
+    *,
+    strip_blank: bool = False,
+    **options: Any,
+) -> Any:
     """Make an inference function that returns the replies of the model that a string names.
 
     Args:
         spec: As for ``load_kernel``.
         max_tokens: Maximum number of tokens of a reply; ``None`` for the kernel's, or 100.
         stop: Texts before which a reply ends; ``None`` for the kernel's.
+        strip_blank: Remove the blank at the end of prompts, if the kernel continues them verbatim: not for chats, which
+            do not need it, and not for servers.
         **options: Further options of the kernel.
     """
     text = {"scoring": "text"} if spec.startswith("openai:") and ";scoring=" not in spec else {}
@@ -102,7 +143,8 @@ def load_for_text(spec: str, max_tokens: int | None = None, stop: Sequence[str] 
     if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities_of(kernel):
         given: dict[str, Any] = {"max_tokens": max_tokens, "stop": None if stop is None else tuple(stop)}
         return replace(kernel, **{name: value for name, value in given.items() if value is not None})
-    return text_inference(kernel, max_tokens or NEW_TOKENS, stop or ())
+    continues = Capability.LOSSES in capabilities_of(kernel)
+    return replace(text_inference(kernel, max_tokens or NEW_TOKENS, stop or ()), strip_blank=strip_blank and continues)
 
 
 def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence[str] = ()) -> TextInference:

@@ -21,14 +21,14 @@ import json
 import math
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.storage import passing_folder
 from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, unknown_name
 from StaICC.inference.identity import Identity
-from StaICC.inference.workload import Workload
+from StaICC.inference.workload import PROBABILITIES, Workload
 from StaICC.kernels.huggingface.chat import PromptFormat
 from StaICC.kernels.huggingface.label_tokens import check_labels, continuations
 from StaICC.kernels.huggingface.options import NEUTRAL, KernelOptions
@@ -300,27 +300,36 @@ class VLLMKernel:
         )
         return self.format.reader(limit - more).read(queries, labels and self.format.labels(labels))
 
-    def workload(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Workload:
-        """Return the work of prompts that are predicted in one call; each request generates one token.
+    def workload(
+        self,
+        prompts: Sequence[Any],
+        label_space: Sequence[str],
+        new_tokens: int = 0,
+        features: Collection[str] = PROBABILITIES,
+    ) -> Workload:
+        """Return the work of prompts that are predicted in one call; a prompt that is too long is counted in full.
 
-        Raises:
-            PromptError: A prompt is too long.
+        A request for log-probabilities generates one token. See
+        :meth:`~StaICC.kernels.huggingface.kernel.CausalLMKernel.workload`.
         """
+        more = new_tokens or 1
+        free = more - (10**9 if self.options.on_too_long == "error" else 0)  # no limit, where none is applied
         if not isinstance(prompts[0], str):
-            sequences = [ids for rows in self._read(prompts).ids for ids in rows]
-        elif self.options.label_scoring == "full":
-            sequences = list(self._beginnings(prompts, label_space)[1])
+            sequences = [ids for rows in self._read(prompts, more=free).ids for ids in rows]
+        elif self.options.label_scoring == "full" and "probabilities" in features and not new_tokens:
+            sequences = list(self._beginnings(prompts, label_space, free)[1])
         else:
-            sequences = self._read([[one] for one in prompts]).before(self.format.deciding(label_space)[1])
+            shared = 0 if new_tokens or "losses" in features else self.format.deciding(label_space)[1]
+            sequences = self._read([[one] for one in prompts], more=free).before(shared)
         sizes = [len(row) for row in sequences]
         limit = int(self.engine.llm_engine.model_config.max_model_len)
-        return Workload(sum(sizes), distinct_positions(sequences), len(sizes), max(sizes), limit)
+        return Workload(sum(sizes), distinct_positions(sequences), more * len(sizes), max(sizes) + more, limit)
 
     def _beginnings(
-        self, prompts: Sequence[str], label_space: Sequence[str]
+        self, prompts: Sequence[str], label_space: Sequence[str], more: int = 1
     ) -> tuple[list[tuple[int, list[Tokens]]], dict[Tokens, set[int]]]:
         """Return the tokens of each prompt followed by each label, and the tokens wanted after each beginning."""
-        texts = [text for (text,) in self._read([[prompt] for prompt in prompts], label_space).texts]
+        texts = [text for (text,) in self._read([[prompt] for prompt in prompts], label_space, more).texts]
         joined = continuations(self.tokenizer, texts, self.format.labels(label_space), self.format.special)
         wanted: dict[Tokens, set[int]] = {}
         for index, (given, rows) in enumerate(joined):

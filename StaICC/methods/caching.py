@@ -16,7 +16,7 @@ import base64
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import RunCounter, tolerance_of
 from StaICC.inference.run_record import RunCounts
 from StaICC.inference.store_format import query_key
+from StaICC.inference.workload import PROBABILITIES, Workload, work_of
 from StaICC.kernels.joint_features import JointFeatures
 from StaICC.kernels.protocol import Capability, capabilities_of, represents
 from StaICC.methods.features import NEEDS, Feature
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from StaICC.benchmarks.running import RunContext
-
-__all__ = ["CachingKernel", "FeatureFunction", "Key", "Request"]
 
 Key = tuple[Prompt, tuple[str, ...]]
 """A prompt and its label space."""
@@ -58,7 +57,7 @@ def _place(feature: Feature, key: Key) -> Key:
     return key if feature in _OF_LABELS else (key[0], ())
 
 
-def _packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
+def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
     """Return a row as a JSON value: vectors as base64 of their bytes.
 
     Raises:
@@ -115,34 +114,58 @@ class FeatureFunction:
         marks = [query_key(prompt, label_space) for prompt in prompts]
         values: list[dict[str, Any]] = [{} for _ in prompts]
         errors: dict[int, Exception] = {}
-        for feature, places, rows in self._rows(prompts, marks, label_space):
+        kernel: Any = self.kernel
+        found: list[tuple[Feature, Sequence[int], Any]] = []
+        for features, places in self._calls(marks):
+            some = [prompts[place] for place in places]
+            if len(features) > 1 or "log_probabilities" in features:
+                rows = kernel.features(some, label_space, features)
+                found += [(feature, places, rows[feature]) for feature in sorted(features)]
+            else:
+                (feature,) = features
+                found.append((feature, places, _computed(kernel, feature, some, list(label_space))))
+        for feature, places, rows in found:
             needed = self.wanted[feature]
             for place, row in zip(places, rows, strict=True):
                 if needed is None or marks[place] in needed:
                     try:
                         if isinstance(row, BaseException):
                             raise row
-                        values[place][feature] = _packed_row(feature, row, label_space)
+                        values[place][feature] = packed_row(feature, row, label_space)
                     except Exception as error:
                         errors[place] = error
         return [errors.get(place) or json.dumps(row) for place, row in enumerate(values)]
 
-    def _rows(
-        self, prompts: Sequence[Any], marks: Sequence[bytes], labels: Sequence[str]
-    ) -> Iterator[tuple[Feature, Sequence[int], Any]]:
-        """Yield each feature with the prompts that it was computed for, by number, and the rows."""
-        kernel: Any = self.kernel
+    def features(self, key: Key) -> list[Feature]:
+        """Return the features of a prompt that are wanted."""
+        mark = query_key(as_argument(key[0]), key[1])
+        return [feature for feature, needed in self.wanted.items() if needed is None or mark in needed]
+
+    def workload(
+        self,
+        prompts: Sequence[Prompt],
+        label_space: Sequence[str],
+        new_tokens: int = 0,
+        features: Collection[str] = PROBABILITIES,
+    ) -> Workload | None:
+        """Return the work of the features of the prompts; ``None`` if the kernel cannot measure it."""
+        calls = self._calls([query_key(as_argument(prompt), label_space) for prompt in prompts])
+        each = [
+            work_of(self.kernel, [prompts[place] for place in places], label_space, 0, some) for some, places in calls
+        ]
+        return None if None in each else sum((one for one in each if one is not None), Workload())
+
+    def _calls(self, marks: Sequence[bytes]) -> list[tuple[set[Feature], Sequence[int]]]:
+        """Return the calls of the kernel: what each computes, and the numbers of its prompts."""
         here = {each for each, needed in self.wanted.items() if needed is None or not needed.isdisjoint(marks)}
-        joint = here & _joint(kernel)
-        if len(joint) > 1 or "log_probabilities" in joint:
-            found = kernel.features(prompts, labels, joint)
-            yield from ((feature, range(len(prompts)), found[feature]) for feature in sorted(joint))
-        else:
+        joint = here & _joint(self.kernel)
+        if len(joint) < 2 and "log_probabilities" not in joint:
             joint = set()
+        calls: list[tuple[set[Feature], Sequence[int]]] = [(joint, range(len(marks)))] if joint else []
         for feature in sorted(here - joint):
             needed = self.wanted[feature]
-            places = [place for place, mark in enumerate(marks) if needed is None or mark in needed]
-            yield feature, places, _computed(kernel, feature, [prompts[place] for place in places], list(labels))
+            calls.append(({feature}, [place for place, mark in enumerate(marks) if needed is None or mark in needed]))
+        return calls
 
 
 def _joint(kernel: Any) -> frozenset[str]:
@@ -341,7 +364,12 @@ class CachingKernel:
         if self._context is not None and self._context.options_for(self.kernel).executor is None:
             options = replace(self._context.options_for(function, free_text=True), progress=None)
         queries = [Query(prompt, (), 0, number, 0) for number, prompt in enumerate(prompts)]
-        return ask(function, queries, self._part, replace(options, on_error="collect"))
+        return self._ask(function, queries, self._part, replace(options, on_error="collect"))
+
+    def _ask(
+        self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
+    ) -> list[Answer | Failure]:
+        return ask(function, queries, part, options)
 
     # -- features
 
@@ -424,7 +452,7 @@ class CachingKernel:
         queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(wanted)]
         began = time.monotonic()
         try:
-            answers = ask(function, queries, part, options)
+            answers = self._ask(function, queries, part, options)
         finally:
             self.seconds += time.monotonic() - began
             self.computed += counter.counts.computed

@@ -18,6 +18,7 @@ from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Answer, Failure
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import tolerance_of
+from StaICC.inference.workload import Workload, work_of
 from StaICC.kernels.protocol import Capability, NoisyChannelVariants, represents
 from StaICC.methods.caching import Request
 from StaICC.methods.calibration import (
@@ -57,10 +58,8 @@ from StaICC.methods.specification import (
     with_query,
     with_template,
 )
-from StaICC.prompting import TemplateWarning, sample_demonstrations
+from StaICC.prompting import Prompt, TemplateWarning, sample_demonstrations
 from StaICC.registry import Registry
-
-__all__ = ["METHODS", "TABLE_2", "MethodSpec", "calibrated"]
 
 CANDIDATES = 30
 """Nearest demonstrations from which the authors of SA-ICL draw orders."""
@@ -252,6 +251,9 @@ class _NoisyChannel:
     def recheck_tolerance(self) -> float | None:
         """That of the kernel."""
         return tolerance_of(self.kernel)
+
+    def workload(self, prompts: Sequence[Prompt], label_space: Sequence[str], *_: Any) -> Workload | None:
+        return work_of(self.kernel, prompts, label_space)
 
     def __call__(self, prompt: Sequence[str], label_space: Sequence[str]) -> Any:
         return self.batch([prompt], label_space)[0]

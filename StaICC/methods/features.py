@@ -16,17 +16,6 @@ from StaICC.inference import Failure, Inference, batch_form
 from StaICC.inference.contract import check_batch
 from StaICC.kernels.protocol import Capability, capabilities_of
 
-__all__ = [
-    "AT_ONCE",
-    "NEEDS",
-    "Feature",
-    "ask_model",
-    "check_answered",
-    "check_capabilities",
-    "features_of",
-    "without_failures",
-]
-
 _log = logging.getLogger(__name__)
 
 Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "losses"]

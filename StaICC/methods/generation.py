@@ -17,11 +17,9 @@ from StaICC.inference import Failure
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply
 from StaICC.kernels.protocol import check_generation
-from StaICC.kernels.text_inference import TextInference
+from StaICC.kernels.text_inference import TextInference, without_blank
 from StaICC.methods.caching import CachingKernel
 from StaICC.methods.options import option
-
-__all__ = ["ANSWER", "REASONING", "GenerateThenParse", "GenerationOptions"]
 
 REASONING = "Let's think step by step."
 ANSWER = "\nTherefore, among {labels}, the answer is"
@@ -90,7 +88,7 @@ class GenerateThenParse:
         return [_shares(texts, label_space) for texts in zip(*samples, strict=True)]
 
     def _texts(self, writer: TextInference, prompts: Sequence[str], label_space: Sequence[str]) -> list[str | Failure]:
-        ends = [prompt.rstrip(" ") for prompt in prompts]  # most tokens of words begin with a blank
+        ends = [without_blank(prompt) for prompt in prompts]
         if not self.options.reasoning:
             return self.kernel.written(writer, ends)
         starts = [f"{end} {REASONING}" for end in ends]

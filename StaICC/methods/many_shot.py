@@ -23,8 +23,6 @@ from StaICC.progress import drawn_progress, within
 from StaICC.prompting import Prompt
 from StaICC.results import Result
 
-__all__ = ["run_many_shot"]
-
 _log = logging.getLogger(__name__)
 
 

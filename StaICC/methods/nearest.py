@@ -15,17 +15,6 @@ from typing import Any
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.optional import require
 
-__all__ = [
-    "centroids",
-    "count_votes",
-    "distributions",
-    "euclidean",
-    "finite_matrix",
-    "kullback_leibler",
-    "nearest",
-    "softmax",
-]
-
 
 def _numpy() -> Any:
     return require("numpy", "hf", "nearest neighbours among a model's states")

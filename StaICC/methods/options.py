@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from StaICC.errors import ArgumentError, unknown_name
-from StaICC.kernels.option_text import OptionFact, options_of
-
-__all__ = ["NoOptions", "OptionFact", "make_options", "option", "options_of", "read_options"]
+from StaICC.kernels.option_text import options_of
 
 
 def option(default: Any, help_text: str) -> Any:

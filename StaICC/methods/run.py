@@ -26,11 +26,12 @@ from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name,
 from StaICC.inference import Failure, Inference, Part
 from StaICC.inference.identity import code_mark
 from StaICC.inference.run_record import RunCounts
+from StaICC.kernels.option_text import options_of
 from StaICC.methods.caching import CachingKernel, Request
 from StaICC.methods.calibration.samples import check_variant
 from StaICC.methods.catalogue import METHODS, TABLE_2, MethodSpec, calibrated
 from StaICC.methods.features import check_capabilities
-from StaICC.methods.options import make_options, options_of, read_options
+from StaICC.methods.options import make_options, read_options
 from StaICC.methods.specification import Prepared, Workbench, fresh
 from StaICC.methods.table import MethodTable
 from StaICC.progress import drawn_progress, within
@@ -171,8 +172,7 @@ class Method:
                     run["progress"] = within(shown, place, len(benchmark))
                     parts[name] = self.run_on(bench, member, return_outputs=return_outputs, **run)
             return ResultGroup(benchmark.name, parts)
-        if not isinstance(benchmark, Benchmark):
-            raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
+        check_benchmark(benchmark)
         runs, views = {}, []
         used: dict[str, Inference] = {}
         started = utc_now()
@@ -267,6 +267,12 @@ _TIMES = (
 )
 
 
+def check_benchmark(benchmark: object) -> None:
+    """Refuse what methods cannot run on, such as LongICL."""
+    if not isinstance(benchmark, (Benchmark, BenchmarkGroup)):
+        raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
+
+
 class SharedFeatures:
     """What several methods need before any of them has run, computed together for each data set.
 
@@ -323,6 +329,48 @@ def _signed_value(value: Any) -> str:
     return str(value) if plain else short_digest(value)
 
 
+def chosen_methods(
+    kernel: Inference,
+    variant: str,
+    calibration_number: int,
+    methods: Sequence[str | MethodSpec] | None,
+    options: Mapping[str, Any] | None,
+) -> tuple[list[Method], dict[str, str]]:
+    """Return the methods that the kernel supports, and why others are left out; see :func:`run_all`.
+
+    Raises:
+        ArgumentError: No method could be run, two methods have one name, or no method has an option.
+    """
+    if methods is None:
+        centroids = check_variant(variant) != "paper"
+        methods = [f"{name}_centroid" if centroids and name == "knn_prompt" else name for name in TABLE_2]
+    specs = [_find(name) for name in methods]
+    named = [spec.name for spec in specs]
+    if len(set(named)) < len(named):
+        raise ArgumentError(f"got two methods of one name: {', '.join(named)}; expected different names")
+    declared = [{fact.name for fact in options_of(spec.options)} for spec in specs]
+    given = dict(options or {})
+    for name in given:
+        if not any(name in known for known in declared):
+            raise unknown_name("option of these methods", name, sorted(set().union(*declared)))
+    kernel = _as_kernel(kernel)
+    made: list[Method] = []
+    skipped: dict[str, str] = {}
+    for spec, known in zip(specs, declared, strict=True):
+        own_options = {name: value for name, value in given.items() if name in known}
+        try:
+            check_capabilities(spec.title, kernel, spec.required(make_options(spec.name, spec.options, own_options)))
+        except ArgumentError as error:
+            skipped[spec.name] = str(error)
+        else:
+            made.append(Method(spec, kernel, variant, calibration_number, **own_options))
+    for reason in skipped.values():
+        _log.warning("left out: %s", reason)
+    if not made:
+        raise ArgumentError(f"none of the methods {', '.join(named)} could be run: {'; '.join(skipped.values())}")
+    return made, skipped
+
+
 def run_all(
     kernel: Inference,
     benchmark: Benchmark | BenchmarkGroup,
@@ -356,32 +404,8 @@ def run_all(
     Raises:
         ArgumentError: No method could be run, two methods have one name, or no method has an option.
     """
-    if methods is None:
-        centroids = check_variant(variant) != "paper"
-        methods = [f"{name}_centroid" if centroids and name == "knn_prompt" else name for name in TABLE_2]
-    specs = [_find(name) for name in methods]
-    named = [spec.name for spec in specs]
-    if len(set(named)) < len(named):
-        raise ArgumentError(f"got two methods of one name: {', '.join(named)}; expected different names")
-    declared = [{fact.name for fact in options_of(spec.options)} for spec in specs]
-    given = dict(options or {})
-    for name in given:
-        if not any(name in known for known in declared):
-            raise unknown_name("option of these methods", name, sorted(set().union(*declared)))
-    kernel = _as_kernel(kernel)
-    made: list[Method] = []
-    skipped: dict[str, str] = {}
-    for spec, known in zip(specs, declared, strict=True):
-        own_options = {name: value for name, value in given.items() if name in known}
-        try:
-            check_capabilities(spec.title, kernel, spec.required(make_options(spec.name, spec.options, own_options)))
-        except ArgumentError as error:
-            skipped[spec.name] = str(error)
-        else:
-            made.append(Method(spec, kernel, variant, calibration_number, **own_options))
-    for reason in skipped.values():
-        _log.warning("left out: %s", reason)
-    remembering = CachingKernel(kernel)
+    made, skipped = chosen_methods(kernel, variant, calibration_number, methods, options)
+    remembering = CachingKernel(made[0].kernel)
     shared: dict[str, Any] = {}
     benches = [method.workbench(remembering, shared=shared) for method in made]
     plan = SharedFeatures([(method.spec, bench) for method, bench in zip(made, benches, strict=True)])
@@ -404,7 +428,8 @@ def run_all(
                 if finished is not None:
                     finished(table)
     if not table:
-        raise ArgumentError(f"none of the methods {', '.join(named)} could be run: {'; '.join(table.skipped.values())}")
+        names = ", ".join(method.spec.name for method in made)
+        raise ArgumentError(f"none of the methods {names} could be run: {'; '.join(table.skipped.values())}")
     return table
 
 
@@ -438,10 +463,15 @@ def run_method(
         ArgumentError: An option is unknown or invalid, or the kernel lacks a required capability.
     """
     if name == "all":
-        given = read_options("the ten methods", [METHODS[one].options for one in TABLE_2], options)
+        given = read_all(options)
         return run_all(kernel, make_benchmark(), variant, calibration_number, options=given, finished=finished, **run)
     method = read_method(name, kernel, variant, calibration_number, options)  # before the data is read
     return method.run(make_benchmark(), **run)
+
+
+def read_all(options: Sequence[str]) -> dict[str, Any]:
+    """Return options of the ten methods given as ``NAME=VALUE``."""
+    return read_options("the ten methods", [METHODS[one].options for one in TABLE_2], options)
 
 
 def read_method(

@@ -29,20 +29,6 @@ from StaICC.methods.features import AT_ONCE, Feature
 from StaICC.methods.prompting.retrieval import BM25, TextEncoder, make_encoder
 from StaICC.prompting import PromptWriter, SubsetView, TemplateWarning, TripletSplit
 
-__all__ = [
-    "Apply",
-    "Asked",
-    "CachingKernel",
-    "Combine",
-    "Prepared",
-    "Workbench",
-    "fresh",
-    "keys_of",
-    "prompt_makers",
-    "with_query",
-    "with_template",
-]
-
 Asked = Sequence[Answer | Failure]
 """Predictions for the queries of one view, in order."""
 
@@ -133,7 +119,6 @@ class Plan(Protocol):
 
     def compute(self, kernel: CachingKernel, one: Experimentor, part: Part) -> None:
         """Compute those of one data set, unless that was done."""
-        ...
 
 
 @dataclass

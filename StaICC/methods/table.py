@@ -9,8 +9,6 @@ from typing import Any
 from StaICC.results import Result, ResultGroup
 from StaICC.results.table import bracket_note, format_columns, html_table, result_rows
 
-__all__ = ["MethodTable", "format_methods"]
-
 _SAME_FOR_ALL = ("random", "majority")
 """Columns of a result's own table that are equal for all methods."""
 

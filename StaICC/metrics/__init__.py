@@ -23,7 +23,6 @@ from StaICC.metrics.classification import (
     expected_calibration_error_1,
     macro_F1,
     predicted_labels,
-    tied_rows,
 )
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.normalisation import SUM_TOLERANCE, Kind, Normalised, normalise, softmax
@@ -73,7 +72,6 @@ __all__ = [
     "predicted_labels",
     "shares_of_correct_labels",
     "softmax",
-    "tied_rows",
 ]
 
 __getattr__ = lazy_names(

@@ -26,16 +26,6 @@ from collections.abc import Sequence
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics.classification import check_labels, check_probabilities
 
-__all__ = [
-    "empirical_bias",
-    "entropy",
-    "entropy_of_mean",
-    "kl_divergence",
-    "label_frequencies",
-    "mean_distribution",
-    "negated_mean_entropy",
-]
-
 
 def _distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     checked = check_probabilities(rows)

@@ -2,7 +2,7 @@
 
 Each metric has the shape ``metric(ground_truth, prediction) -> float``: one true label index per query, and one row per
 query with one number per label. The width of the rows is the size of the label space, whatever labels occur. The
-prediction of a row is its *first* maximum (:func:`predicted_labels`); :func:`tied_rows` counts ties.
+prediction of a row is its *first* maximum (:func:`predicted_labels`).
 
 Accuracy and macro F1 depend on the order within a row only, so probabilities, logits and one-hot rows are all valid.
 Likelihood and calibration error need probabilities (:func:`StaICC.metrics.normalisation`) and are undefined for bare
@@ -28,20 +28,6 @@ from typing import NamedTuple
 
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, validate_integer
 from StaICC.metrics.normalisation import SUM_TOLERANCE, numeric_rows
-
-__all__ = [
-    "ConfidenceBin",
-    "accuracy",
-    "averaged_truelabel_likelihood",
-    "check_labels",
-    "check_probabilities",
-    "confidence_bin",
-    "confidence_bins",
-    "expected_calibration_error_1",
-    "macro_F1",
-    "predicted_labels",
-    "tied_rows",
-]
 
 
 class ConfidenceBin(NamedTuple):
@@ -152,25 +138,6 @@ def predicted_labels(prediction: Sequence[Sequence[float]]) -> list[int]:
         [1, 0]
     """
     return _first_maxima(numeric_rows(prediction))
-
-
-def tied_rows(prediction: Sequence[Sequence[float]]) -> int:
-    """Count the rows whose maximum occurs more than once, so that the order of the label space decided.
-
-    Args:
-        prediction: One row per query, one number per label.
-
-    Returns:
-        The number of such rows.
-
-    Raises:
-        OutputError: A row cannot be read as numbers.
-
-    Example:
-        >>> tied_rows([[0.2, 0.8], [0.5, 0.5]])
-        1
-    """
-    return sum(row.count(max(row)) > 1 for row in numeric_rows(prediction))
 
 
 def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:

@@ -29,8 +29,6 @@ from typing import NamedTuple
 
 from StaICC.errors import ArgumentError
 
-__all__ = ["CONFIDENCE_SEQUENCE_VERSION", "ConfidenceSequence"]
-
 CONFIDENCE_SEQUENCE_VERSION = "cs1"
 """Version of the sequence and its bets, for signatures."""
 

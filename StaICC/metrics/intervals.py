@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-__all__ = ["Interval"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +22,3 @@ class Interval:
     level: float
     method: str
     centre: float | None = None
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Interval:
-        """Read a saved interval; older files also have the settings of a bootstrap, which are dropped."""
-        return cls(**{key: value for key, value in data.items() if key not in ("resamples", "seed")})

@@ -32,25 +32,6 @@ from StaICC.metrics.intervals import Interval
 from StaICC.metrics.null_models import sign_flip_sums, upper_tail
 from StaICC.metrics.score_intervals import folded_moments
 
-__all__ = [
-    "INTERVAL_METHOD",
-    "Part",
-    "RowSteps",
-    "bounded_p_value",
-    "calibration_part",
-    "combine",
-    "difference_interval",
-    "difference_p_value",
-    "divergence_part",
-    "entropy_part",
-    "f1_parts",
-    "macro_f1_parts",
-    "mean_part",
-    "mean_steps",
-    "non_inferiority_p_value",
-    "sign_flip_p_value",
-]
-
 INTERVAL_METHOD = "paired test rows, two pseudo-rows (Bonett and Price 2012)"
 BOUNDED_METHOD = "paired test rows, one pseudo-row with the largest possible step (Gaffke 2005)"
 _NORMAL = NormalDist()

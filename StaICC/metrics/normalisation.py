@@ -44,18 +44,6 @@ from typing import Literal
 
 from StaICC.errors import OutputError, UndefinedMetricError, unknown_name
 
-__all__ = [
-    "EXACT_TOLERANCE",
-    "SUM_SPREAD",
-    "SUM_TOLERANCE",
-    "Kind",
-    "Normalised",
-    "constant_sum",
-    "normalise",
-    "numeric_rows",
-    "softmax",
-]
-
 Kind = Literal["auto", "probabilities", "logits"]
 """What a matrix holds: decided from its values, or forced."""
 

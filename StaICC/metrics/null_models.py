@@ -23,8 +23,6 @@ from statistics import NormalDist
 from StaICC.metrics.poisson_binomial import SMALLEST, binomial_probabilities
 from StaICC.metrics.random_baselines import RandomBaseline
 
-__all__ = ["Guesses", "expected_best", "guessing_p_value", "sign_flip_sums", "sign_test", "upper_tail"]
-
 Guesses = Sequence[tuple[float, int, int]]
 """A mean accuracy of guessing, as a sum: (what one right guess adds, number of labels, number of guesses)."""
 

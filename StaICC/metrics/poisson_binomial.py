@@ -22,8 +22,6 @@ from itertools import accumulate, repeat
 from operator import mul, neg, truediv
 from typing import NamedTuple
 
-__all__ = ["Groups", "binomial_probabilities", "log_tail", "poisson_binomial_probabilities"]
-
 Groups = Sequence[tuple[float, int]]
 """Pairs of (probability of a success, number of such trials)."""
 

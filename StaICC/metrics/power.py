@@ -11,8 +11,6 @@ from statistics import NormalDist
 
 from StaICC.metrics.metric_comparison import RowSteps
 
-__all__ = ["detectable_difference"]
-
 _FEW = 16
 """Below this many rows that differ, chance decides which difference is detectable, and none is stated."""
 

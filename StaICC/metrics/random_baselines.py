@@ -32,8 +32,6 @@ from statistics import NormalDist
 from StaICC.errors import ArgumentError
 from StaICC.metrics.poisson_binomial import log_tail, poisson_binomial_probabilities
 
-__all__ = ["GuessRates", "RandomBaseline"]
-
 GuessRates = float | Sequence[float] | Mapping[int, int]
 """Probability that a guess is right: one p, a list of n, or a mapping {number of labels: number of examples}."""
 

@@ -24,8 +24,6 @@ from StaICC.metrics import classification, released
 from StaICC.metrics.normalisation import Kind, Normalised, normalise, numeric_rows
 from StaICC.registry import Registry, fold, labelled, origin_of
 
-__all__ = ["METRICS", "Metric", "MetricFunction", "MetricSet", "Score", "metric_set"]
-
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
 

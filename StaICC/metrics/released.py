@@ -36,24 +36,6 @@ from StaICC.metrics.normalisation import numeric_rows
 if TYPE_CHECKING:
     from StaICC.metrics.robustness import Line
 
-__all__ = [
-    "accuracy",
-    "averaged_truelabel_likelihood",
-    "consistency",
-    "divergence",
-    "entropy",
-    "entropy_of_mean",
-    "excess_distribution",
-    "expand_label_indexes",
-    "expected_calibration_error_1",
-    "gler",
-    "gler_abscissas",
-    "kl_divergence",
-    "macro_F1",
-    "mean_distribution",
-    "probability_like",
-]
-
 _BINS = 10
 
 

@@ -22,8 +22,6 @@ from typing import NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
 
-__all__ = ["Line", "consistency", "gler", "shares_of_correct_labels"]
-
 
 class Line(NamedTuple):
     """A straight line: value = slope * share + intercept.

@@ -28,24 +28,6 @@ from functools import lru_cache
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.intervals import Interval
 
-__all__ = [
-    "INTERVAL_VERSION",
-    "LEAST_ROWS",
-    "Part",
-    "Withheld",
-    "calibration_part",
-    "combine",
-    "divergence_interval",
-    "folded_moments",
-    "likelihood_part",
-    "macro_part",
-    "mean_interval",
-    "of_difference",
-    "ratio_part",
-    "rows_of_labels",
-    "student_quantile",
-]
-
 INTERVAL_VERSION = "intervals-2"
 """Version of the rules for intervals; part of signatures. The first version was a bootstrap."""
 

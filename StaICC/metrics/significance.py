@@ -10,8 +10,6 @@ from itertools import accumulate
 
 from StaICC.errors import ArgumentError
 
-__all__ = ["holm"]
-
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Correct the p-values of several tests, so that any false alarm among them is as rare as promised.

@@ -4,7 +4,5 @@ from __future__ import annotations
 
 from StaICC.methods.prompting.selection import SelfAdaptiveICL, ppl_icl
 
-__all__ = ["PPL_ICL", "SA_ICL"]
-
 PPL_ICL = ppl_icl
 SA_ICL = SelfAdaptiveICL

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index as as_index
 from typing import Any, SupportsIndex
 
@@ -23,8 +23,6 @@ from StaICC.prompting.render import Prompt, PromptRenderer, PromptSettings
 from StaICC.prompting.sampler import check_position
 from StaICC.prompting.split import TripletSplit
 from StaICC.prompting.stable_random import StableRandom
-
-__all__ = ["PromptWriter", "TemplateWarning", "as_argument"]
 
 NOISY_LABEL_AFFIX = " "
 NOISY_LAST_INPUT_AFFIX = "\n"
@@ -254,19 +252,10 @@ class PromptWriter(FixedAttributes):
         """
         if not isinstance(config_dict, Mapping):
             raise ArgumentError(f"expected a dictionary of prompt settings, not {type(config_dict).__name__}")
-        setters: dict[str, Callable[[Any], None]] = {
-            "instruction": self.change_instruction,
-            "input_text_prefixes": self.change_input_text_prefixes,
-            "input_text_affixes": self.change_input_text_affixes,
-            "label_prefix": self.change_label_prefix,
-            "label_affix": self.change_label_affix,
-            "query_prefix": self.change_query_prefix,
-            "label_space": self.change_label_space,
-            "label_wrong_rate": self.change_label_wrong_rate,
-        }
+        known = self.get_config_dict()
         for key in config_dict:
-            if key not in setters and key != "use_noisy_channel":
-                raise unknown_name("prompt setting", key, [*setters, "use_noisy_channel"])
+            if key not in known:
+                raise unknown_name("prompt setting", key, known)
         noisy = config_dict.get("use_noisy_channel", False)
         if not isinstance(noisy, bool):
             raise ArgumentError(f"use_noisy_channel must be True or False, not {noisy!r}")
@@ -278,8 +267,8 @@ class PromptWriter(FixedAttributes):
                 else:
                     self.disable_noisy_channel()
             for key, value in config_dict.items():
-                if key in setters:
-                    setters[key](value)
+                if key != "use_noisy_channel":
+                    getattr(self, f"change_{key}")(value)
         except ArgumentError:
             self._settings = before
             raise

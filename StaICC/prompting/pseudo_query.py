@@ -12,8 +12,6 @@ from StaICC.errors import ArgumentError, validate_integer
 from StaICC.prompting.split import SubsetView
 from StaICC.prompting.stable_random import StableRandom
 
-__all__ = ["DOMAIN_QUERY_LENGTH", "domain_queries", "empty_queries"]
-
 DOMAIN_QUERY_LENGTH = 128
 """Words in a domain query, as published."""
 

@@ -21,8 +21,6 @@ from StaICC.datasets import Template
 from StaICC.prompting.split import TripletSplit
 from StaICC.prompting.stable_random import StableRandom
 
-__all__ = ["Prompt", "PromptRenderer", "PromptSettings", "Query"]
-
 Prompt = str | tuple[str, ...]
 """The prompt of one query: a text, or in the noisy channel one text for each label of the label space."""
 

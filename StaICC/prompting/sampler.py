@@ -15,15 +15,6 @@ from StaICC.errors import ArgumentError
 from StaICC.prompting.split import SubsetView
 from StaICC.prompting.stable_random import StableRandom
 
-__all__ = [
-    "DemonstrationLists",
-    "check_demonstration_lists",
-    "check_position",
-    "restrict_to_domain",
-    "sample_demonstrations",
-    "sample_nested",
-]
-
 _MOST_REDRAWS = 1_000_000  # per prompt; possible in principle but so rare that waiting would look like hanging
 
 DemonstrationLists = tuple[tuple[int, ...], ...]

@@ -21,8 +21,6 @@ from StaICC.prompting.stable_random import StableRandom
 if TYPE_CHECKING:
     from StaICC.datasets import SplitSizes
 
-__all__ = ["Label", "SplitIndexes", "SubsetView", "TripletSplit", "split_dataset", "split_indexes"]
-
 
 @dataclass(frozen=True, slots=True)
 class SplitIndexes:

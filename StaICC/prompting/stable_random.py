@@ -18,8 +18,6 @@ from typing import TypeVar
 
 from StaICC.errors import ArgumentError
 
-__all__ = ["SEED", "StableRandom"]
-
 SEED = 42
 _MULTIPLIER = 1664525
 _INCREMENT = 1013904223

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING
 from StaICC.lazy import lazy_names
 from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.environment import describe_environment
+from StaICC.results.file_format import AVERAGED, DIVIDED
 from StaICC.results.provenance import Predictor, Provenance
-from StaICC.results.result import (
-    AVERAGED,
-    DIVIDED,
-    Result,
-    ResultGroup,
-    ResultRecord,
-    load,
-    save_records,
-)
+from StaICC.results.result import Result, ResultGroup, load, save_records
 from StaICC.results.signature import Signature, digest, escaped, short_digest
 
 if TYPE_CHECKING:
@@ -38,7 +31,6 @@ __all__ = [
     "Provenance",
     "Result",
     "ResultGroup",
-    "ResultRecord",
     "Signature",
     "compare",
     "compare_runs",

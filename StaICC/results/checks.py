@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from StaICC.errors import SchemaError
-
-__all__ = ["check_averaged", "check_divided", "check_texts", "check_timing"]
 
 _ROUND = re.compile(r"[0-9]+R")
 _FIGURES = frozenset(
@@ -54,9 +52,20 @@ def _fits(key: str, value: object) -> bool:
         return isinstance(value, Mapping)
     if key == "rounds":
         return isinstance(value, Mapping) and all(isinstance(one, Mapping) for one in value.values())
+    if key == "experiment":
+        return isinstance(value, Mapping) and _is_experiment(value)
     if isinstance(value, Mapping):  # the scores of a condition
         return all(_is_figure(one) for name, one in value.items() if name in _FIGURES)
     return True
+
+
+def _is_experiment(value: Mapping[str, object]) -> bool:
+    rows = value.get("conditions")
+    return (
+        isinstance(rows, Mapping)
+        and _is_figure(value.get("p_value"))
+        and all(isinstance(row, Mapping) and all(map(_is_figure, row.values())) for row in rows.values())
+    )
 
 
 def _is_figure(value: object, line: bool = False) -> bool:
@@ -64,40 +73,3 @@ def _is_figure(value: object, line: bool = False) -> bool:
     if line and isinstance(value, (list, tuple)):
         return len(value) == 2 and all(map(_is_number, value))
     return value is None or _is_number(value)
-
-
-def _check_values(mapping: object, what: str, of: str, fits: Callable[[object], bool], expected: str) -> None:
-    if not isinstance(mapping, Mapping):
-        raise _refuse(what, mapping, "a mapping")
-    for name, value in mapping.items():
-        if not fits(value):
-            raise _refuse(of.format(f"{name:.60}"), value, expected)
-
-
-def check_averaged(averaged: object) -> None:
-    """Check the means over the data sets.
-
-    Raises:
-        SchemaError: A value is neither a number nor null.
-    """
-    _check_values(averaged, "the averaged results", "the averaged {}", _is_figure, "a number or null")
-
-
-def check_timing(timing: object) -> None:
-    """Check the times.
-
-    Raises:
-        SchemaError: A value is no number.
-    """
-    _check_values(timing, "the timing", "the time {}", _is_number, "a number")
-
-
-def check_texts(what: str, values: object) -> None:
-    """Check a mapping of texts.
-
-    Raises:
-        SchemaError: A value is no text.
-    """
-    _check_values(
-        values, f"the {what}", f"the field {{}} of the {what}", lambda value: isinstance(value, str), "a text"
-    )

@@ -16,8 +16,6 @@ from StaICC import datasets
 from StaICC.errors import UnknownNameError, unknown_name
 from StaICC.registry import fold
 
-__all__ = ["Work", "entries", "find_work", "works"]
-
 
 @dataclass(frozen=True, slots=True)
 class Work:

@@ -33,16 +33,6 @@ from StaICC.results.paired_records import (
 from StaICC.results.result import Result
 from StaICC.results.table import format_columns
 
-__all__ = [
-    "BenchmarkComparison",
-    "Comparison",
-    "DatasetComparison",
-    "NonInferiority",
-    "Rank",
-    "compare",
-    "compare_runs",
-]
-
 LEVEL = 0.95
 LEAST_ROWS = 10
 """Test rows of each label below which a difference of macro F1 is not tested; their mean needs one row."""
@@ -306,7 +296,6 @@ def compare_runs(
     made = []
     for one, two, steps in compared:
         a, b = kept[one], kept[two]
-        own = [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
         tables = _table_notes((one, two), (a, b), {name: steps[name] for name in pairs}, pairs, metric)
         datasets = tuple(_dataset(name, steps[name], pairs[name]) for name in pairs)
         total = mean_steps([steps[name] for name in pairs])
@@ -337,7 +326,7 @@ def compare_runs(
                 datasets,
                 mean,
                 tested,
-                tuple(dict.fromkeys([*left_out, *own, *tables])),
+                tuple(dict.fromkeys([*left_out, *notes, *tables])),
                 str(a.signature),
             )
         )

@@ -20,8 +20,6 @@ from StaICC.results.runs import split_runs
 from StaICC.results.table import format_columns
 from StaICC.safe_text import csv_cell
 
-__all__ = ["FORMATS", "compare_all", "format_comparisons", "latex_cell", "latex_table"]
-
 _MEANING = (
     "difference: first minus second, with its interval over test rows; p: sign-flip test over test rows, mid-p; p "
     "(Holm): of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs; detectable: the "

@@ -10,15 +10,13 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from StaICC.datasets.card import plain_values
+from StaICC.datasets.card import plain_fields
 from StaICC.errors import SchemaError
 from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.intervals import Interval
 from StaICC.results.label_scores import check_scores
-
-__all__ = ["Baselines", "ConditionRecord", "DatasetDetails", "FailedQuery", "MeanDetails", "check_fields"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class MeanDetails:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {item.name: plain_values(getattr(self, item.name)) for item in dataclasses.fields(self)}
+        return plain_fields(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MeanDetails:
@@ -71,16 +69,7 @@ class MeanDetails:
         Raises:
             SchemaError: A field is missing, unknown, or holds a value of another type.
         """
-        try:
-            details = cls(
-                {name: Interval.from_dict(record) for name, record in data["intervals"].items()},
-                data["missing"],
-                {name: Baselines(**record) for name, record in data["baselines"].items()},
-            )
-            check_fields(details)
-            return details
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(f"the details of the means cannot be read: {error!r}") from error
+        return read_fields(cls, data, "the details of the means", "intervals", "missing", "baselines")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +100,6 @@ class ConditionRecord:
     scores: str | None = None
     """Label scores of the queries that did not fail, as :mod:`StaICC.results.label_scores` writes them; ``None`` if the
     predictions are labels or texts, and in files of result schema 1."""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ConditionRecord:
-        """Read plain values."""
-        values: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in data.items()}
-        if values.get("calibration") is not None:
-            values["calibration"] = tuple(ConfidenceBin(*one) for one in values["calibration"])
-        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +140,7 @@ class DatasetDetails:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {item.name: plain_values(getattr(self, item.name)) for item in dataclasses.fields(self)}
+        return plain_fields(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DatasetDetails:
@@ -168,22 +149,12 @@ class DatasetDetails:
         Raises:
             SchemaError: A field is missing, unknown, or holds a value of another type.
         """
-        try:
-            values = {key: data[key] for key in data.keys()}  # noqa: SIM118 (a text or a list has no keys)
-            values["conditions"] = tuple(map(ConditionRecord.from_dict, values["conditions"]))
-            values["intervals"] = {name: Interval.from_dict(record) for name, record in values["intervals"].items()}
-            values["baselines"] = {name: Baselines(**record) for name, record in values["baselines"].items()}
-            values["failures"] = tuple(FailedQuery(**record) for record in values["failures"])
-            values["unparsed"] = tuple(FailedQuery(**record) for record in values.get("unparsed", ()))
-            values["bounds"] = {key: tuple(pair) for key, pair in values.get("bounds", {}).items()}
-            values["notes"] = tuple(values["notes"])
-            values["labels"] = tuple(values.get("labels", ()))
-            details = cls(**values)
-            check_fields(details)
-            _check_conditions(details)
-            return details
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(f"the details of a data set cannot be read: {error!r}") from error
+        details = read_fields(cls, data, "the details of a data set", *_IN_EVERY_FILE)
+        _check_conditions(details)
+        return details
+
+
+_IN_EVERY_FILE = ("notes", "intervals", "baselines", "failures")
 
 
 def _check_conditions(details: DatasetDetails) -> None:
@@ -203,6 +174,50 @@ def _check_conditions(details: DatasetDetails) -> None:
             check_scores(record.scores)
 
 
+Record = TypeVar("Record")
+
+
+def read_fields(kind: type[Record], data: Mapping[str, Any], what: str, *required: str) -> Record:
+    """Make a record of plain values: lists become tuples, and mappings the records that the annotations name.
+
+    Args:
+        kind: The class of the record, a dataclass.
+        data: The values by field.
+        what: What is read, for the error.
+        *required: Fields that every version writes, although they have defaults.
+
+    Raises:
+        SchemaError: A field is missing, unknown, or holds a value of another type.
+    """
+    try:
+        record = _record(kind, {name: data[name] for name in (*required, *data.keys())})
+        check_fields(record)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise SchemaError(f"{what} cannot be read: {error!r}") from error
+    return record
+
+
+def _record(kind: type[Record], data: Mapping[str, Any]) -> Record:
+    hints = get_type_hints(kind)
+    return kind(**{key: _read(hints.get(key), value) for key, value in data.items()})
+
+
+def _read(hint: Any, value: Any) -> Any:
+    """Return a plain value as its annotation says; a value that does not fit is refused by :func:`check_fields`."""
+    if get_origin(hint) in (Union, UnionType):
+        hint = get_args(hint)[0]  # a type or None
+    if get_origin(hint) is tuple and isinstance(value, list):
+        inner = get_args(hint)[0]
+        return tuple(value) if inner in (int, str, int | None) else tuple(_read(inner, item) for item in value)
+    if get_origin(hint) is Mapping and isinstance(value, Mapping):
+        return {key: _read(get_args(hint)[1], item) for key, item in value.items()}
+    if hint is Interval:  # older files also have the settings of a bootstrap
+        return Interval(**{key: item for key, item in value.items() if key not in ("resamples", "seed")})
+    if dataclasses.is_dataclass(hint):
+        return _record(hint, value)  # type: ignore[arg-type]
+    return hint(*value) if hasattr(hint, "_fields") else value
+
+
 def check_fields(record: Any) -> None:
     """Check the types of all fields of a record, and of the records in it.
 
@@ -210,8 +225,22 @@ def check_fields(record: Any) -> None:
         SchemaError: A field holds a value of another type.
     """
     for name, hint in get_type_hints(type(record)).items():
-        if not _fits(value := getattr(record, name), hint):
-            raise SchemaError(f"{type(record).__name__}.{name} must be {hint}, not {value!r:.60}")
+        check_type(f"{type(record).__name__}.{name}", getattr(record, name), hint)
+
+
+def check_type(name: str, value: Any, hint: Any) -> None:
+    """Check the type of a value, and of what it holds.
+
+    Args:
+        name: What the value is, for the error.
+        value: The value.
+        hint: Its type, as an annotation names it.
+
+    Raises:
+        SchemaError: The value has another type.
+    """
+    if not _fits(value, hint):
+        raise SchemaError(f"{name} must be {hint}, not {value!r:.60}")
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from StaICC.results.result import Result
 
-__all__ = ["Difference", "list_differences"]
-
 
 class Difference(NamedTuple):
     """A setting, or a fact about the model, in which two runs differ."""

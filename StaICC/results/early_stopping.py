@@ -12,9 +12,7 @@ from typing import Any
 
 from StaICC.errors import SchemaError
 from StaICC.metrics.intervals import Interval
-from StaICC.results.details import check_fields
-
-__all__ = ["RACE", "EarlyStopping"]
+from StaICC.results.details import read_fields
 
 RACE = "Race"
 """Name of the group of the two results of a race."""
@@ -83,11 +81,7 @@ class EarlyStopping:
         Raises:
             SchemaError: A field is missing, unknown, or holds a value of another type.
         """
-        try:
-            found = cls(**{**data, "interval": Interval.from_dict(data["interval"])})
-            check_fields(found)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(f"the record of early stopping cannot be read: {error!r}") from error
+        found = read_fields(cls, data, "the record of early stopping")
         if found.rule not in ("precision", "race") or not 0 < found.rounds <= found.all_rounds:
             raise SchemaError(
                 f"wrong record of early stopping: got {found.rule!r:.40} with {found.rounds} of {found.all_rounds} "

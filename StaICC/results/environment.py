@@ -7,8 +7,6 @@ import sys
 
 from StaICC.version import __version__
 
-__all__ = ["describe_environment"]
-
 _MATTERING = {
     "torch": ("torch",),
     "transformers": ("torch",),

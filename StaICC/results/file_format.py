@@ -19,10 +19,10 @@ from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.results.signature import digest
 
-__all__ = ["AVERAGED", "DIGESTS", "DIVIDED", "digest_problems", "read_result_file", "with_digests", "write_result_file"]
-
 DIVIDED = "Divided results"
+"""Key of the scores by data set."""
 AVERAGED = "Averaged results"
+"""Key of the means over the data sets."""
 DIGESTS = "digests"
 """Key of the digests; the last one of a file."""
 

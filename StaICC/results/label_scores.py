@@ -16,8 +16,6 @@ from collections.abc import Sequence
 
 from StaICC.errors import SchemaError
 
-__all__ = ["check_scores", "pack_scores", "unpack_scores"]
-
 _TYPES = {"f4": "f", "f8": "d"}
 
 

@@ -29,8 +29,6 @@ from StaICC.results.details import ConditionRecord, DatasetDetails
 from StaICC.results.label_scores import unpack_scores
 from StaICC.results.result import Result
 
-__all__ = ["HEADLINE", "PairedRecords", "higher_is_better", "metrics_of", "pair_records"]
-
 HEADLINE = {
     "Normal": "accuracy",
     "GLER": "accuracy",
@@ -86,7 +84,12 @@ class _LeftOutError(StaICCError):
     """A data set cannot be compared, for the reason in the message."""
 
 
-def _keys(rows: Sequence[int]) -> list[Key]:
+def query_keys(rows: Sequence[int]) -> list[Key]:
+    """Return for each query its test row, and its place among the queries of this row.
+
+    Args:
+        rows: The test row of each query.
+    """
     seen: dict[int, int] = {}
     keys = []
     for row in rows:
@@ -95,8 +98,16 @@ def _keys(rows: Sequence[int]) -> list[Key]:
     return keys
 
 
-def _probabilities(record: ConditionRecord, width: int) -> list[Any]:
-    """Return one distribution per query; ``None`` for failed ones."""
+def probabilities_of(record: ConditionRecord, width: int) -> list[Any]:
+    """Return one distribution for each query; ``None`` for failed ones.
+
+    Args:
+        record: The records of a condition.
+        width: Size of the label space.
+
+    Raises:
+        StaICCError: The predictions have no probabilities.
+    """
     answered = [label for label in record.predictions if label is not None]
     if record.output == "labels":
         rows: Sequence[Sequence[float]] = [[float(label == place) for place in range(width)] for label in answered]
@@ -149,14 +160,16 @@ def _read(result: Result, name: str, metric: str) -> _Records:
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
-        answers = _probabilities(record, width) if metric in _PROBABILITIES else list(record.predictions)
+        answers = probabilities_of(record, width) if metric in _PROBABILITIES else list(record.predictions)
         if result.signature.fields.get("unparsed") == "wrong" and metric in ("accuracy", "macro_F1"):
             for one in details.unparsed:
                 if one.condition == record.name:
                     answers[one.query] = (record.truth[one.query] + 1) % width
         if metric in _PROBABILITIES - _OF_LABELS and record.output == "labels":
             raise _LeftOutError("the predictions are bare labels, which have no probabilities")
-        conditions[record.name] = dict(zip(_keys(record.rows), zip(record.truth, answers, strict=True), strict=True))
+        conditions[record.name] = dict(
+            zip(query_keys(record.rows), zip(record.truth, answers, strict=True), strict=True)
+        )
     queries = sum(len(record.truth) for record in details.conditions)
     return _Records(conditions, details.labels, _weights(result, metric, list(conditions)), queries)
 
@@ -171,14 +184,14 @@ def _read_long_icl(details: DatasetDetails, values: Mapping[str, Any], metric: s
         record = records.get(name)
         pairs: list[tuple[int, Any]]
         if record is not None:
-            keys = _keys(record.rows)
+            keys = query_keys(record.rows)
             f1 = values.get("metric") == "micro_f1"
             pairs = [
                 (truth, guess if guess is None or not f1 else (int(guess == truth), 1 + (guess >= 0)))
                 for truth, guess in zip(record.truth, record.predictions, strict=True)
             ]
         elif items is not None:  # several labels per item
-            keys = _keys([item[0] for item in items])
+            keys = query_keys([item[0] for item in items])
             pairs = [
                 (-1, None) if gold is None else (gold, (correct, gold + predicted))
                 for _, gold, predicted, correct in items

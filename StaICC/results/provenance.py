@@ -8,28 +8,16 @@ and on the prediction store.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
-from StaICC.errors import SchemaError
+from StaICC.datasets.card import plain_fields
 from StaICC.inference.identity import Identity
 from StaICC.inference.run_record import RunCounts, RunRecord
-from StaICC.results.details import DatasetDetails, check_fields
+from StaICC.results.details import DatasetDetails, read_fields
 from StaICC.results.signature import digest, escaped, short_digest
-
-__all__ = [
-    "GIVEN",
-    "NOT_RECORDED",
-    "Predictor",
-    "Provenance",
-    "digest_failures",
-    "given_predictor",
-    "predictors_of",
-    "utc_now",
-]
 
 GIVEN = "predictions given"
 """Key of ``who`` for predictions that were given instead of an inference function; its value is their digest."""
@@ -146,8 +134,7 @@ class Provenance:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        predictors = [_listed(dataclasses.asdict(predictor)) for predictor in self.predictors]
-        return {"predictors": predictors, "method": self.method, "failures": self.failures}
+        return plain_fields(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Provenance:
@@ -156,23 +143,7 @@ class Provenance:
         Raises:
             SchemaError: A field is missing, unknown, or holds a value of another type.
         """
-        try:
-            if not isinstance(data["predictors"], list):
-                raise TypeError("predictors is no list")
-            predictors = tuple(Predictor(**_with_tuples(record)) for record in data["predictors"])
-            provenance = cls(**{**data, "predictors": predictors})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(f"the provenance cannot be read: {error!r}") from error
-        check_fields(provenance)
-        return provenance
-
-
-def _with_tuples(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}
-
-
-def _listed(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in record.items()}
+        return read_fields(cls, data, "the provenance", "predictors")
 
 
 def predictors_of(
@@ -192,7 +163,8 @@ def predictors_of(
     predictors = []
     for by_dataset in served.values():
         records = list({id(record): record for record in by_dataset.values()}.values())
-        counts = sum((record.counts for record in records), RunCounts())
+        failed = sum(details[dataset].failed for dataset in by_dataset if dataset in details)
+        counts = replace(sum((record.counts for record in records), RunCounts()), failed=failed)
         identity = records[0].identity
         predictors.append(
             Predictor(
@@ -205,11 +177,7 @@ def predictors_of(
                 min(record.started for record in records),
                 max(record.finished for record in records),
                 tuple(dict.fromkeys(edition for record in records for edition in record.editions)),
-                counts.computed,
-                counts.reused,
-                counts.rechecked,
-                counts.retried,
-                sum(details[dataset].failed for dataset in by_dataset if dataset in details),
+                **asdict(counts),
             )
         )
     return tuple(predictors)

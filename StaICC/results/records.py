@@ -14,8 +14,6 @@ from StaICC.optional import require
 if TYPE_CHECKING:
     from StaICC.results.table import TableResult
 
-__all__ = ["query_records", "score_records", "to_pandas", "to_polars"]
-
 
 class Results(Protocol):
     """A result, or a group of results."""
@@ -32,7 +30,7 @@ def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            if key not in ("rounds", "settings"):  # records of their own, not scores
+            if key not in ("rounds", "settings", "experiment"):  # records of their own, not scores
                 yield from _figures(value, f"{name}.")
         elif isinstance(value, (list, tuple)) and prefix == "sensitivity." and len(value) == 2:
             yield name, value[0]

@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 
 from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError, SchemaError, unknown_key
-from StaICC.results.checks import check_averaged, check_divided, check_texts, check_timing
-from StaICC.results.details import DatasetDetails, MeanDetails
+from StaICC.results.checks import check_divided
+from StaICC.results.details import DatasetDetails, MeanDetails, check_type
 from StaICC.results.early_stopping import EarlyStopping
 from StaICC.results.file_format import AVERAGED, DIVIDED, digest_problems, read_result_file, write_result_file
 from StaICC.results.provenance import Provenance
@@ -27,52 +27,19 @@ from StaICC.results.records import to_pandas, to_polars
 from StaICC.results.signature import Signature
 from StaICC.version import RESULT_SCHEMA
 
-__all__ = [
-    "AVERAGED",
-    "DIVIDED",
-    "Result",
-    "ResultGroup",
-    "ResultRecord",
-    "load",
-    "result_from_dict",
-    "save_records",
-]
-
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResultRecord:
-    """The fields of a result."""
-
-    benchmark: str
-    """Its name, such as ``"Normal"``."""
-    divided: Mapping[str, Mapping[str, Any]]
-    """Scores by data set."""
-    averaged: Mapping[str, float | None]
-    """Means over the data sets; ``None`` where one is missing."""
-    signature: Signature
-    """Every setting that can change these scores."""
-    provenance: Provenance = field(default_factory=Provenance)
-    """Who predicted, how and when."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Versions and machine that computed them."""
-    details: Mapping[str, DatasetDetails] = field(default_factory=dict)
-    """Counts, intervals, baselines and notes by data set."""
-    means: MeanDetails = field(default_factory=MeanDetails)
-    """Intervals and baselines of the means over the data sets."""
-    timing: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by step, which differ from run to run; not compared."""
-    outputs: Mapping[str, Any] | None = None
-    """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
-    warnings: tuple[str, ...] = ()
-    """Warnings of the run about data and prompts (docs/warnings.md)."""
-    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of each data set from a user's file, how to read it again (:func:`StaICC.datasets.own_data.record_of`)."""
-    with_divided: bool = True
-    """Whether :data:`DIVIDED` is among the keys."""
-    stopping: EarlyStopping | None = None
-    """Why and where the run stopped early; ``None`` for a full run."""
+_TYPES: Mapping[str, Any] = {
+    AVERAGED: Mapping[str, float | None],
+    "signature": Mapping[str, str],
+    "environment": Mapping[str, str],
+    "timing": Mapping[str, float],
+    "with_divided": bool,
+    "warnings": tuple[str, ...],
+    "files": Mapping[str, Mapping[str, object]],
+}
+"""Types of the fields that are read as they are."""
 
 
 class _Scores(dict[str, Any]):
@@ -89,50 +56,43 @@ class _ByDataset(dict[str, Any]):
         raise unknown_key("data set in this result", key, self)
 
 
+@dataclass(kw_only=True, eq=False, repr=False, slots=True)
 class Result(dict[str, Any]):
-    """The result of one benchmark.
+    """The result of one benchmark: a dictionary with the scores, and attributes."""
 
-    Args:
-        record: Its fields; each becomes an attribute.
-    """
+    benchmark: str
+    """Its name, such as ``"Normal"``."""
+    divided: dict[str, dict[str, Any]]
+    """Scores by data set."""
+    averaged: dict[str, float | None]
+    """Means over the data sets; ``None`` where one is missing."""
+    signature: Signature
+    """Every setting that can change these scores."""
+    provenance: Provenance = field(default_factory=Provenance)
+    """Who predicted, how and when."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Versions and machine that computed them."""
+    details: dict[str, DatasetDetails] = field(default_factory=dict)
+    """Counts, intervals, baselines and notes by data set."""
+    means: MeanDetails = field(default_factory=MeanDetails)
+    """Intervals and baselines of the means over the data sets."""
+    timing: dict[str, float] = field(default_factory=dict)
+    """Seconds by step, which differ from run to run; not compared."""
+    outputs: Mapping[str, Any] | None = None
+    """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of the run about data and prompts (docs/warnings.md)."""
+    files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Of each data set from a user's file, how to read it again (:func:`StaICC.datasets.own_data.record_of`)."""
+    with_divided: bool = True
+    """Whether :data:`DIVIDED` is among the keys."""
+    stopping: EarlyStopping | None = None
+    """Why and where the run stopped early; ``None`` for a full run."""
 
-    __slots__ = (
-        "averaged",
-        "benchmark",
-        "details",
-        "divided",
-        "environment",
-        "files",
-        "means",
-        "outputs",
-        "provenance",
-        "signature",
-        "stopping",
-        "timing",
-        "warnings",
-        "with_divided",
-    )
-
-    def __init__(self, record: ResultRecord) -> None:
-        scores: dict[str, dict[str, Any]] = _ByDataset(
-            {name: _Scores(values) for name, values in record.divided.items()}
-        )
-        averaged: dict[str, float | None] = _Scores(record.averaged)
-        super().__init__({DIVIDED: scores, AVERAGED: averaged} if record.with_divided else {AVERAGED: averaged})
-        self.with_divided = record.with_divided
-        self.benchmark = record.benchmark
-        self.divided = scores
-        self.averaged = averaged
-        self.signature = record.signature
-        self.provenance = record.provenance
-        self.environment = dict(record.environment)
-        self.details = dict(record.details)
-        self.means = record.means
-        self.timing = dict(record.timing)
-        self.outputs = record.outputs
-        self.stopping = record.stopping
-        self.warnings = record.warnings
-        self.files = dict(record.files)
+    def __post_init__(self) -> None:
+        self.divided = _ByDataset({name: _Scores(values) for name, values in self.divided.items()})
+        self.averaged = _Scores(self.averaged)
+        self.update({DIVIDED: self.divided} if self.with_divided else {}, **{AVERAGED: self.averaged})
 
     def __missing__(self, key: object) -> NoReturn:
         entry = next((name for name, values in self.items() if key in values), "")
@@ -166,7 +126,7 @@ class Result(dict[str, Any]):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Result):
             return self.reproducible() == other.reproducible()
-        return super().__eq__(other)
+        return dict.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -210,37 +170,29 @@ class Result(dict[str, Any]):
             raise SchemaError(f"the result's benchmark must be a name, not {data.get('benchmark')!r:.60}")
         try:
             check_divided(data[DIVIDED])
-            check_averaged(data[AVERAGED])
-            check_texts("signature", data["signature"])
-            check_texts("environment", data["environment"])
-            check_timing(data["timing"])
             if set(data["details"]) != set(data[DIVIDED]):
                 raise SchemaError("the scores and the details are not of the same data sets")
-            warnings, files = data.get("warnings", []), data.get("files", {})
-            check_texts("warnings", dict(enumerate(warnings)))
-            if not isinstance(files, Mapping) or not all(isinstance(one, Mapping) for one in files.values()):
-                raise SchemaError(f"files must be records by data set, not {files!r:.60}")
-            if not isinstance(data["with_divided"], bool):
-                raise SchemaError(f"with_divided must be true or false, not {data['with_divided']!r:.60}")
+            plain = {name: data[name] for name in (AVERAGED, "signature", "environment", "timing", "with_divided")}
+            plain |= {"warnings": tuple(data.get("warnings", ())), "files": data.get("files", {})}
+            for name, value in plain.items():
+                check_type(name, value, _TYPES[name])
             stopping = EarlyStopping.from_dict(data["stopping"]) if "stopping" in data else None
             if (stopping is None) != ("stopping" not in data["signature"]):
                 raise SchemaError("the signature and the record of early stopping are not of the same run")
             return cls(
-                ResultRecord(
-                    benchmark=data["benchmark"],
-                    divided=data[DIVIDED],
-                    averaged=data[AVERAGED],
-                    signature=Signature(data["signature"]),
-                    provenance=Provenance() if data["schema"] < 2 else Provenance.from_dict(data["provenance"]),
-                    environment=data["environment"],
-                    details={name: DatasetDetails.from_dict(details) for name, details in data["details"].items()},
-                    means=MeanDetails.from_dict(data["means"]) if "means" in data else MeanDetails(),
-                    timing=data["timing"],
-                    with_divided=data["with_divided"],
-                    stopping=stopping,
-                    warnings=tuple(warnings),
-                    files=files,
-                )
+                benchmark=data["benchmark"],
+                divided=data[DIVIDED],
+                averaged=data[AVERAGED],
+                signature=Signature(data["signature"]),
+                provenance=Provenance() if data["schema"] < 2 else Provenance.from_dict(data["provenance"]),
+                environment=data["environment"],
+                details={name: DatasetDetails.from_dict(details) for name, details in data["details"].items()},
+                means=MeanDetails.from_dict(data["means"]) if "means" in data else MeanDetails(),
+                timing=data["timing"],
+                with_divided=data["with_divided"],
+                stopping=stopping,
+                warnings=plain["warnings"],
+                files=plain["files"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise SchemaError(f"the result cannot be read: {error!r}") from error

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from StaICC.errors import ArgumentError
 from StaICC.results.result import Result, ResultGroup
 
-__all__ = ["split_runs"]
-
 
 def _runs(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
     if isinstance(result, Result):

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from StaICC.errors import SchemaError
 
-__all__ = ["Signature", "common", "digest", "escaped", "scoring_field", "short_digest"]
-
 _SHORT = {
     "benchmark": "b",
     "datasets": "d",

@@ -17,17 +17,6 @@ from StaICC.results.provenance import Provenance
 from StaICC.results.signature import Signature
 from StaICC.safe_text import one_line
 
-__all__ = [
-    "TableResult",
-    "bracket_note",
-    "format_columns",
-    "format_result",
-    "html_result",
-    "html_table",
-    "remarks",
-    "result_rows",
-]
-
 
 class TableResult(Protocol):
     """What a table shows of a :class:`~StaICC.results.result.Result`."""
@@ -40,6 +29,7 @@ class TableResult(Protocol):
     details: dict[str, DatasetDetails]
     means: MeanDetails
     stopping: EarlyStopping | None
+    timing: dict[str, float]
     warnings: tuple[str, ...]
 
     @property
@@ -155,6 +145,56 @@ def result_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
+def experiment_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
+
+    Args:
+        result: The result.
+
+    Returns:
+        The column heads, and one row for each condition of each data set.
+    """
+    head = ["data set, condition", "demonstrations", "reference tokens", "all contexts", "model's tokens"]
+    head += ["score", "difference"]
+    rows: list[list[str]] = []
+    for dataset, scores in result.divided.items():
+        experiment = scores.get("experiment") or {"conditions": {}}
+        for name, row in experiment["conditions"].items():
+            tokens = result.timing.get(f"{dataset}, {name}, tokens")
+            cells = []
+            for key in ("score", "difference"):
+                ends = row.get(f"{key}_low"), row.get(f"{key}_high")
+                cells.append(_figure(row.get(key)))
+                if None not in ends:
+                    cells[-1] += f" [{_end(ends[0])}, {_end(ends[1])}]"
+            counts = [row.get(key) for key in ("demonstrations", "reference_tokens", "all_contexts")]
+            counts.append(None if tokens is None else int(tokens))
+            rows.append([f"{dataset}, {name}", *map(_figure, counts), *cells])
+    kept = [
+        place
+        for place, title in enumerate(head)
+        if {
+            "all contexts": any(row[2] != row[3] for row in rows),  # not if all test items share their contexts
+            "model's tokens": any(row[4] != "-" for row in rows),
+        }.get(title, True)
+    ]
+    return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
+def _experiment_notes(result: TableResult) -> list[str]:
+    """Return what the differences are, and the p-values of the test of positions."""
+    found = {name: one for name, scores in result.divided.items() if (one := scores.get("experiment"))}
+    if not found:
+        return []
+    by_position = any(one["name"] == "position" for one in found.values())
+    others = "the mean of the other parts" if by_position else "the first condition of the data set"
+    notes = [f"A difference is that from {others}, on the same test items; its interval is for this row alone."]
+    for name, one in found.items():
+        if (p_value := one.get("p_value")) is not None:
+            notes.append(f"{name}: test of no effect of the part of the context: p = {p_value:.4f}.")
+    return notes
+
+
 def format_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table as text: the first column left-aligned, the others right-aligned.
 
@@ -203,7 +243,11 @@ def bracket_note(results: Iterable[TableResult]) -> list[str]:
 
 def _not_beaten(result: TableResult) -> list[str]:
     """Return one sentence for each predictor without a model that the accuracy does not beat."""
-    places = {name: next(iter(one.baselines.values()), None) for name, one in result.details.items()}
+    places = {
+        name: next(iter(one.baselines.values()), None)
+        for name, one in result.details.items()
+        if "experiment" not in result.divided.get(name, {})  # its first condition is not the one to look at
+    }
     if len(places) > 1:
         places["the mean"] = next(iter(result.means.baselines.values()), None)
     found = []
@@ -245,7 +289,7 @@ def remarks(result: TableResult) -> list[str]:
     found += [
         f"{', '.join(names) if len(names) < 4 else f'{len(names)} data sets'}: {note}" for note, names in said.items()
     ]
-    return found + _not_beaten(result) + bracket_note([result])
+    return found + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
 
 
 def format_result(result: TableResult) -> str:
@@ -254,7 +298,9 @@ def format_result(result: TableResult) -> str:
     Args:
         result: The result.
     """
-    head, rows = result_rows(result)
+    head, rows = experiment_rows(result)
+    if not rows:
+        head, rows = result_rows(result)
     lines = [
         result.benchmark,
         format_columns(head, rows),
@@ -295,4 +341,6 @@ def html_result(result: TableResult) -> str:
     notes = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
     signature = f"<p><code>{html.escape(str(result.signature))}</code></p>"
     model = f"<p>model: {html.escape(result.model)}</p>"
-    return html_table(result.benchmark, *result_rows(result)) + notes + model + signature
+    head, rows = experiment_rows(result)
+    table = html_table(result.benchmark, head, rows) if rows else html_table(result.benchmark, *result_rows(result))
+    return table + notes + model + signature

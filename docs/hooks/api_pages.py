@@ -47,11 +47,18 @@ class Module:
 
     @property
     def public(self) -> list[str]:
-        """Its ``__all__``."""
-        for node in self.tree.body:
-            if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
-                return [str(name) for name in ast.literal_eval(node.value)]
-        return []
+        """Its ``__all__``; of a module without one, what it defines and documents, but for names with an underscore."""
+        own: list[str] = []
+        for node, after in zip(self.tree.body, [*self.tree.body[1:], None], strict=True):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                own.append(node.name)
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+                if target == "__all__" and node.value is not None:
+                    return [str(name) for name in ast.literal_eval(node.value)]
+                if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                    own.append(target)
+        return [name for name in own if not name.startswith("_")]
 
     @property
     def homes(self) -> dict[str, str]:

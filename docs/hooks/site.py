@@ -50,17 +50,20 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def _fenced(source: str) -> str:
+def _fenced(source: str, language: str = "python") -> str:
     fence = "`" * (3 + max((len(run) for run in re.findall("`+", source)), default=0))
-    return f"{fence}python\n{source.strip()}\n{fence}\n"
+    return f"{fence}{language}\n{source.strip()}\n{fence}\n"
 
 
 def _example(path: Path) -> str:
-    """A program as a page; one with cells (``# %%``) as text and code in turn."""
+    """A program as a page, with its output; one with cells (``# %%``) as text and code in turn."""
     source = path.read_text(encoding="utf-8")
     where = f"The file `{path.relative_to(ROOT).as_posix()}` of the repository."
+    output = path.parent / "outputs" / f"{path.stem}.txt"
+    if output.exists():
+        where += f"\n\n## Output\n\n{_fenced(output.read_text(encoding='utf-8'), 'text')}"
     if "# %%" not in source:
-        return f"# {path.stem}\n\n{where}\n\n{_fenced(source)}"
+        return f"# {path.stem}\n\n{_fenced(source)}\n\n{where}"
     parts = []
     for cell in re.split(r"^# %%", source, flags=re.MULTILINE)[1:]:  # before the first stands the notebook's header
         kind, _, body = cell.partition("\n")

@@ -107,11 +107,20 @@ def test_the_dry_run_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert "cost            unknown" in capsys.readouterr().out
     for wrong, message in (
         (["--prices", "1", "2"], "--prices belongs to a forecast"),
-        (["--dry-run", "--precision", "0.1"], "--dry-run is for a complete run"),
-        (["--dry-run", "--method", "batch-calibration"], "--dry-run is for a complete run"),
+        (["--dry-run", "--precision", "0.1"], "--dry-run is for a complete run: got --precision"),
+        (["--dry-run", "--method", "batch"], "did you mean"),
+        (["--dry-run", "--method", "topk"], "TopK needs hidden states"),
     ):
         assert main([*run, *wrong]) == 2
         assert message in capsys.readouterr().err
+    for more, queries, distinct in (
+        (["--method", "contextual-calibration"], 10, 40),
+        (["--k", "4,8", "--sampler", "nested"], 20, 20),
+        (["--k", "4,8", "--method", "batch-calibration"], 20, 20),
+    ):
+        assert main([*run, "--dry-run", *more]) == 0
+        shown = capsys.readouterr().out
+        assert (f"queries         {queries}\n" in shown, f"distinct        {distinct}\n" in shown) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -165,3 +174,129 @@ def test_a_prompt_that_does_not_fit_is_counted_and_told(make_model: Any, make_to
         found = Normal(datasets=["mini"], limit=3).forecast(kernel, probe_seconds=0)
         assert found.longest_prompt > 50 == found.limit
         assert "The longest prompt does not fit" in str(found)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The counts of all passes of a model of transformers; of a run that generates, only those of the texts."""
+    from StaICC.kernels.huggingface import generation
+    from StaICC.kernels.huggingface.batching import BatchRunner
+
+    found: list[Any] = []
+    texts: list[Any] = []
+    run, generate = BatchRunner.run, generation.generate_tokens
+
+    def counting(self: Any, *arguments: Any) -> Any:
+        counts = run(self, *arguments)
+        found.append(counts)
+        return counts
+
+    def generating(*arguments: Any) -> Any:
+        tokens, counts = generate(*arguments)
+        counts.distinct = distinct_positions(arguments[1])
+        found[:] = [one for one in found if one in texts]  # without the trial before the first text
+        found.append(counts)
+        texts.append(counts)
+        return tokens, counts
+
+    monkeypatch.setattr(BatchRunner, "run", counting)
+    monkeypatch.setattr("StaICC.kernels.huggingface.kernel.generate_tokens", generating)
+    return found
+
+
+def distinct_positions(sequences: Sequence[Sequence[int]]) -> int:
+    """Count distinct prefixes."""
+    return len({tuple(row[: end + 1]) for row in sequences for end in range(len(row))})
+
+
+METHODS = [
+    ("contextual-calibration", {}, True),
+    ("domain-calibration", {}, True),
+    ("batch-calibration", {}, True),
+    ("hidden-calibration", {}, True),
+    ("hidden-calibration", {"label_scoring": "full"}, True),
+    ("knn-prompt", {}, True),
+    ("dc-pmi", {"label_scoring": "full"}, True),
+    ("noisy-channel", {}, True),
+    ("topk", {}, False),
+    ("ppl-icl", {}, False),
+    ("topk encoder=bm25", {}, True),
+    ("generate samples=2", {}, True),
+    ("generate reasoning=true", {}, False),
+    ("all", {}, False),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "certain"), METHODS, ids=str)
+def test_tokens_of_methods_are_those_of_the_run(
+    make_model: Any, make_tokenizer: Any, tmp_path: Path, counted: list[Any], name: str, options: Any, certain: bool
+) -> None:
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+    from StaICC.methods.rehearsal import forecast_method
+    from StaICC.methods.run import run_method
+
+    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=4096), make_tokenizer(), **options)
+    name, *given = name.split()
+    benchmark = Normal(datasets=["mini"], limit=3)
+    how = {"variant": "paper", "calibration_number": 6, "options": given}
+    store = tmp_path / "run.sqlite"
+    found = forecast_method(name, kernel, [benchmark], **how, store=store, probe_seconds=0)
+    assert not store.exists()
+    assert found.exact is certain
+    counted.clear()
+    result = run_method(name, kernel, lambda: benchmark, **how, store=store, progress=False, on_error="collect")
+    tokens = sum(report.tokens for report in counted)
+    positions = sum(report.distinct for report in counted)
+    if certain:
+        assert (found.tokens, found.positions) == (tokens, positions)
+    else:
+        assert found.tokens == pytest.approx(tokens, rel=0.35)
+    assert found.cached == 0
+    done = forecast_method(name, kernel, [benchmark], **how, store=store, probe_seconds=0)
+    assert (done.cached, done.distinct) == (done.distinct, done.distinct)
+    assert result is not None
+
+
+def test_tokens_of_several_k_and_of_long_icl(
+    make_model: Any, make_tokenizer: Any, tmp_path: Path, counted: list[Any]
+) -> None:
+    from StaICC.benchmarks.long_icl import LongICL
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+    from StaICC.kernels.text_inference import text_inference
+    from StaICC.methods.many_shot import run_many_shot
+    from StaICC.methods.rehearsal import forecast_method
+    from StaICC.methods.run import Method
+    from tests.benchmarks.long_icl.conftest import write_small
+
+    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=16384), make_tokenizer())
+
+    def nested(k: int) -> Normal:
+        return Normal(k, datasets=["mini"], limit=3, sampler="nested")
+
+    found = forecast_method("vanilla", kernel, [nested(2), nested(4)], probe_seconds=0)
+    counted.clear()
+    run_many_shot(Method("vanilla", kernel), nested, [2, 4], progress=False)
+    assert found.exact
+    assert (found.queries, found.tokens) == (12, sum(report.tokens for report in counted))
+    assert found.positions == sum(report.distinct for report in counted)
+
+    write_small(tmp_path)
+    benchmark = LongICL(tmp_path, ["banking77"], rounds=(1, 2), test_number=3, verify=False, announce=lambda _: None)
+    function = text_inference(kernel, 3)
+    found = benchmark.forecast(function, probe_seconds=0)
+    counted.clear()
+    benchmark(function, progress=False)
+    assert found.exact
+    assert (found.queries, found.tokens) == (6, sum(report.tokens for report in counted))
+    assert found.positions == sum(report.distinct for report in counted)
+    assert found.output_tokens == 18
+
+
+def test_a_long_prompt_is_not_probed(make_model: Any, make_tokenizer: Any) -> None:
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+    from StaICC.kernels.text_inference import text_inference
+
+    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=4096), make_tokenizer(), max_length=50)
+    found = Normal(datasets=["mini"], limit=3).forecast(text_inference(kernel, 5), probe_seconds=0.05)
+    assert "The longest prompt does not fit" in str(found)
+    assert found.seconds is None

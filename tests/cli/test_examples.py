@@ -33,6 +33,8 @@ SHORTER = {
     "race --model smollm2 --model ppm": "race --model ppm --model 'ppm;order=3' --datasets mini --margin 0.1",
     "race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite": "race --model ppm --model "
     "'ppm;order=3' --datasets mini --margin 0.1 --store race.sqlite",
+    "race --model smollm2 --model smollm2 --model-option dtype=bfloat16": "race --model ppm --model ppm --model-option "
+    "order=3 --datasets mini --margin 0.1",
     "score normal predictions.jsonl": "score normal predictions.jsonl --datasets mini --limit 10",
     "score normal logged": "score normal logged --datasets mini --limit 10",
     "prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'": "prompts normal --datasets mini "

@@ -49,3 +49,16 @@ def test_methods_is_short_for_show_methods(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == shown
     assert "paper: Calibrate Before Use: Improving Few-shot Performance of Language Models (2021)" in shown
     assert "    knn_k=3 (int): Nearest neighbours that vote." in shown
+
+
+def test_every_command_with_a_model_takes_options_of_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    """``published`` names models of published tables, which have no options."""
+    with_model = set()
+    for command in _COMMANDS:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        shown = capsys.readouterr().out
+        if "--model MODEL" in shown:
+            with_model.add(command)
+            assert ("--model-option" in shown) is (command != "published"), command
+    assert with_model == {"run", "race", "prompts", "published"}

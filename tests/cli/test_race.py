@@ -145,3 +145,27 @@ def test_run_with_precision(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 def test_what_precision_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert main(["run", *arguments, *MINI]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_options_of_each_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An option belongs to the model before it."""
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    race = ["race", *MINI, "--limit", "20", "--margin", "0.3", "--quiet"]
+    separate = ["--model", "ppm", "--model-option", "escape=C", "--model", "ppm", "--model-option", "order=3"]
+    assert main([*race, *separate, "--model-option", "escape=D", "--json", str(files[0])]) == 0
+    assert main([*race, "--model", "ppm;escape=C", "--model", "ppm;order=3;escape=D", "--json", str(files[1])]) == 0
+    groups = [load(file) for file in files]
+    assert [[one.signature.fields["scoring"] for one in group.results()] for group in groups] == [
+        ["escape=C;order=12", "escape=D;order=3"]
+    ] * 2
+    capsys.readouterr()
+    for wrong, message in (
+        (["--model-option", "order=3", "--model", "ppm", "--model", "ppm"], "got no --model before it"),
+        (["--model", "ppm", "--model-option", "order=3;escape=C", "--model", "ppm"], "without a semicolon"),
+    ):
+        with pytest.raises(SystemExit):
+            main([*race, *wrong])
+        assert message in capsys.readouterr().err
+    for option, message in (("order", "expected name=value"), ("ordre=3", "did you mean 'order'")):
+        assert main([*race, "--model", "ppm", "--model", "ppm", "--model-option", option]) == 2
+        assert message in capsys.readouterr().err

@@ -31,7 +31,7 @@ from StaICC.inference.store_format import IDENTITY, QUARANTINE
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.protocol import Kernel
 from StaICC.kernels.text_inference import TextInference
-from StaICC.methods.specification import CachingKernel
+from StaICC.methods.caching import CachingKernel
 from StaICC.prompting import Query
 
 HERE = Path(__file__).parent

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from StaICC import Normal
@@ -9,6 +17,8 @@ from StaICC.errors import ArgumentError, OutputError, RunEndingError, UnknownNam
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.litellm_kernel import LiteLLMKernel
 from StaICC.kernels.registry import load_kernel
+from StaICC.kernels.text_inference import TextInference
+from StaICC.methods.run import Method
 
 SPEC = "litellm:anthropic/claude-sonnet-4-5"
 
@@ -54,3 +64,112 @@ def test_failures_take_the_place_of_replies(monkeypatch: pytest.MonkeyPatch) -> 
     assert asked == ["a", "bad", "down", "b", "key"]
     with pytest.raises(WithheldReplyError):
         kernel("bad", ["food"])
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    """A server whose reply depends on the seed of the request; the requests, in order."""
+    pytest.importorskip("litellm")
+    requests: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            text = ("food", "service", "ambience")[requests[-1].get("seed", 0) % 3]
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+            made = {"id": "1", "object": "chat.completion", "created": 1, "model": "words", "choices": [choice]}
+            body = json.dumps(
+                made | {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
+            ).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    running = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=running.serve_forever, daemon=True).start()
+    monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{running.server_port}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing-of-value")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    yield requests
+    running.shutdown()
+    running.server_close()
+
+
+def test_samples_have_their_own_seeds_and_cache_keys(server: list[dict[str, Any]], tmp_path: Path) -> None:
+    kernel = LiteLLMKernel("openai/words", concurrency=2)
+    benchmark = Normal(datasets=["mini"], limit=3)
+    how: dict[str, Any] = {"store": tmp_path / "run.sqlite", "progress": False, "on_error": "collect"}
+    method = Method("generate", kernel, samples=3, seed=5)
+    first = method.run(benchmark, **how)
+    assert len(server) == 18
+    assert len({request["seed"] for request in server}) == 3
+    assert {request["temperature"] for request in server} == {0.7}
+    again = Method("generate", kernel, samples=3, seed=5).run(benchmark, **how)
+    assert len(server) == 18  # all samples are in the store
+    assert again["Divided results"] == first["Divided results"]
+    Method("generate", kernel, samples=2, seed=6).run(benchmark, **how)
+    assert len(server) == 30  # another seed: other samples
+    Method("generate", kernel, samples=4, seed=5).run(benchmark, **how)
+    assert len(server) == 36  # one more sample of each query
+    assert len({request["seed"] for request in server}) == 6
+    texts = TextInference(kernel, temperature=0.7, seed=5, sample=1).batch(["a", "a", "b"])
+    assert len(set(map(str, texts))) == 1
+
+
+def test_a_provider_without_seeds_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm = pytest.importorskip("litellm")
+    sent: list[dict[str, Any]] = []
+
+    def completion(model: str, messages: Any, **settings: Any) -> Any:
+        sent.append(settings)
+        return litellm.mock_completion(model, messages, mock_response="food")
+
+    monkeypatch.setattr(litellm, "completion", completion)
+    for model in ("anthropic/claude-sonnet-4-5", "gpt-4o"):
+        LiteLLMKernel(model).generate(["a"], temperature=0.5, seed=3)
+    assert [one.get("seed") for one in sent] == [None, 3]
+    assert {one["temperature"] for one in sent} == {0.5}
+
+
+KEYS = {
+    "ANTHROPIC_API_KEY": "sk-ant-api03-Ab_9-xYz0123456789abcdefgh",
+    "GEMINI_API_KEY": "AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6",
+    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+    "AWS_SESSION_TOKEN": "IQoJb3JpZ2luX2VjEXAMPLE//////////wEaCXVz==",
+    "AZURE_API_KEY": "0123456789abcdef0123456789abcdef",
+    "COHERE_API_KEY": "Zk8sQ1wE2rT3yU4iO5pA6sD7fG8hJ9kL0zX1cV2b",
+    "HF_TOKEN": "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345",
+    "GROQ_API_KEY": "gsk_AbCdEf0123456789AbCdEf0123456789",
+    "VERTEXAI_CREDENTIALS": "ya29.a0AfH6SMBx-y_z.0123456789",
+    "DATABRICKS_PASSWORD": "dapi-p@ss w0rd-9876543210",
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_no_key_of_a_provider_is_in_a_failure(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm = pytest.importorskip("litellm")
+    key = KEYS[name]
+    monkeypatch.setenv(name, key)
+    forms = [key, json.dumps({"key": key}), repr(key), key.upper(), base64.b64encode(f"user:{key}".encode()).decode()]
+
+    def completion(model: str, messages: Any, **settings: Any) -> Any:
+        text = f"{'x' * 280} {messages[-1]['content']}"
+        raise litellm.AuthenticationError(message=text, model=model, llm_provider="openai")
+
+    monkeypatch.setattr(litellm, "completion", completion)
+    for form in forms:
+        kernel = LiteLLMKernel("gpt-4o", retries=0)
+        (failure,) = kernel.batch([f"used {form} here"], ["food"])
+        shown = f"{failure} {failure!r} {failure.__cause__} {failure.__context__}"  # type: ignore[union-attr]
+        assert "AuthenticationError" in shown
+        for start in range(0, len(key) - 8):
+            assert key[start : start + 8].lower() not in shown.lower()
+        assert base64.b64encode(key.encode()).decode()[4:20] not in shown
+        with pytest.raises(RunEndingError) as ended:
+            kernel("used " + form, ["food"])
+        assert key not in str(ended.value)

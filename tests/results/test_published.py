@@ -11,7 +11,7 @@ import pytest
 
 import StaICC
 from StaICC.errors import UnknownNameError
-from StaICC.results import Result, ResultRecord, Signature
+from StaICC.results import Result, Signature
 from StaICC.results.published import (
     METHODS,
     compare_with_published,
@@ -216,8 +216,8 @@ def test_the_benchmarks_themselves_ask_the_published_prompts(name: str) -> None:
     from StaICC.results.published.published_comparison import _other_prompts
 
     benchmark = getattr(StaICC, name)()
-    empty = ResultRecord(benchmark=benchmark.task.name, divided={}, averaged={}, signature=benchmark.signature())
-    assert _other_prompts(Result(empty), ()) is None
+    empty = Result(benchmark=benchmark.task.name, divided={}, averaged={}, signature=benchmark.signature())
+    assert _other_prompts(empty, ()) is None
 
 
 def test_better_is_lower_for_errors_and_biases(normal: Result) -> None:
@@ -327,7 +327,7 @@ def long_icl(output: str = "text", **settings: Any) -> Result:
     some = dataclasses.replace(some, conditions=conditions, missing={"2R": "too long"})
     details = dict.fromkeys(divided, some)
     signature = Signature({"benchmark": "LongICL"})
-    return Result(ResultRecord(benchmark="LongICL", divided=divided, averaged={}, signature=signature, details=details))
+    return Result(benchmark="LongICL", divided=divided, averaged={}, signature=signature, details=details)
 
 
 def _details() -> Any:

@@ -31,8 +31,6 @@ from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.safe_text import csv_cell
 
-__all__ = ["PREDICTION_FIELDS", "csv_lines", "json_lines", "numbered_records", "read_predictions", "write_prompts"]
-
 PREDICTION_FIELDS = ("probabilities", "logits", "index", "label", "reply")
 """The fields that hold a prediction."""
 

@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,6 @@ from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.version import __version__
-
-__all__ = ["export_tasks", "find_sample_files", "is_sample_file", "read_samples"]
 
 _README = """\
 # StaICC prompts for lm-evaluation-harness
@@ -113,9 +112,7 @@ def export_tasks(
                 "the direct channel"
             )
         by_task.setdefault((record["benchmark"], record["dataset"], record["condition"]), []).append(record)
-    several = {(one, dataset): 0 for one, dataset, _ in by_task}
-    for one, dataset, _ in by_task:
-        several[one, dataset] += 1
+    several = Counter((one, dataset) for one, dataset, _ in by_task)
     groups: dict[str, list[str]] = {}
     seen: set[str] = set()
     for (one, dataset, condition), records in by_task.items():

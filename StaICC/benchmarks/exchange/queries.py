@@ -22,8 +22,6 @@ from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.prompting import Query, as_argument
 from StaICC.results import short_digest
 
-__all__ = ["IdentifiedQuery", "identified_queries", "members", "prompt_records", "query_id"]
-
 
 @dataclass(frozen=True, slots=True)
 class IdentifiedQuery:

@@ -11,7 +11,7 @@ probabilities, for example), the signature contains it.
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -29,8 +29,6 @@ from StaICC.inference.chunk import read_reply
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.metrics import Kind
 from StaICC.results import Result, ResultGroup
-
-__all__ = ["score_predictions"]
 
 _NUMBERS = ("probabilities", "logits")
 
@@ -78,11 +76,12 @@ def score_predictions(
         given = _answers_by_dataset(member, remaining, answers)
         runs = _runs(member, given)
         read = {record.output for run in runs.values() for record in run.details.conditions}
-        with contextlib.ExitStack() as stack:
-            if kind in _NUMBERS and read != {kind}:
-                stack.enter_context(_reading(member, cast("Kind", kind)))
-                runs = _runs(member, given)
-            parts[part] = member.collect(runs, time.monotonic() - started, predicted, return_outputs)
+        if kind in _NUMBERS and read != {kind}:
+            member = member.copy_with(experimentor=[copy.copy(one) for one in member])
+            for one in member:
+                one.outputs = cast("Kind", kind)
+            runs = _runs(member, given)
+        parts[part] = member.collect(runs, time.monotonic() - started, predicted, return_outputs)
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
 
 
@@ -188,16 +187,3 @@ def _runs(
         experimentor.name: experimentor.assemble(conditions, answers, f"{member.task.name}, {experimentor.name}")
         for experimentor, (conditions, answers) in zip(member, given, strict=True)
     }
-
-
-@contextlib.contextmanager
-def _reading(member: Benchmark, kind: Kind) -> Iterator[None]:
-    """Read rows of numbers as one kind within the block."""
-    before = [experimentor.outputs for experimentor in member]
-    for experimentor in member:
-        experimentor.outputs = kind
-    try:
-        yield
-    finally:
-        for experimentor, outputs in zip(member, before, strict=True):
-            experimentor.outputs = outputs

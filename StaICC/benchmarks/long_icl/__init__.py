@@ -8,9 +8,9 @@ Modules:
 
 * ``data``: ``cards`` (descriptions of the data sets), ``readers`` (published files), ``items``, ``loading``,
   ``installing``, ``hub``;
-* ``protocol``: ``selection`` (rows), ``prompts``, ``parsing`` and ``strict`` (responses), ``positions``, ``limits``;
-* ``scoring`` and ``baselines``; ``experimentor`` (one data set); ``benchmark`` (:class:`LongICL`); ``aggregate`` (the
-  result); ``published`` (published tables); ``position_study``.
+* ``protocol``: ``selection`` (rows), ``prompts``, ``parsing`` and ``strict`` (responses);
+* ``scoring`` and ``baselines``; ``experiments`` (what a long context does); ``experimentor`` (one data set);
+  ``benchmark`` (:class:`LongICL`); ``aggregate`` (the result).
 
 ``variant="published"`` reproduces the prompts, parses and scores of the published code exactly, except for one division
 by zero. ``variant="strict"`` writes the same prompt templates and corrects errors in the selection of rows, the parsing
@@ -49,23 +49,20 @@ from StaICC.benchmarks.long_icl.experimentor import (
     LongICLQuery,
     RoundScore,
 )
-from StaICC.benchmarks.long_icl.position_study import PositionStudy, positions_of, study_positions
+from StaICC.benchmarks.long_icl.experiments import Condition, Experiment, reference_tokens
 from StaICC.benchmarks.long_icl.protocol.parsing import VARIANTS, parse_answer
-from StaICC.benchmarks.long_icl.protocol.positions import (
-    ARRANGEMENTS,
-    PositionBin,
-    accuracy_by_position,
-    label_positions,
-)
+from StaICC.benchmarks.long_icl.protocol.prompts import ARRANGEMENTS
 from StaICC.benchmarks.long_icl.scoring import Accuracy, LabelCounts, MicroF1, Tally, score_tallies
 
 __all__ = [
     "ARRANGEMENTS",
     "VARIANTS",
     "Accuracy",
+    "Condition",
     "DataSetScore",
     "DialogueItem",
     "EntityItem",
+    "Experiment",
     "Installed",
     "Item",
     "LabelCounts",
@@ -78,8 +75,6 @@ __all__ = [
     "LongICLQuery",
     "MicroF1",
     "PairItem",
-    "PositionBin",
-    "PositionStudy",
     "Relation",
     "RelationItem",
     "RoundScore",
@@ -87,7 +82,6 @@ __all__ = [
     "Tally",
     "TaskCard",
     "TextItem",
-    "accuracy_by_position",
     "as_item",
     "card",
     "cards",
@@ -95,12 +89,10 @@ __all__ = [
     "default_folder",
     "install",
     "install_from_hub",
-    "label_positions",
     "load",
     "load_available",
     "parse_answer",
-    "positions_of",
     "rebuild_long_icl",
+    "reference_tokens",
     "score_tallies",
-    "study_positions",
 ]

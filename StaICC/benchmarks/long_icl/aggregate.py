@@ -3,8 +3,8 @@
 For each data set, the :class:`~StaICC.results.Result` has
 
 * the scores ``1R`` to ``5R``, their ``mean``, the baselines ``uniform`` and ``majority``, and the ``metric``;
-* under ``rounds``, for each round: counts, precision and recall (for F1), counts for each label, and the positions of
-  each label's demonstrations, which the positional study needs;
+* under ``rounds``, for each round: counts, precision and recall (for F1), and counts for each label;
+* under ``experiment``, what the conditions of an experiment show (:mod:`StaICC.benchmarks.long_icl.analysis`);
 * under ``settings``, the options, and the digests of the files and of each round's prompts.
 
 If a query fails, the score of its round and the mean of its data set are undefined. If a data set is skipped, the means
@@ -17,21 +17,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from StaICC.benchmarks.benchmark import mean
-from StaICC.benchmarks.intervals import aligned
+from StaICC.benchmarks.long_icl.analysis import analyse, score_part
 from StaICC.benchmarks.long_icl.data.items import Item
 from StaICC.benchmarks.long_icl.data.loading import Skipped
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
-from StaICC.benchmarks.long_icl.records import DataSetScore, RoundScore
-from StaICC.benchmarks.long_icl.scoring import Accuracy, MicroF1, Tally, scored
+from StaICC.benchmarks.long_icl.records import DataSetScore, RoundScore, round_name
+from StaICC.benchmarks.long_icl.scoring import MicroF1, Tally
 from StaICC.benchmarks.records import unparsed_note
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.inference import Failure
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.random_baselines import RandomBaseline
-from StaICC.metrics.score_intervals import Part, combine, mean_interval, ratio_part
+from StaICC.metrics.score_intervals import combine, mean_interval
 from StaICC.results import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
 
-__all__ = ["NO_LABEL", "details_of", "divided_of", "mean", "means_of", "records_of", "round_name", "skipped_details"]
+__all__ = ["NO_LABEL", "details_of", "divided_of", "mean", "means_of", "records_of", "skipped_details"]
 
 NO_LABEL = -1
 """Predicted label index of a response that names no label; it is a wrong prediction."""
@@ -39,21 +39,12 @@ NO_LABEL = -1
 _METRICS = {"accuracy": "accuracy", "micro_f1": "micro F1"}
 
 
-def round_name(number: int) -> str:
-    """Return the name of a round in the paper.
-
-    Example:
-        >>> round_name(3)
-        '3R'
-    """
-    return f"{number}R"
-
-
-def divided_of(score: DataSetScore) -> dict[str, Any]:
+def divided_of(own: LongICLExperimentor, score: DataSetScore, statistics: Statistics) -> dict[str, Any]:
     """Return the divided results of a data set (see the module)."""
     values = {round_name(number): value for number, value in score.values().items()}
     divided: dict[str, Any] = {
         **values,
+        **dict.fromkeys(own.unavailable),
         "mean": mean(list(values.values())),
         "uniform": score.baselines.uniform,
         "majority": score.baselines.majority,
@@ -64,6 +55,8 @@ def divided_of(score: DataSetScore) -> dict[str, Any]:
         },
         "settings": score.settings,
     }
+    if own.experiment is not None:
+        divided["experiment"] = analyse(own, score, statistics.level if statistics.intervals else None)
     if score.baselines.majority_label is not None:
         divided["majority_label"] = score.baselines.majority_label
     return divided
@@ -86,25 +79,12 @@ def _items(one: RoundScore) -> list[list[int | None]]:
     return items
 
 
-def _part(own: LongICLExperimentor, one: RoundScore, level: float) -> Part | None:
-    """Return the score of a round with its limits and the influence of each item; ``None`` if it is undefined."""
-    kept = [(place, part.tally) for place, part in enumerate(one.outcomes) if part.tally is not None]
-    tallies = scored(own.card.scoring, [tally for _, tally in kept], own.variant)
-    if one.score is None or len(tallies) < 2:
-        return None
-    if isinstance(one.score, Accuracy):
-        part = ratio_part([len(tally.correct) for tally in tallies], [1] * len(tallies), level)
-    else:
-        sizes = [len(tally.gold) + len(tally.predicted) for tally in tallies]
-        hits = [min(2 * len(tally.correct), size) for tally, size in zip(tallies, sizes, strict=True)]
-        part = ratio_part(hits, sizes, level)
-    places = [place for place, _ in kept][: len(tallies)]
-    return aligned(part, places, range(len(one.outcomes)))
-
-
 def _intervals(own: LongICLExperimentor, score: DataSetScore, level: float) -> dict[str, Interval]:
     """Return the intervals of the rounds and of their mean, with the item as the unit."""
-    parts = {round_name(one.round): _part(own, one, level) for one in score.rounds}
+    parts = {
+        round_name(one.round): None if one.score is None else score_part(own, one.outcomes, level)
+        for one in score.rounds
+    }
     known = {name: part for name, part in parts.items() if part is not None}
     if len(known) == len(parts) and known:
         known["mean"] = combine(list(known.values()), [1 / len(known)] * len(known))
@@ -189,9 +169,11 @@ def _notes(own: LongICLExperimentor, score: DataSetScore) -> tuple[str, ...]:
     notes = [f"the scores are {_METRICS[score.metric]}"]
     if own.data.made_up:
         notes.append("MADE-UP ROWS: the figures show that the code runs, not what a model can do")
-    elif not (own.data.train_file.verified and own.data.test_file.verified):
+    elif own.data.dataset is None and not (own.data.train_file.verified and own.data.test_file.verified):
         notes.append("the files are not known to be the published ones")
     for one in score.rounds:
+        if isinstance(one.round, str):
+            continue
         expected = own.card.demonstrations.expected[one.round - 1]
         if one.demonstrations != expected:
             notes.append(f"{round_name(one.round)} has {one.demonstrations} demonstrations instead of {expected}")
@@ -220,10 +202,11 @@ def _bounds(score: DataSetScore) -> dict[str, tuple[float | None, float | None]]
     return {**found, "mean": (mean([low for low, _ in pairs]), mean([high for _, high in pairs]))}
 
 
-def _missing(score: DataSetScore) -> dict[str, str]:
+def _missing(own: LongICLExperimentor, score: DataSetScore) -> dict[str, str]:
     reasons = {round_name(one.round): one.note for one in score.rounds if one.score is None}
     if reasons:
         reasons["mean"] = f"no score in {', '.join(reasons)}"
+    reasons |= own.unavailable
     if score.baselines.uniform is None:
         reasons["uniform"] = reasons["majority"] = score.baselines.note
     return reasons
@@ -245,7 +228,7 @@ def details_of(
     prompts, marks = own.digests()
     return DatasetDetails(
         asked=len(answers),
-        distinct=len({own.context(number) for number in own.rounds}) * own.distinct_questions,
+        distinct=own.distinct,
         scored=sum(
             one.asked - len(one.unparsed) * (own.unparsed == "excluded")
             for one in score.rounds
@@ -255,7 +238,7 @@ def details_of(
         prompts=prompts,
         query_digests=marks,
         conditions=_conditions(own, score, rounds),
-        missing=_missing(score),
+        missing=_missing(own, score),
         notes=_notes(own, score),
         intervals=_intervals(own, score, statistics.level) if statistics.intervals else {},
         baselines=_guessing(own, score, statistics.tried),

@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from StaICC.benchmarks.benchmark import mean
 from StaICC.benchmarks.experimentor_list import ExperimentorList
@@ -24,27 +24,33 @@ from StaICC.benchmarks.long_icl.aggregate import (
     divided_of,
     means_of,
     records_of,
-    round_name,
     skipped_details,
 )
 from StaICC.benchmarks.long_icl.data.cards import cards
 from StaICC.benchmarks.long_icl.data.installing import default_folder
-from StaICC.benchmarks.long_icl.data.loading import load_available, show_notice
+from StaICC.benchmarks.long_icl.data.loading import show_notice
+from StaICC.benchmarks.long_icl.data.own import load_chosen
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
-from StaICC.benchmarks.long_icl.records import DataSetScore
+from StaICC.benchmarks.long_icl.experiments import EXPERIMENT_ITEMS, Experiment
+from StaICC.benchmarks.long_icl.records import DataSetScore, round_name
 from StaICC.benchmarks.predictions import Predictions
 from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.statistics import Statistics
+from StaICC.datasets import Dataset
+from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, DataMissingError, OutputError
 from StaICC.inference import Failure, Inference, Part, RunOptions, Unparsed, ask
 from StaICC.inference.failure_reasons import alike, is_too_long
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.results import Result, ResultRecord, Signature, describe_environment, short_digest
+from StaICC.inference.workload import work_of
+from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
 from StaICC.results.provenance import utc_now
 from StaICC.version import __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.benchmarks.forecast import Forecast
 
 __all__ = ["LongICL", "rebuild_long_icl"]
 
@@ -58,10 +64,13 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
 
     Args:
         data_dir: Folder with the published files; None for the folder of ``python -m StaICC data install long-icl``.
-        datasets: Names, such as ``["banking77", "tacred"]``; None for all six. Data sets without files are skipped; a
-            warning and the result say how to get the files.
+        datasets: Names, such as ``["banking77", "tacred"]``, and data sets of your own
+            (:class:`~StaICC.datasets.Dataset`) with 20 or more labels; None for all six (in an experiment: for those
+            with one label per item). Data sets without files are skipped; a warning and the result say how to get the
+            files.
         rounds: Rounds to evaluate, in order.
-        test_number: Maximum number of test items (DialogRE: pairs); None for all.
+        test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
+            experiment.
         instruct: Show the label list in the prompt.
         variant: ``published``, or ``strict`` (see :mod:`StaICC.benchmarks.long_icl.protocol.strict`).
         arrangement: Order of the demonstrations: ``interleaved`` as published, or ``grouped`` by label.
@@ -69,6 +78,9 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
             (reasoning, "the answer is ...", JSON, bold, lists); None for the variant's.
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``, which ends the run.
+        experiment: An :class:`~StaICC.benchmarks.long_icl.Experiment`, or the name of one with its default options:
+            ``context``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``. Its conditions replace the
+            rounds.
         verify: Refuse files whose digest is not the published one.
         statistics: Options of the confidence intervals and baselines.
         announce: Called with the licence notice of each data set before its files are opened; by default, the notice is
@@ -97,28 +109,36 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
     def __init__(
         self,
         data_dir: str | os.PathLike[str] | None = None,
-        datasets: Iterable[str] | None = None,
+        datasets: Iterable[str | Dataset] | Dataset | None = None,
         rounds: Iterable[int] = (1, 2, 3, 4, 5),
-        test_number: int | None = 500,
+        test_number: int | Literal["default"] | None = "default",
         instruct: bool = False,
         variant: str = "published",
         arrangement: str = "interleaved",
         *,
         parsing: str | None = None,
         unparsed: Unparsed = "wrong",
+        experiment: Experiment | str | None = None,
         verify: bool = True,
         statistics: Statistics | None = None,
         announce: Callable[[str], object] = show_notice,
     ) -> None:
         folder = default_folder() if data_dir is None else os.fspath(data_dir)
         rounds = tuple(rounds) if isinstance(rounds, Iterable) else rounds  # an iterator serves six data sets
-        loaded, self.skipped = load_available(folder, datasets, verify=verify, announce=announce)
+        experiment = Experiment(experiment) if isinstance(experiment, str) else experiment
+        if test_number == "default":
+            test_number = 500 if experiment is None else EXPERIMENT_ITEMS
+        if experiment is not None and datasets is None:
+            datasets = [name for name, one in cards().items() if not one.structured]
+        loaded, self.skipped = load_chosen(folder, datasets, verify=verify, announce=announce)
         if not loaded:
             listed = "\n".join(f"{one.dataset}: {one.reason}. {one.instructions}" for one in self.skipped)
             raise DataMissingError(f"none of the data sets of LongICL is in {folder}:\n{listed}")
         self.statistics = statistics or Statistics()
         self.experimentor = [
-            LongICLExperimentor(data, rounds, test_number, instruct, variant, arrangement, parsing, unparsed)
+            LongICLExperimentor(
+                data, rounds, test_number, instruct, variant, arrangement, parsing, unparsed, experiment
+            )
             for data in loaded
         ]
 
@@ -204,6 +224,10 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                     if one.unparsed == "error":
                         one.score_round(number, found)  # ends the run now, not after all rounds
                     timing[name] = time.monotonic() - before
+                    query = one.round_queries(number)[0]
+                    work = work_of(function, [query.prompt], query.label_space) if one.experiment is not None else None
+                    if work is not None:
+                        timing[f"{name}, tokens"] = float(work.longest)
         scores = {one.name: one.score(answers[one.name]) for one in self.experimentor}
         timing["seconds"] = time.monotonic() - started
         used = {one.name: function for one, function in zip(self.experimentor, functions, strict=True)}
@@ -212,6 +236,17 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         return running.deliver(result)
 
     __call__ = auto_run
+
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function; see :meth:`StaICC.benchmarks.Benchmark.forecast`."""
+        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
+
+        for one in self:
+            _check_function(one, function)
+        parts = {
+            f"{one.name}, {round_name(number)}": one.round_queries(number) for one in self for number in one.rounds
+        }
+        return forecast(parts, function, True, **options)
 
     def _collect(
         self,
@@ -222,11 +257,12 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         keep_outputs: bool,
         with_divided: bool,
     ) -> Result:
-        divided = {one.name: divided_of(scores[one.name]) for one in self.experimentor}
+        divided = {one.name: divided_of(one, scores[one.name], self.statistics) for one in self.experimentor}
         details = {
             one.name: details_of(one, scores[one.name], answers[one.name], self.statistics) for one in self.experimentor
         }
-        figures = [*map(round_name, self.experimentor[0].rounds), "mean", "uniform", "majority"]
+        first = self.experimentor[0]
+        figures = [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority"]
         for skipped in self.skipped:
             divided[skipped.dataset] = dict.fromkeys(figures)
             details[skipped.dataset] = skipped_details(skipped)
@@ -237,20 +273,21 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         )
         failed = sum(one.failed for one in details.values())
         prompts = {one.name: details[one.name].prompts for one in self.experimentor}
+        own = [one.data.dataset for one in self.experimentor if one.data.dataset is not None]
         return Result(
-            ResultRecord(
-                benchmark=self.task_name,
-                divided=divided,
-                averaged={key: mean([values[key] for values in divided.values()]) for key in figures},
-                signature=self._signed(prompts, failed, predictions),
-                provenance=predictions.provenance(answers, details),
-                environment=describe_environment(),
-                details=details,
-                means=means_of(divided, details),
-                timing=timing,
-                outputs=outputs,
-                with_divided=with_divided,
-            )
+            benchmark=self.task_name,
+            divided=divided,
+            averaged={key: mean([values.get(key) for values in divided.values()]) for key in figures},
+            signature=self._signed(prompts, failed, predictions),
+            provenance=predictions.provenance(answers, details),
+            environment=describe_environment(),
+            details=details,
+            means=means_of(divided, details),
+            timing=dict(timing),
+            outputs=outputs,
+            with_divided=with_divided,
+            warnings=tuple(dict.fromkeys(f"{one.card.name}: {text}" for one in own for text in one.remarks)),
+            files={one.card.name: record for one in own if (record := record_of(one.source, one.card))},
         )
 
     def signature(self) -> Signature:
@@ -260,18 +297,20 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
     def _signed(self, prompts: Mapping[str, str], failed: int, predictions: Predictions | None = None) -> Signature:
         first = self.experimentor[0]
         chosen = [one.name for one in self.experimentor]
+        experiment = first.experiment
         options = {
             "variant": first.variant,
-            "rounds": "+".join(map(str, first.rounds)),
+            "rounds": "+".join(map(str, first.rounds)) if experiment is None else None,
             "instruct": "yes" if first.instruct else None,
             "arrangement": None if first.arrangement == "interleaved" else first.arrangement,
             "parsing": None if first.parsing == first.variant else first.parsing,
             "parser": PARSER_VERSION if first.parsing == "tolerant" else None,
+            **({} if experiment is None else experiment.options()),
         }
         return Signature(
             {
                 "benchmark": self.task_name,
-                "datasets": None if chosen == list(cards()) else "+".join(chosen),
+                "datasets": None if chosen == list(cards()) else "+".join(map(escaped, chosen)),
                 "data": short_digest(
                     [file.identity for one in self.experimentor for file in (one.data.train_file, one.data.test_file)]
                 ),
@@ -287,35 +326,55 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         )
 
 
-def rebuild_long_icl(result: Result, data_dir: str | os.PathLike[str] | None = None) -> LongICL:
+def rebuild_long_icl(
+    result: Result,
+    data_dir: str | os.PathLike[str] | None = None,
+    own: Mapping[str, Dataset] | None = None,
+) -> LongICL:
     """Return the benchmark that a result's signature describes, to verify its prompts.
 
     Args:
         result: A result of LongICL.
         data_dir: Folder with the data; by default, the installed data.
+        own: The user's own data sets by name.
 
     Returns:
         The benchmark over the data sets that the result has scores of.
 
     Raises:
-        ArgumentError: The signature is not one of LongICL.
+        ArgumentError: The signature is not one of LongICL, or the user's own data are not given.
         DataMissingError: No data set is available.
     """
     fields = result.signature.fields
     options = dict(option.split("=", 1) for option in (fields.get("options") or "").split(",") if "=" in option)
-    rows, rounds = fields.get("rows") or "", options.get("rounds", "").split("+")
-    if not re.fullmatch("all|[0-9]{1,9}", rows) or not all(re.fullmatch("[0-9]{1,3}", number) for number in rounds):
+    rows, rounds, levels = fields.get("rows") or "", options.get("rounds", "1+2+3+4+5"), options.get("levels", "")
+    numbers = f"{rounds}+{levels or 0}+{options.get('shots', 3)}+{options.get('seed', 0)}"
+    if not re.fullmatch("all|[0-9]{1,9}", rows) or not re.fullmatch(r"[0-9]{1,9}(\+[0-9]{1,9})*", numbers):
         raise ArgumentError(f"{result.signature} is not a signature of LongICL; pass the benchmark itself")
+    names = [name for name, details in result.details.items() if details.asked]
+    own = own or {}
+    unknown = next((name for name in names if name not in cards() and name not in own), None)
+    if unknown is not None:
+        raise ArgumentError(f"the rows of {unknown} are the user's own; pass the benchmark itself")
+    experiment = None
+    if "experiment" in options:
+        experiment = Experiment(
+            options["experiment"],
+            tuple(map(int, levels.split("+"))) if levels else (),
+            int(options.get("shots", 3)),
+            int(options.get("seed", 0)),
+        )
     return LongICL(
         data_dir,
-        [name for name, details in result.details.items() if details.asked],
-        tuple(map(int, rounds)),
+        [own.get(name, name) for name in names],
+        tuple(map(int, rounds.split("+"))),
         None if rows == "all" else int(rows),
         options.get("instruct") == "yes",
         options.get("variant", "published"),
         options.get("arrangement", "interleaved"),
         parsing=options.get("parsing"),
         unparsed=cast("Unparsed", fields.get("unparsed") or "wrong"),
+        experiment=experiment,
         verify=False,  # the prompts are compared
     )
 
@@ -330,7 +389,7 @@ def _check_function(one: LongICLExperimentor, function: Inference | None) -> Non
 
 
 def _ask_round(
-    one: LongICLExperimentor, number: int, function: Inference, part: Part, options: RunOptions
+    one: LongICLExperimentor, number: int | str, function: Inference, part: Part, options: RunOptions
 ) -> list[Any]:
     """Return the predictions or failures of a round."""
     queries = one.round_queries(number)

@@ -21,12 +21,12 @@ from typing import Any
 from StaICC.benchmarks.arguments import validate_unparsed
 from StaICC.benchmarks.long_icl.baselines import compute_baselines
 from StaICC.benchmarks.long_icl.data.cards import ROUNDS
-from StaICC.benchmarks.long_icl.data.items import Item
+from StaICC.benchmarks.long_icl.data.items import Item, relabelled
 from StaICC.benchmarks.long_icl.data.loading import LongICLData
+from StaICC.benchmarks.long_icl.experiments import Condition, Experiment, Material
 from StaICC.benchmarks.long_icl.protocol.parsing import PARSINGS, VARIANTS
-from StaICC.benchmarks.long_icl.protocol.positions import arrange, label_positions
-from StaICC.benchmarks.long_icl.protocol.prompts import write_context, write_query
-from StaICC.benchmarks.long_icl.records import DataSetScore, LongICLOutcome, LongICLQuery, RoundScore
+from StaICC.benchmarks.long_icl.protocol.prompts import arrange, write_context, write_query
+from StaICC.benchmarks.long_icl.records import DataSetScore, LongICLOutcome, LongICLQuery, RoundScore, round_name
 from StaICC.benchmarks.long_icl.scoring import Tally, label_counts, score_tallies, scored, tally_prediction
 from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
 from StaICC.inference.chunk import unparsed_reason
@@ -44,6 +44,9 @@ def _bytes(text: str) -> bytes:
 def _in_json(text: str) -> bytes:
     """Return the content of a JSON string, without quotation marks; it can be concatenated."""
     return _bytes(json.dumps(text, ensure_ascii=False)[1:-1])
+
+
+_ALL_ROUNDS = (1, 2, 3, 4, 5)
 
 
 def _checked_rounds(rounds: Iterable[int]) -> tuple[int, ...]:
@@ -81,10 +84,15 @@ class LongICLExperimentor:
         instruct: Show the label list in the prompt.
         variant: ``published`` or ``strict``.
         arrangement: ``interleaved`` as published, or ``grouped`` by label (see
-            :mod:`~StaICC.benchmarks.long_icl.protocol.positions`).
+            :func:`~StaICC.benchmarks.long_icl.protocol.prompts.arrange`).
         parsing: How responses are parsed: ``published``, ``strict`` or ``tolerant``; None for the variant's.
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``.
+        experiment: Replaces the rounds by the conditions of an experiment.
+
+    Attributes:
+        rounds: The rounds, or the names of the conditions of the experiment.
+        unavailable: Conditions of the experiment that the data cannot fill, with the reason.
 
     Raises:
         ArgumentError: An argument cannot be used with this data set.
@@ -94,13 +102,14 @@ class LongICLExperimentor:
     def __init__(
         self,
         data: LongICLData,
-        rounds: Iterable[int] = (1, 2, 3, 4, 5),
+        rounds: Iterable[int] = _ALL_ROUNDS,
         test_number: int | None = 500,
         instruct: bool = False,
         variant: str = "published",
         arrangement: str = "interleaved",
         parsing: str | None = None,
         unparsed: Unparsed = "wrong",
+        experiment: Experiment | None = None,
     ) -> None:
         if variant not in VARIANTS:
             raise unknown_name("variant", variant, VARIANTS)
@@ -108,7 +117,8 @@ class LongICLExperimentor:
             raise unknown_name("parsing", parsing, PARSINGS)
         self.data = data
         self.card = data.card
-        self.rounds = _checked_rounds(rounds)
+        numbers = _checked_rounds(rounds)
+        self.experiment = experiment
         self.test_number = test_number
         self.instruct = bool(instruct)
         self.variant = variant
@@ -120,15 +130,30 @@ class LongICLExperimentor:
         if self._items == tuple(data.test_items(None, strict=strict)):
             self.test_number = None  # no item is cut, so the signature is that of None
         self._questions = tuple(write_query(self.card, item) for item in self._items)
-        self._counts: dict[int, int] = {}
-        self._contexts: dict[int, str] = {}
-        self._positions: dict[int, dict[str, tuple[int, ...]]] = {}
-        for number in self.rounds:
-            chosen = data.demonstration_rows(number, strict=strict)
-            shown = arrange(self.card, data.shown(chosen), arrangement)
-            self._counts[number] = len(chosen)
-            self._contexts[number] = write_context(self.card, shown, instruct=self.instruct)
-            self._positions[number] = label_positions(shown)
+        self.unavailable: dict[str, str] = {}
+        self.conditions: dict[int | str, Condition] = {}
+        if experiment is None:
+            for number in numbers:
+                chosen = data.demonstration_rows(number, strict=strict)
+                shown = arrange(self.card, data.shown(chosen), arrangement)
+                context = write_context(self.card, shown, instruct=self.instruct)
+                self.conditions[number] = Condition(context, len(chosen))
+        else:
+            if numbers != _ALL_ROUNDS or arrangement != "interleaved":
+                raise ArgumentError(
+                    f"the experiment {experiment.name} replaces rounds and arrangement; leave them out. The options "
+                    "of an experiment are those of Experiment"
+                )
+            found = experiment.conditions(Material(data, self._items, self.instruct))
+            for name, one in found.items():
+                if isinstance(one, Condition):
+                    self.conditions[name] = one
+                else:
+                    self.unavailable[name] = one
+            if not self.conditions:
+                reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
+                raise ArgumentError(f"{self.card.title}: the experiment has no condition: {reasons}")
+        self.rounds = tuple(self.conditions)
 
     @property
     def name(self) -> str:
@@ -136,7 +161,7 @@ class LongICLExperimentor:
         return self.card.name
 
     def __repr__(self) -> str:
-        asked = ", ".join(f"{number}R" for number in self.rounds)
+        asked = ", ".join(map(round_name, self.rounds))
         return f"<LongICL on {self.name}: {asked}, {len(self._items)} items, {self.variant}>"
 
     def get_label_space(self) -> list[str]:
@@ -149,18 +174,25 @@ class LongICLExperimentor:
         return self._items
 
     @property
-    def distinct_questions(self) -> int:
-        """Number of distinct query texts."""
-        return len(set(self._questions))
+    def distinct(self) -> int:
+        """Number of distinct pairs of prompt and label space."""
+        return len(
+            {(digest, self.conditions[name].labels) for name in self.rounds for digest in self._prompt_digests(name)}
+        )
 
-    def context(self, number: int) -> str:
-        """Return the text before the query, which all prompts of a round share."""
-        return self._contexts[number]
+    def context(self, number: int | str, place: int = 0) -> str:
+        """Return the text before the query, which all prompts of a round share.
+
+        Args:
+            number: The round, or the name of a condition.
+            place: The test item, for conditions with a context for each.
+        """
+        return self.conditions[number].context_of(place)
 
     def queries(self) -> tuple[LongICLQuery, ...]:
         """Return all queries, round by round."""
         return tuple(
-            LongICLQuery(number, place, item, self._contexts[number], question)
+            LongICLQuery(number, place, item, self.context(number, place), question)
             for number in self.rounds
             for place, (item, question) in enumerate(zip(self._items, self._questions, strict=True))
         )
@@ -169,7 +201,7 @@ class LongICLExperimentor:
         """Return the prompts, in the order of :meth:`queries`."""
         return [query.prompt for query in self.queries()]
 
-    def round_queries(self, number: int) -> list[Query]:
+    def round_queries(self, number: int | str) -> list[Query]:
         """Return the queries of a round for the runner.
 
         ``label`` is the index of the gold label, or -1 if an item has several; ``row`` is the item's row in its
@@ -178,13 +210,13 @@ class LongICLExperimentor:
         labels = self.card.labels
         return [
             Query(
-                self._contexts[number] + question,
-                labels,
+                self.context(number, place) + question,
+                self.conditions[number].labels or labels,
                 -1 if self.card.structured else labels.index(item.gold[0]),
                 item.row,
                 0,
             )
-            for item, question in zip(self._items, self._questions, strict=True)
+            for place, (item, question) in enumerate(zip(self._items, self._questions, strict=True))
         ]
 
     def all_queries(self) -> list[Query]:
@@ -196,37 +228,43 @@ class LongICLExperimentor:
 
         Returns:
             SHA-256 of the JSON list of all prompts, and the first 32 bits of each prompt's own SHA-256 as base64.
-            The context of a round is encoded once; no full prompt is built.
+            A context that all items share is encoded once; no full prompt is built.
         """
         whole = hashlib.sha256()
         separator = b"["
         marks: list[bytes] = []
         questions = [_in_json(question) for question in self._questions]
         for number in self.rounds:
-            context = _in_json(self._contexts[number])
-            for question in questions:
+            context, encoded = "", b""
+            for place, question in enumerate(questions):
+                if context is not self.context(number, place):
+                    context = self.context(number, place)
+                    encoded = _in_json(context)
                 whole.update(separator + b'"')
-                whole.update(context)
+                whole.update(encoded)
                 whole.update(question + b'"')
                 separator = b","
             marks += [digest[:4] for digest in self._prompt_digests(number)]
         whole.update(b"]")
         return whole.hexdigest(), base64.b64encode(b"".join(marks)).decode()
 
-    def _prompt_digests(self, number: int) -> Iterator[bytes]:
-        """Yield the SHA-256 of each prompt of a round; the context is hashed once."""
-        context = hashlib.sha256(_bytes(self._contexts[number]))
-        for question in self._questions:
-            digest = context.copy()
+    def _prompt_digests(self, number: int | str) -> Iterator[bytes]:
+        """Yield the SHA-256 of each prompt of a round; a context that all items share is hashed once."""
+        context, hashed = "", hashlib.sha256()
+        for place, question in enumerate(self._questions):
+            if context is not self.context(number, place):
+                context = self.context(number, place)
+                hashed = hashlib.sha256(_bytes(context))
+            digest = hashed.copy()
             digest.update(_bytes(question))
             yield digest.digest()
 
-    def prompts_digest(self, number: int) -> str:
+    def prompts_digest(self, number: int | str) -> str:
         """Return the SHA-256 of the SHA-256 digests of a round's prompts, one per line."""
         listed = "\n".join(digest.hex() for digest in self._prompt_digests(number))
         return hashlib.sha256(listed.encode()).hexdigest()
 
-    def longest_prompts(self, measure: Callable[[str], int] = len) -> dict[int, int]:
+    def longest_prompts(self, measure: Callable[[str], int] = len) -> dict[int | str, int]:
         """Return the length of each round's longest prompt, to compare with the context length of a model.
 
         Args:
@@ -234,8 +272,10 @@ class LongICLExperimentor:
                 ``lambda text: len(tokenizer(text).input_ids)``. It is called once per round, on the prompt with the
                 most characters.
         """
-        longest = max(self._questions, key=len)
-        return {number: measure(self._contexts[number] + longest) for number in self.rounds}
+        return {
+            number: measure(max((query.prompt for query in self.queries() if query.round == number), key=len))
+            for number in self.rounds
+        }
 
     def settings(self) -> dict[str, Any]:
         """Return the options and digests that can change a score, as plain values."""
@@ -249,6 +289,7 @@ class LongICLExperimentor:
             "arrangement": self.arrangement,
             "parsing": self.parsing,
             "unparsed": self.unparsed,
+            "experiment": None if self.experiment is None else self.experiment.options(),
             "made_up": self.data.made_up,
             "files": {split: {"sha256": one.sha256, "verified": one.verified} for split, one in files.items()},
             "prompts": {str(number): self.prompts_digest(number) for number in self.rounds},
@@ -280,16 +321,20 @@ class LongICLExperimentor:
         own = compute_baselines(self.card, self._items, self.variant)
         return DataSetScore(self.card.name, self.card.scoring.metric, rounds, own, self.settings())
 
-    def score_round(self, number: int, predictions: Sequence[Any]) -> RoundScore:
+    def score_round(self, number: int | str, predictions: Sequence[Any]) -> RoundScore:
         """Score the predictions of one round.
 
         Args:
-            number: The round.
+            number: The round, or the name of a condition.
             predictions: One for each item, as for :meth:`score`.
 
         Raises:
             OutputError: A prediction cannot be scored, or has no label and ``unparsed="error"``.
         """
+        labels = self.conditions[number].labels
+        card = replace(self.card, labels=labels or self.card.labels)
+        names = dict(zip(self.card.labels, labels, strict=False))
+        back = {name: label for label, name in names.items()}
         outcomes: list[LongICLOutcome] = []
         unparsed: dict[int, str] = {}
         assumed: tuple[list[Tally], list[Tally]] = ([], [])
@@ -302,15 +347,19 @@ class LongICLExperimentor:
                 continue
             response = "" if isinstance(prediction, Failure) else prediction  # withheld: empty, as published
             empty += isinstance(response, str) and not response.strip()
-            where = f"{self.card.title}, round {number}, query {place} (row {item.row})"
+            what = "condition" if self.experiment else "round"
+            where = f"{self.card.title}, {what} {number}, query {place} (row {item.row})"
             tally, answer = tally_prediction(
-                self.card,
+                card,
                 response,
-                item,
+                relabelled(item, names[item.gold[0]]) if names else item,
                 variant=self.parsing,
-                prompt=None if self.parsing == "published" else self._contexts[number] + self._questions[place],
+                prompt=None if self.parsing == "published" else self.context(number, place) + self._questions[place],
                 where=where,
             )
+            if names:
+                right_label = bool(tally.correct)
+                tally = Tally(item.gold, tuple(back[name] for name in tally.predicted), item.gold * right_label)
             right = tally
             if isinstance(response, str) and tally.gold and not tally.predicted:
                 withheld = isinstance(prediction, Failure)
@@ -337,7 +386,7 @@ class LongICLExperimentor:
             bounds = (low, high)
         return RoundScore(
             round=number,
-            demonstrations=self._counts[number],
+            demonstrations=self.conditions[number].demonstrations,
             asked=len(outcomes),
             answered=len(outcomes) - missing,
             empty=empty,
@@ -345,7 +394,6 @@ class LongICLExperimentor:
             score=None if note else score_tallies(self.card.scoring, tallies, self.variant),
             note=note,
             labels=label_counts(self.card, tallies),
-            positions=self._positions[number],
             outcomes=tuple(outcomes),
             unparsed=tuple(unparsed.items()),
             bounds=bounds,

@@ -10,19 +10,30 @@ from StaICC.benchmarks.long_icl.baselines import LongICLBaselines
 from StaICC.benchmarks.long_icl.data.items import Item
 from StaICC.benchmarks.long_icl.scoring import LabelCounts, Score, Tally
 
-__all__ = ["DataSetScore", "LongICLOutcome", "LongICLQuery", "RoundScore"]
+__all__ = ["DataSetScore", "LongICLOutcome", "LongICLQuery", "RoundScore", "round_name"]
+
+
+def round_name(number: int | str) -> str:
+    """Return the name of a round in the paper; the name of a condition of an experiment is returned unchanged.
+
+    Example:
+        >>> round_name(3), round_name("zero shots")
+        ('3R', 'zero shots')
+    """
+    return f"{number}R" if isinstance(number, int) else number
 
 
 @dataclass(frozen=True, slots=True)
 class LongICLQuery:
     """One prompt and its test item."""
 
-    round: int
+    round: int | str
+    """The round, or the name of a condition of an experiment."""
     number: int
     """Index in the round, from 0."""
     item: Item
     context: str
-    """The text before the query, shared by the round."""
+    """The text before the query."""
     question: str
 
     @property
@@ -45,7 +56,7 @@ class LongICLOutcome:
 class RoundScore:
     """The result of one round."""
 
-    round: int
+    round: int | str
     demonstrations: int
     """Chosen demonstrations (DialogRE: pairs)."""
     asked: int
@@ -61,8 +72,6 @@ class RoundScore:
     """Why the score is undefined; empty if it is defined."""
     labels: tuple[LabelCounts, ...]
     """Counts for each label, over the queries that did not fail."""
-    positions: dict[str, tuple[int, ...]]
-    """Positions of each label's demonstrations, from 1."""
     outcomes: tuple[LongICLOutcome, ...]
     unparsed: tuple[tuple[int, str], ...] = ()
     """Number and reason of each response without a label, and of each one that the server withheld."""
@@ -85,7 +94,6 @@ class RoundScore:
                 counts.label: {"gold": counts.gold, "predicted": counts.predicted, "correct": counts.correct}
                 for counts in self.labels
             },
-            "positions": {label: list(positions) for label, positions in self.positions.items()},
         }
 
 
@@ -100,6 +108,6 @@ class DataSetScore:
     settings: dict[str, Any]
     """The options and digests of the run, see :meth:`LongICLExperimentor.settings`."""
 
-    def values(self) -> dict[int, float | None]:
+    def values(self) -> dict[int | str, float | None]:
         """Return the score of each round, None if it is undefined."""
         return {one.round: None if one.score is None else one.score.value for one in self.rounds}

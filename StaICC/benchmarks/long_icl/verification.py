@@ -6,7 +6,7 @@ responses have several labels, have no records of queries; their means are check
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from StaICC.benchmarks.findings import RECORDED, Verification, compare_prompts, compare_values
@@ -28,7 +28,7 @@ _NOT_RECORDED = ("empty", "output", "notes")
 
 
 def verify_long_icl(
-    result: Result, benchmark: LongICL | None, reason: str | None, where: str
+    result: Result, benchmark: LongICL | None, reason: str | None, problems: Sequence[str], where: str
 ) -> Iterator[Verification]:
     """Verify a result of LongICL.
 
@@ -36,6 +36,7 @@ def verify_long_icl(
         result: The result.
         benchmark: The benchmark that writes its prompts; ``None`` if it cannot be rebuilt.
         reason: Why it cannot be rebuilt.
+        problems: Fields of the signature that no run writes.
         where: Path of the result within its file.
 
     Yields:
@@ -44,7 +45,7 @@ def verify_long_icl(
     for name, details in result.details.items():
         if details.asked:  # 0: the data set was not installed
             yield _of_dataset(result, name, details, None if benchmark is None else benchmark[name], reason, where)
-    found = verify_provenance(result, where)
+    found = [*(f"{where}{problem}" for problem in problems), *verify_provenance(result, where)]
     for key, saved in result.averaged.items():
         expected = mean([scores.get(key) for scores in result.divided.values()])
         found += compare_values(f"{where}{AVERAGED} / {key}", saved, expected)
@@ -130,6 +131,8 @@ def _scored(result: Result, name: str, details: DatasetDetails, own: LongICLExpe
 
     recomputed = details_of(own, score, answers, statistics)
     return [
-        *compare_values(f"{where}{DIVIDED} / {name}", result.divided[name], divided_of(score), left_out),
+        *compare_values(
+            f"{where}{DIVIDED} / {name}", result.divided[name], divided_of(own, score, statistics), left_out
+        ),
         *compare_values(f"{where}details / {name}", details.to_dict(), recomputed.to_dict(), left_out),
     ]

@@ -15,8 +15,6 @@ from typing import Any, TypeAlias
 
 from StaICC.kernels.endpoint.scoring import EchoedTokens, UnusableEndpointError, echoed_tokens
 
-__all__ = ["Ask", "EchoTrust", "echo"]
-
 Ask: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 DOUBT = 0.5

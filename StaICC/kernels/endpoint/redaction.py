@@ -27,7 +27,16 @@ from typing import Any, TypeAlias
 
 from StaICC.errors import ArgumentError
 
-__all__ = ["KEY_VARIABLE", "MIN_LENGTH", "Secret", "key_from_environment", "occurs", "redact", "redacting"]
+__all__ = [
+    "KEY_VARIABLE",
+    "MIN_LENGTH",
+    "Secret",
+    "key_from_environment",
+    "occurs",
+    "redact",
+    "redact_environment",
+    "redacting",
+]
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -244,6 +253,17 @@ def key_from_environment() -> str | None:
             f"the key in {KEY_VARIABLE} holds spaces or characters that no header can carry; set it again"
         )
     return key
+
+
+_NAMES = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+
+
+def redact_environment(text: str) -> str:
+    """Return the text without the values of all environment variables that are named like keys of providers."""
+    for name, value in sorted(os.environ.items()):
+        if _NAMES.search(name):
+            text = Secret(value.strip()).redact(text)
+    return text
 
 
 class LogFilter(logging.Filter):

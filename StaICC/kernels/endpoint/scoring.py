@@ -30,20 +30,6 @@ from typing import Any, Literal, TypeAlias
 from StaICC.errors import OutputError, RunEndingError, WithheldReplyError
 from StaICC.kernels.endpoint.redaction import redact
 
-__all__ = [
-    "EchoedTokens",
-    "EndpointError",
-    "NoMatch",
-    "Unlisted",
-    "UnusableEndpointError",
-    "clip",
-    "echoed_tokens",
-    "joint_log_probabilities",
-    "next_token_scores",
-    "next_tokens",
-    "reply",
-]
-
 Json: TypeAlias = "Mapping[str, Any]"
 Unlisted = Literal["refuse", "bound"]
 

@@ -42,8 +42,6 @@ from StaICC.kernels.endpoint.redaction import KEY_VARIABLE, LogFilter, Secret, k
 from StaICC.kernels.endpoint.scoring import EndpointError, UnusableEndpointError, clip
 from StaICC.optional import require
 
-__all__ = ["Api", "Edition", "EndpointUsage", "Limits", "Transport", "retry_after"]
-
 Api = Literal["completions", "chat"]
 Value = TypeVar("Value")
 

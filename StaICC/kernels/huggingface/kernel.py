@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from StaICC.errors import ArgumentError, PromptError
-from StaICC.inference.workload import Workload
+from StaICC.inference.workload import PROBABILITIES, Workload
 from StaICC.kernels.huggingface.base import KernelBase
 from StaICC.kernels.huggingface.batching import Counts
 from StaICC.kernels.huggingface.generation import Choice, Ending, generate_tokens
@@ -297,32 +297,47 @@ class CausalLMKernel(KernelBase):
             return sequences
         return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
 
-    def workload(self, prompts: Sequence[Any], label_space: Sequence[str], new_tokens: int = 0) -> Workload:
+    def workload(
+        self,
+        prompts: Sequence[Any],
+        label_space: Sequence[str],
+        new_tokens: int = 0,
+        features: Collection[str] = PROBABILITIES,
+    ) -> Workload:
         """Return the work of prompts that are predicted in one call; a prompt that is too long is counted in full.
 
         Args:
             prompts: The prompts, at least one.
             label_space: The labels.
-            new_tokens: Maximum number of tokens to generate for each prompt; 0 scores the labels.
+            new_tokens: Maximum number of tokens to generate for each prompt; 0 computes the features.
+            features: What is computed of each prompt, such as those of :attr:`joint_features`.
         """
         limit = length_limit(self.model.config, self.tokenizer, self.options.max_length)
         free = -(10**9) if self.options.on_too_long == "error" else 0  # no limit, where none is applied
+        scores = not new_tokens and not {"probabilities", "log_probabilities"}.isdisjoint(features)
+        vectors = not {"hidden", "vocabulary"}.isdisjoint(features)
+        found: list[tuple[Sequence[tuple[int, ...]], Sequence[int] | None]] = []
         with self._running(prompts):
             if not isinstance(prompts[0], str):
-                _, whole, starts = self._channel_sequences(prompts, label_space, self.options.variant, free)
-                sequences = self._computed(whole, starts)
-            elif self.options.label_scoring == "full" and not new_tokens:
+                found.append(self._channel_sequences(prompts, label_space, self.options.variant, free)[1:])
+            elif scores and self.options.label_scoring == "full":
                 texts = [text for (text,) in self._read([[one] for one in prompts], label_space, free).texts]
                 joined = continuations(self.tokenizer, texts, self.format.labels(label_space), self.format.special)
-                whole = [row for _, rows in joined for row in rows]
-                sequences = self._computed(whole, [given - 1 for given, rows in joined for _ in rows])
-            else:
-                shared = 0 if new_tokens else self.format.deciding(label_space)[1]
-                whole = self._read([[one] for one in prompts], more=free + new_tokens).before(shared)
-                sequences = whole
-        longest = max(map(len, whole))
-        tokens = sum(map(len, sequences))
-        return Workload(tokens, distinct_positions(sequences), new_tokens * len(prompts), longest, limit)
+                rows = [row for _, some in joined for row in some]
+                found.append((rows, [given - 1 for given, some in joined for _ in some]))
+            if not found or vectors:
+                shared = self.format.deciding(label_space)[1] if scores and not found else 0
+                reading = self._read([[one] for one in prompts], more=free + new_tokens)
+                found.append((reading.before(shared), [0] * len(prompts) if "losses" in features else None))
+                if shared and vectors:
+                    found.append((reading.before(), None))
+            work = Workload(limit=limit)
+            for whole, starts in found:
+                computed = whole if starts is None else self._computed(whole, starts)
+                longest = max(map(len, whole)) + new_tokens
+                tokens = sum(map(len, computed))
+                work += Workload(tokens, distinct_positions(computed), new_tokens * len(whole), longest)
+        return work
 
     def _log_probabilities(
         self, sequences: Sequence[tuple[int, ...]], starts: Sequence[int]

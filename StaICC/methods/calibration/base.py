@@ -32,8 +32,7 @@ from StaICC.inference.recheck import tolerance_of
 from StaICC.methods.calibration.samples import CalibrationSet, LabelledPrompts, PromptMaker, Variant, check_variant
 from StaICC.methods.features import AT_ONCE, NEEDS, Feature, features_of, without_failures
 from StaICC.optional import require
-
-__all__ = ["CalibratedKernel", "Calibration", "load_calibration"]
+from StaICC.prompting import as_argument
 
 Self = TypeVar("Self", bound="Calibration")
 
@@ -209,7 +208,7 @@ class Calibration:
         self.training_prompts = len(prompts)
         self.trained = True
         teacher = identity_of(kernel)
-        data = json.dumps([list(map(_plain_prompt, prompts)), list(labels)])
+        data = json.dumps([list(map(as_argument, prompts)), list(labels)])
         self._training = (
             None
             if teacher.unidentified
@@ -333,10 +332,6 @@ def _training_record(found: object) -> dict[str, str] | None:
     if not isinstance(found, dict) or set(found) != names or not all(isinstance(one, str) for one in found.values()):
         return None
     return dict(found)
-
-
-def _plain_prompt(prompt: Any) -> Any:
-    return prompt if isinstance(prompt, str) else list(prompt)
 
 
 class CalibratedKernel:

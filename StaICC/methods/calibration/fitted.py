@@ -24,8 +24,6 @@ from StaICC.metrics import softmax
 from StaICC.optional import require
 from StaICC.prompting import StableRandom
 
-__all__ = ["DomainPMI", "LinearCalibration", "PrototypicalCalibration", "TemperatureScaling", "assignment"]
-
 _FLOOR = 1e-300
 """Smallest probability whose logarithm is taken."""
 

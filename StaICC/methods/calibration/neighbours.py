@@ -22,8 +22,6 @@ from StaICC.methods.calibration.samples import (
 )
 from StaICC.methods.features import Feature
 
-__all__ = ["HiddenCalibration", "KNNPrompting", "KNNPromptingCentroid"]
-
 _ROWS: dict[Feature, str] = {"hidden": "hidden state", "vocabulary": "row of logits"}
 
 

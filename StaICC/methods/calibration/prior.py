@@ -24,16 +24,6 @@ from StaICC.methods.features import Feature, check_answered
 from StaICC.metrics import Kind, normalise, softmax
 from StaICC.metrics.normalisation import numeric_rows
 
-__all__ = [
-    "ContextualCalibration",
-    "DomainCalibration",
-    "PriorCalibration",
-    "batch_calibration",
-    "calibrated_in_context",
-    "label_rows",
-    "read_probabilities",
-]
-
 RELEASED_FLOOR = 1e-5
 """0.1.1 adds this to the sum of the predictions before dividing by their number."""
 
@@ -235,7 +225,9 @@ def calibrated_in_context(
     Raises:
         OutputError: A prediction is not a row of numbers.
     """
-    found: list[Any] = [_first_failure(texts) for texts in zip(rows, *free, strict=True)]
+    found: list[Any] = [
+        next((row for row in texts if isinstance(row, Failure)), None) for texts in zip(rows, *free, strict=True)
+    ]
     kept = [number for number, failure in enumerate(found) if failure is None]
     if not kept:
         return found
@@ -257,10 +249,6 @@ def calibrated_in_context(
         else:
             found[number] = correct(row, [value / math.fsum(sums) for value in sums])
     return found
-
-
-def _first_failure(rows: Sequence[Any]) -> Failure | None:
-    return next((row for row in rows if isinstance(row, Failure)), None)
 
 
 def batch_calibration(

@@ -20,19 +20,6 @@ from StaICC.errors import ArgumentError, unknown_name, validate_integer
 from StaICC.prompting import StableRandom
 from StaICC.prompting.pseudo_query import domain_queries, empty_queries
 
-__all__ = [
-    "CONTENT_FREE",
-    "CalibrationSet",
-    "LabelledPrompts",
-    "PromptMaker",
-    "Variant",
-    "check_variant",
-    "content_free_prompts",
-    "domain_prompts",
-    "domain_texts",
-    "labelled_prompts",
-]
-
 Variant = Literal["paper", "staicc", "0.1.1"]
 """``"paper"``: as the method's own paper defines it; ``"staicc"``: the protocol of StaICC's Table 2, the same number of
 calibration samples for all methods; ``"0.1.1"``: as the release computes it."""
@@ -186,13 +173,10 @@ def domain_texts(rows: CalibrationSet, number: int, length: int | None = None) -
         number: How many texts.
         length: Words in each; ``None`` for the average number of words of the set's texts, rounded down.
     """
-    columns = range(len(rows[0][0]))
-    texts = [[rows[index][0][place].lower() for place in columns] for index in range(len(rows))]
-    means = [sum(len(row[place].split()) for row in texts) // len(texts) for place in columns]
+    texts = [[text.lower() for text in rows[index][0]] for index in range(len(rows))]
+    means = [sum(len(text.split()) for text in column) // len(texts) for column in zip(*texts, strict=True)]
     generator = StableRandom()
-    bags = [[word for row in texts for word in row[place].split()] for place in columns]
-    if not all(bags):
-        raise ArgumentError("the calibration set has no words to draw a domain text from")
+    bags = _bags_of_words(texts)
     lengths = [max(1, mean) if length is None else validate_integer("sample_length", length, 1) for mean in means]
     return [
         tuple(
@@ -203,11 +187,16 @@ def domain_texts(rows: CalibrationSet, number: int, length: int | None = None) -
     ]
 
 
-def _random_words(rows: CalibrationSet, length: int) -> Iterator[list[str]]:
-    columns = len(rows[0][0])
-    bags = [[word for index in range(len(rows)) for word in rows[index][0][place].split()] for place in range(columns)]
-    if not all(bags):
+def _bags_of_words(texts: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the words of each column of texts."""
+    bags = [[word for text in column for word in text.split()] for column in zip(*texts, strict=True)]
+    if not bags or not all(bags):
         raise ArgumentError("the calibration set has no words to draw a domain text from")
+    return bags
+
+
+def _random_words(rows: CalibrationSet, length: int) -> Iterator[list[str]]:
+    bags = _bags_of_words([rows[index][0] for index in range(len(rows))])
     generator = StableRandom()
     while True:
         yield [" ".join(bag[generator.integer(0, len(bag))] for _ in range(length)) for bag in bags]

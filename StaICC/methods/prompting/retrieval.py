@@ -9,8 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -21,18 +19,7 @@ from StaICC.methods.calibration.samples import Variant
 from StaICC.methods.features import check_answered, check_capabilities
 from StaICC.optional import require
 from StaICC.prompting import StableRandom
-
-__all__ = [
-    "BM25",
-    "RELEASED_CUT",
-    "FunctionEncoder",
-    "Rule",
-    "TextEncoder",
-    "TextRows",
-    "make_encoder",
-    "nearest_demonstrations",
-    "order_patterns",
-]
+from StaICC.prompting.bm25 import bm25_scores
 
 RELEASED_CUT = 512
 """Number of demonstrations that 0.1.1 chooses from."""
@@ -106,34 +93,11 @@ class FunctionEncoder(TextEncoder):
 
 
 class BM25:
-    """Distances by words: minus the Okapi BM25 score of a text for a query (Robertson and Zaragoza 2009).
-
-    With k1 = 1.5, b = 0.75, the inverse document frequency ``log(1 + (N - n + 0.5) / (n + 0.5))``, and words in lower
-    case without punctuation.
-    """
+    """Distances by words: minus the score of :func:`StaICC.prompting.bm25.bm25_scores`."""
 
     def distances(self, queries: Sequence[str], texts: Sequence[str]) -> Any:
         """Return minus the score of each text for each query, array (queries, texts)."""
-        numpy = require("numpy", "hf", "retrieval of demonstrations")
-        bags = [Counter(_words(text)) for text in texts]
-        lengths = numpy.array([sum(bag.values()) for bag in bags], float)
-        norm = 1.5 * (0.25 + 0.75 * lengths / max(lengths.mean(), 1e-12))
-        found = numpy.zeros((len(queries), len(texts)))
-        terms: dict[str, list[int]] = {}
-        for place, bag in enumerate(bags):
-            for word in bag:
-                terms.setdefault(word, []).append(place)
-        for row, query in enumerate(queries):
-            for word in _words(query):
-                places = terms.get(word, [])
-                weight = math.log(1 + (len(texts) - len(places) + 0.5) / (len(places) + 0.5))
-                counts = numpy.array([bags[place][word] for place in places], float)
-                found[row, places] -= weight * counts * 2.5 / (counts + norm[places])
-        return found
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
+        return -require("numpy", "hf", "retrieval of demonstrations").array(bm25_scores(queries, texts))
 
 
 def make_encoder(choice: Any, kernel: Any) -> TextEncoder | BM25:
@@ -153,10 +117,6 @@ def make_encoder(choice: Any, kernel: Any) -> TextEncoder | BM25:
     if choice not in ("hidden", "bm25"):
         raise unknown_name("encoder", choice, ["hidden", "bm25", "sentence-transformers:NAME"])
     return BM25() if choice == "bm25" else TextEncoder(kernel)
-
-
-def _text(row: tuple[Sequence[str], Any]) -> str:
-    return " ".join(row[0])
 
 
 Rule = Literal["nearest", "diverse", "balanced", "vote-k"]
@@ -195,7 +155,7 @@ def nearest_demonstrations(
         ArgumentError: There are fewer demonstrations with text than ``count``.
         OutputError: A state has NaN or an infinity.
     """
-    texts = [_text(demonstrations[place]) for place in range(len(demonstrations))]
+    texts = [" ".join(demonstrations[place][0]) for place in range(len(demonstrations))]
     usable = [place for place, text in enumerate(texts) if text]
     if len(usable) < count:
         raise ArgumentError(f"got {len(usable)} demonstrations with text, expected at least {count}")

@@ -37,15 +37,6 @@ from StaICC.methods.prompting.retrieval import (
 from StaICC.metrics import released
 from StaICC.prompting import StableRandom, TemplateWarning
 
-__all__ = [
-    "SelfAdaptiveICL",
-    "choose_instruction",
-    "first_demonstrations",
-    "instructions_for",
-    "lowest_entropy",
-    "ppl_icl",
-]
-
 CacheEmpty = Callable[[], Any] | None
 
 

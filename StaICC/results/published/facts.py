@@ -20,18 +20,6 @@ from typing import Any
 
 from StaICC.errors import unknown_name
 
-__all__ = [
-    "BENCHMARKS",
-    "LONG_ICL",
-    "METHODS",
-    "PublishedFigure",
-    "PublishedModel",
-    "figures",
-    "find_method",
-    "find_models",
-    "models",
-]
-
 BENCHMARKS = ("Normal", "Diagnosis", "LongICL")
 LONG_ICL = "LongICL"
 METHODS = (

@@ -37,8 +37,6 @@ from StaICC.results.result import Result
 from StaICC.results.signature import scoring_field, short_digest
 from StaICC.results.table import format_columns
 
-__all__ = ["PublishedComparison", "compare_with_published", "format_published"]
-
 _REPEATS = {
     "Normal": "2",
     "Contextual_bias": "2",
@@ -268,7 +266,8 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
         reason = _RAW_AVERAGES
     if reason is None and value is None:
         reason = f"this result has no {key}" if key not in result.averaged else f"{key} is undefined in this result"
-    if reason is None and released and rule.by_softmax and _kinds(result) - {"logits"}:
+    kinds = {record.output for details in result.details.values() for record in details.conditions}
+    if reason is None and released and rule.by_softmax and kinds - {"logits"}:
         reason = _SOFTMAX_TWICE
     if reason is None and rule.benchmark == "Normal" and rule.by_softmax and noisy:
         reason = "the published noisy channel is the mean loss over the complete prompt, which is nearly uniform"
@@ -295,18 +294,13 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
     )
 
 
-def _kinds(result: Result) -> set[str]:
-    """How the predictions were read, over all data sets."""
-    return {record.output for details in result.details.values() for record in details.conditions}
-
-
 def _long_icl(result: Result) -> Iterator[PublishedComparison]:
     for dataset, scores in result.divided.items():
         settings = scores.get("settings")
         reason: str | None = "this data set was skipped"
         if settings:
             outputs = {record.output for record in result.details[dataset].conditions}
-            reason = _other_long_icl(settings, outputs - {"text", "none"})
+            reason = other_long_icl(settings, outputs - {"text", "none"})
         known = [one for one in figures(LONG_ICL) if one.dataset == dataset]
         if not known:
             reason = "this data set is not in the tables of the paper"
@@ -328,10 +322,17 @@ def _long_icl(result: Result) -> Iterator[PublishedComparison]:
             )
 
 
-def _other_long_icl(settings: dict[str, Any], choices: Set[str]) -> str | None:
-    wanted = {"variant": "published", "test_number": 500, "instruct": False, "arrangement": "interleaved"}
+def other_long_icl(settings: dict[str, Any], choices: Set[str], items: int | None = 500) -> str | None:
+    """Return why a result of LongICL is not comparable with the published figures; ``None`` if it is.
+
+    Args:
+        settings: The settings of a data set.
+        choices: Kinds of predictions that are no text.
+        items: The number of test items; ``None`` for any.
+    """
+    wanted = {"variant": "published", "test_number": items, "instruct": False, "arrangement": "interleaved"}
     for name, value in wanted.items():
-        if settings.get(name) != value:
+        if settings.get(name) != value and (name, value) != ("test_number", None):
             return f"the published figures are for {name} = {value}, this result has {settings.get(name)}"
     if settings.get("made_up"):
         return "the rows are synthetic"

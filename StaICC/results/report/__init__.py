@@ -11,6 +11,7 @@ Example:
 from __future__ import annotations
 
 from StaICC.results.report.drawing import Figure
+from StaICC.results.report.experiment_figure import experiment_chart
 from StaICC.results.report.figures import (
     accuracy_by_dataset,
     bias_distributions,
@@ -26,6 +27,7 @@ __all__ = [
     "Figure",
     "accuracy_by_dataset",
     "bias_distributions",
+    "experiment_chart",
     "model_size_chart",
     "noise_lines",
     "reliability_diagrams",

@@ -128,7 +128,10 @@ def table(
             found.append(element(kind, body, scope="row" if place == 0 else None, class_=style))
         return element("tr", *found)
 
-    heads = [element("th", text, scope="col", class_="w" if place in left else None) for place, text in enumerate(head)]
+    names = [one if isinstance(one, Markup) else Markup(escape(one).replace("_", "_<wbr>")) for one in head]
+    heads = [
+        element("th", name, scope="col", class_="w" if place in left else None) for place, name in enumerate(names)
+    ]
     parts = [
         element("caption", caption),
         element("thead", element("tr", *heads)),

@@ -22,6 +22,7 @@ from StaICC.results.report.runs import (
     by_benchmark,
     dataset_names,
     figure,
+    interval_of,
     number_cell,
     scores_of,
 )
@@ -58,7 +59,7 @@ _COLUMNS = (
     Column("GLER", "accuracy", "label noise (GLER)"),
     Column("Template_sens", "consistency", "template consistency"),
     Column("Demo_sens", "consistency", "demonstration consistency"),
-    Column("LongICL", "mean", "LongICL, mean of rounds"),
+    Column("LongICL", "mean", "LongICL, mean of rounds or conditions"),
 )
 
 
@@ -137,6 +138,14 @@ def _standing(column: Column, runs: Runs) -> tuple[dict[str, str], str]:
     found |= {name: "tied" for name, p in pairs.items() if name not in found and (p is None or p > _ALPHA)}
     untested = [name for name in known if name not in pairs and name != best]
     return found, f"{column.title}: not tested against the best: {', '.join(untested)}." if untested else ""
+
+
+def _above_chance(runs: Runs, name: str) -> list[bool]:
+    """Return for each data set of a run whether the interval of its accuracy is above the random baseline."""
+    known = (
+        (interval_of(runs[name], one, "accuracy"), baselines_of({name: runs[name]}, one)) for one in runs[name].divided
+    )
+    return [interval.low > base.max_random for interval, base in known if interval is not None and base is not None]
 
 
 def _settings(own: Sequence[Result], every: Sequence[Result]) -> str:
@@ -220,10 +229,12 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
                 continue
             mark = standing.get(name, "")
             parts: list[str] = [element("b", f"{value:.4f}") if mark else f"{value:.4f}"]
+            parts += [" ", element("span", mark, class_=mark)] if mark else []
             if interval is not None:
                 levels.add(f"{100 * interval.level:g} %")
                 parts.append(element("small", f"{interval.low:.3f} .. {interval.high:.3f}"))
-            parts += [" ", element("span", mark, class_=mark)] if mark else []
+            if column == _COLUMNS[0] and (above := _above_chance(runs, name)):
+                parts.append(element("small", f"{sum(above)} of {len(above)} above chance"))
             cells[name].append(join(parts))
     first = columns[0] if columns else None
 
@@ -254,6 +265,8 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
             "Partial runs are not ranked."
         )
     lines += [f"Below each score is its {' or '.join(sorted(levels))} interval."] if levels else []
+    if "Normal" in group and levels:
+        lines.append("Above chance: data sets whose accuracy has an interval above the random baseline.")
     return join([shown, element("p", " ".join([*lines, *notes]), class_="soft") if lines or notes else ""])
 
 

@@ -1,7 +1,8 @@
 """The page: saved results as one self-contained HTML file.
 
 The page makes no network requests, and its content security policy forbids them: it allows no image, font, frame or
-connection, and no script except the one in the page, which sorts tables and unfolds sections for printing.
+connection, and no scripts except those in the page: one sorts tables and unfolds sections for printing, the other shows
+single queries.
 The page is readable without scripts. All text from data is escaped. The same results give the same bytes.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 
 from StaICC.datasets.outputs import write_output
@@ -42,13 +43,14 @@ def _run_warnings(benchmarks: Mapping[str, Runs]) -> Iterator[Markup]:
         yield fold(f"Warnings about data and prompts: {len(lines)}", element("ul", *lines))
 
 
-def _policy(script: str) -> str:
-    """Return a content security policy that allows only the script of the page."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def _policy(scripts: Sequence[str]) -> str:
+    """Return a content security policy that allows only the scripts of the page."""
+    hashes = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    allowed = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes]
     parts = (
         "default-src 'none'",
         "style-src 'unsafe-inline'",  # the style element, and widths of figures
-        f"script-src 'sha256-{digest}'",
+        f"script-src {' '.join(allowed)}",
         "base-uri 'none'",
         "form-action 'none'",
     )
@@ -131,7 +133,8 @@ def report_html(
     Args:
         results: Results, or groups of results, by the name of their run.
         title: Its title.
-        more: A section to add after the leaderboard.
+        more: A section to add after the leaderboard, such as
+            :func:`~StaICC.results.report.queries.query_section`.
 
     Returns:
         The document.
@@ -144,10 +147,12 @@ def report_html(
     benchmarks = by_benchmark(results)
     board, *others = sections(benchmarks)
     built = [board, *([more] if more is not None else []), *others, _provenance(benchmarks)]
-    script, style = _resource("page.js"), _resource("style.css")
+    assets = [one.assets for one in built if one.assets]
+    scripts = [_resource(f"{name}.js") for name in ("page", *assets)]
+    style = "".join(_resource(f"{name}.css") for name in ("style", *assets))
     head = [
         void("meta", charset="utf-8"),
-        void("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
+        void("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),
         void("meta", name="viewport", content="width=device-width, initial-scale=1"),
         void("meta", name="color-scheme", content="light dark"),
         element("title", title),
@@ -173,7 +178,7 @@ def report_html(
                 for one in built
             ),
         ),
-        element("script", Markup(script)),
+        *(element("script", Markup(script)) for script in scripts),
     ]
     return f"<!DOCTYPE html>\n{element('html', element('head', *head), element('body', *body), lang='en')}\n"
 
@@ -182,6 +187,7 @@ def write_report(
     results: Mapping[str, Result | ResultGroup] | Result | ResultGroup,
     path: str | os.PathLike[str],
     title: str = "StaICC report",
+    more: Section | None = None,
 ) -> int:
     """Write a report of saved results, atomically.
 
@@ -189,6 +195,8 @@ def write_report(
         results: A result, a group of results, or several by the name of their run.
         path: The file.
         title: Its title.
+        more: A section to add after the leaderboard, such as
+            :func:`~StaICC.results.report.queries.query_section`.
 
     Returns:
         Its size in bytes.
@@ -199,6 +207,6 @@ def write_report(
     """
     if isinstance(results, (Result, ResultGroup)):
         results = {"run": results}
-    document = report_html(results, title).encode("utf-8")
+    document = report_html(results, title, more).encode("utf-8")
     write_output(path, [document])
     return len(document)

@@ -11,6 +11,7 @@ from StaICC.errors import ArgumentError, StaICCError
 from StaICC.results.comparison import compare_runs
 from StaICC.results.paired_records import HEADLINE
 from StaICC.results.report.drawing import Figure, inline
+from StaICC.results.report.experiment_figure import experiment_chart
 from StaICC.results.report.figures import (
     accuracy_by_dataset,
     bias_distributions,
@@ -49,6 +50,8 @@ class Section(NamedTuple):
     key: str
     title: str
     content: Markup
+    assets: str = ""
+    """Name of the script and the style sheet that only this section needs."""
 
 
 def _figure(make: Callable[[], Figure], name: str = "") -> Markup:
@@ -109,6 +112,9 @@ def _accurate(group: Group) -> Iterator[Markup]:
         note = element("p", "Rows are true labels. Blue is correct, orange is wrong.", class_="soft")
         yield _each(runs, "Confusion matrices", lambda name, result: join([note, *_confusions(name, result)]))
     if (runs := group.get("LongICL")) is not None:
+        if any("experiment" in scores for result in runs.values() for scores in result.divided.values()):
+            yield _figure(partial(experiment_chart, runs))
+            return
         yield heat_map("LongICL", runs, "LongICL, mean of rounds", "mean")
         yield _figure(partial(rounds_chart, runs))
 

@@ -11,10 +11,8 @@ from StaICC.benchmarks.long_icl import (
     LongICLExperimentor,
     LongICLOutcome,
     MicroF1,
-    accuracy_by_position,
     card,
     cards,
-    label_positions,
     load,
 )
 from StaICC.benchmarks.long_icl.protocol.prompts import write_answer, write_context, write_query
@@ -151,29 +149,12 @@ def test_grouped_demonstrations(small: Path, instruct: bool) -> None:
     own = LongICLExperimentor(data, rounds=[3], test_number=5, arrangement="grouped", instruct=instruct)
     shown = sorted(data.demonstrations(3), key=lambda item: item.gold)
     assert own.context(3) == write_context(own.card, shown, instruct=instruct)
-    positions = own.score([0] * 5).rounds[0].positions
-    assert all(last - first == 2 for first, _, last in positions.values())
-    interleaved = label_positions(data.demonstrations(3))
-    assert all(last - first == 154 for first, _, last in interleaved.values())
 
 
 @pytest.mark.parametrize("name", ["few_nerd", "dialogre"])
 def test_several_labels_cannot_be_grouped(small: Path, name: str) -> None:
     with pytest.raises(ArgumentError, match="cannot be 'grouped'"):
         make(name, small, arrangement="grouped")
-
-
-def test_accuracy_by_position_of_a_round(small: Path) -> None:
-    own = make("goemotions", small, rounds=[1], test_number=None)
-    labels = list(card("goemotions").labels)
-    places = [labels.index(item.gold[0]) for item in own.test_items]
-    result = own.score([place if place < 14 else 0 for place in places]).rounds[0]
-    tallies = [one.tally for one in result.outcomes if one.tally is not None]
-    # In the small data, the demonstrations come in label order: the first half is right.
-    bins = accuracy_by_position(tallies, result.positions, bins=4)
-    assert [(part.start, part.end) for part in bins] == [(1, 7), (8, 14), (15, 21), (22, 28)]
-    assert [part.accuracy for part in bins] == [1.0, 1.0, 0.0, 0.0]
-    assert sum(part.gold for part in bins) == len(tallies)
 
 
 @pytest.mark.parametrize(

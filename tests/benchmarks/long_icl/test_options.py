@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import LongICL
+from StaICC.benchmarks.long_icl import Experiment, LongICL
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.results import Result
+
+EXPERIMENTS = [
+    Experiment("context", (1024, 4096)),
+    Experiment("shots", (0, 2)),
+    Experiment("position", (3,), 1),
+    Experiment("controls", (), 1),
+]
 
 IN_SIGNATURE: dict[str, list[Any]] = {
     "data_dir": ["changed"],
@@ -24,6 +31,7 @@ IN_SIGNATURE: dict[str, list[Any]] = {
     "arrangement": ["grouped"],
     "parsing": ["strict", "tolerant"],
     "unparsed": ["excluded"],
+    "experiment": [*EXPERIMENTS, *(Experiment("order", (2,), shots=2, seed=seed) for seed in (0, 1))],
     "statistics": [Statistics(level=0.8), Statistics(level=0.9)],
 }
 """Other values of the options that are in the signature."""
@@ -58,6 +66,8 @@ def options(small: Path) -> dict[str, Any]:
 def run(options: dict[str, Any], name: str, value: Any) -> Result:
     if name == "data_dir":
         value = options["data_dir"].parent / value
+    if name == "experiment":
+        options = {key: given for key, given in options.items() if key != "rounds"}  # conditions replace them
     return LongICL(**{**options, name: value})(model)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import StaICC
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
-from StaICC.results import Result, ResultGroup, ResultRecord
+from StaICC.results import Result, ResultGroup
 
 SCRIPT = '<script>document.title = "owned"</script>'
 LABELS = ('"><b onclick="x()">yes</b>', "$\\frac{1}{2}$ _no_", "maybe & \x00\x1b\u202e")
@@ -67,11 +67,10 @@ def long_icl() -> Result:
     divided["banking77"]["metric"] = "accuracy"
     details = StaICC.Normal(datasets=["mini"], limit=2)(model).details["mini"]
     signature = Signature({"benchmark": "LongICL", "version": "0"})
-    record = ResultRecord(
+    return Result(
         benchmark="LongICL",
         divided=divided,
         averaged={"mean": None},
         signature=signature,
         details=dict.fromkeys(divided, details),
     )
-    return Result(record)

@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 
+import StaICC
+from StaICC.benchmarks.written_prompts import written_prompts
+from StaICC.datasets import Dataset, SplitSizes
 from StaICC.results import Result, ResultGroup
 from StaICC.results.report import write_report
+from StaICC.results.report.queries import query_section
 
 selenium = pytest.importorskip("selenium", reason="the browser test needs selenium")
 
@@ -52,21 +56,21 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     found.quit()
 
 
-Open = Callable[[Any], Any]
+Open = Callable[..., Any]
 
 
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Open:
     """Open a report; forget what the browser logged and was told before."""
 
-    def open_(results: Any) -> Any:
+    def open_(results: Any, mark: str = "", queries: bool = False) -> Any:
         path = tmp_path / "report.html"
-        write_report(results, path)
+        write_report(results, path, more=query_section(results, written_prompts) if queries else None)
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
         browser.get("about:blank")
         browser.get_log("browser")
         browser.get_log("performance")
-        browser.get(path.as_uri())
+        browser.get(path.as_uri() + mark)
         return browser
 
     return open_
@@ -229,7 +233,9 @@ def test_no_violations_of_accessibility_rules(name: str, show: Open, suite: Resu
     )
     if script is None:
         pytest.skip("axe-core is not installed: npm install axe-core")
-    browser = show({"suite": suite, "other": suite, "nasty": nasty})
+    browser = show({"suite": suite, "other": suite, "nasty": nasty}, "#run=suite&show=wrong", queries=True)
+    browser.execute_script("document.querySelector('.query-controls button').click()")
+    browser.execute_script("document.querySelector('.query-row').click()")
     theme(browser, name)
     browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
     browser.execute_script(script.read_text("utf-8"))
@@ -280,3 +286,158 @@ def test_a_narrow_screen_does_not_scroll_sideways(show: Open, suite: ResultGroup
         assert small == []
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+# -- single queries
+
+ROWS = "return [...document.querySelectorAll('.query-row')].map(one => one.textContent)"
+COUNT = "return document.querySelector('#query-view > p').textContent"
+DETAIL = "return document.querySelector('.query-detail').textContent"
+SET = """
+    const one = document.getElementById('query-' + arguments[0]);
+    one.value = arguments[1];
+    one.dispatchEvent(new Event(one.tagName === 'INPUT' ? 'input' : 'change'));
+"""
+
+
+def two_runs() -> dict[str, Result]:
+    def model(prompt: str, label_space: list[str]) -> list[float]:
+        return [0.95, 0.03, 0.02] if len(prompt) % 2 else [0.3, 0.3, 0.4]
+
+    benchmark = StaICC.Normal(datasets=["mini"], limit=30)
+    return {"one": benchmark(model), "two": benchmark(lambda prompt, label_space: [0.95, 0.03, 0.02])}
+
+
+def test_filters_select_the_queries_of_the_result(show: Open) -> None:
+    runs = two_runs()
+    browser = show(runs, queries=True)
+    (own,) = runs["one"].details["mini"].conditions
+    (other,) = runs["two"].details["mini"].conditions
+    pairs = list(zip(own.truth, own.predictions, strict=True))
+    wrong = sum(truth != found for truth, found in pairs)
+    confident = sum(truth != found and found == 0 for truth, found in pairs)
+    differs = sum(a != b for a, b in zip(own.predictions, other.predictions, strict=True))
+    assert 0 < confident < wrong < 60
+    assert 0 < differs < 60
+    assert browser.execute_script(COUNT) == "60 of 60 queries."
+    expected = {"wrong": wrong, "confident": confident, "failed": 0, "unparsed": 0, "all": 60}
+    for name, number in expected.items():
+        browser.execute_script(SET, "show", name)
+        assert browser.execute_script(COUNT) == f"{number} of 60 queries."
+    browser.execute_script(SET, "show", "differs")
+    assert browser.execute_script(COUNT) == "0 of 60 queries. Choose the other run."
+    browser.execute_script(SET, "other", "two")
+    assert browser.execute_script(COUNT) == f"{differs} of 60 queries."
+    browser.execute_script(SET, "show", "all")
+    browser.execute_script(SET, "text", "RAIN")
+    questions = [prompt.splitlines()[-1] for prompt in StaICC.Normal(datasets=["mini"], limit=30)[0].prompt_set()]
+    assert browser.execute_script(COUNT) == f"{sum('rain' in one.lower() for one in questions)} of 60 queries."
+    assert browser.get_log("browser") == []
+
+
+def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:
+    runs = two_runs()
+    browser = show(runs, queries=True)
+    (text,) = (one for one in StaICC.Normal(datasets=["mini"], limit=30)[0].prompt_set()[7:8])
+    asked, first = text.splitlines()[-1], text.splitlines()[0]
+    visible = "return document.getElementById('query-view').innerText"
+    browser.execute_script(SET, "other", "two")
+    browser.execute_script("document.querySelectorAll('.query-row')[7].click()")
+    assert asked not in browser.execute_script(visible)
+    assert "Normal/mini/normal/7/0" in browser.execute_script(visible)
+    assert "Texts are hidden" in browser.execute_script(DETAIL)
+    browser.execute_script("document.querySelector('.query-controls button').click()")
+    assert asked in browser.execute_script(DETAIL)
+    parts = browser.execute_script(
+        "return [...document.querySelectorAll('.query-part')].map(one => [one.children[0].textContent, "
+        "one.children[1].textContent])"
+    )
+    assert [kind for kind, _ in parts] == [*(f"demonstration {number}" for number in range(1, 5)), "query"]
+    assert "".join(one for _, one in parts) == text
+    assert parts[0][1] == f"{first}\n"
+    link = browser.current_url
+    browser.get("about:blank")
+    browser.get(link)
+    assert asked not in browser.execute_script(visible)  # a link does not show texts
+    chosen = "return document.querySelector('.query-row[aria-selected=true]').textContent"
+    assert "Normal/mini/normal/7/0" in browser.execute_script(chosen)
+    assert browser.execute_script("return document.getElementById('query-other').value") == "two"
+    top = browser.execute_script("return document.getElementById('queries').getBoundingClientRect().top")
+    assert abs(top) < 5
+
+
+@pytest.mark.parametrize("mark", ["#show=", "#query=%00&show=x&run=nobody&set=%FF", "#runs", "#query=__proto__", "#%"])
+def test_links_that_lead_nowhere_show_all_queries(mark: str, show: Open) -> None:
+    browser = show(two_runs(), mark, queries=True)
+    assert browser.execute_script(COUNT) == "60 of 60 queries."
+    assert browser.get_log("browser") == []
+
+
+def test_the_keyboard_selects_queries(show: Open) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser = show(two_runs(), queries=True)
+    browser.execute_script("document.querySelector('.query-controls button').focus()")
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.execute_script("return document.activeElement.className") == "query-list"
+    chosen = "return document.querySelector('.query-row[aria-selected=true]').getAttribute('aria-posinset')"
+    for key, expected in ((Keys.ARROW_DOWN, 1), (Keys.ARROW_DOWN, 2), (Keys.ARROW_UP, 1), (Keys.END, 60)):
+        browser.switch_to.active_element.send_keys(key)
+        assert browser.execute_script(chosen) == str(expected)
+    active = "return document.activeElement.getAttribute('aria-activedescendant')"
+    assert browser.execute_script(active) == "query-row-59"
+    browser.switch_to.active_element.send_keys(Keys.HOME)
+    assert browser.execute_script(chosen) == "1"
+    assert browser.execute_script("return document.querySelectorAll('.query-row').length") < 30  # those in sight
+
+
+def test_texts_of_queries_stay_text(show: Open) -> None:
+    wild = "</script><script>document.title = 'owned'</script><img src=x onerror='document.title=1'>\u2028\u202e"
+    rows = [(f"{wild} {row}", row % 2) for row in range(60)]
+    own = Dataset.from_rows(rows, name=wild, label_space=["<b>no</b>", "</script>"])
+    run = {"<i>run": StaICC.Normal(datasets=[own], limit=5)(lambda prompt, label_space: [0.4, 0.6])}
+    prompts = [("", f"{wild}\x00 {number}") for number in range(10)]
+    browser = show({"<i>run": run["<i>run"]})
+    path = browser.current_url.removeprefix("file://")
+    write_report(run, path, more=query_section(run, lambda result: {wild: prompts}))
+    browser.get("about:blank")
+    browser.get(f"file://{path}")
+    browser.execute_script("document.querySelector('.query-controls button').click()")
+    browser.execute_script("document.querySelector('.query-row').click()")
+    assert browser.title == "StaICC report"
+    assert browser.execute_script("return document.querySelectorAll('#query-view :is(script, img, b, i)').length") == 0
+    assert wild[:60] in browser.execute_script(DETAIL)
+    assert not {"\u202e", "\x00"} & set(
+        browser.execute_script("return document.getElementById('query-view').innerText")
+    )
+    assert browser.get_log("browser") == []
+
+
+def test_ten_thousand_queries_open_in_two_seconds_and_filter_in_a_tenth(show: Open) -> None:
+    rows = [
+        (f"Text number {row} of the set, with {row * 7919 % 1009} and more words.", row % 3) for row in range(10_300)
+    ]
+    sizes = SplitSizes(calibration=0, demonstration=300, test=10_000)
+    own = Dataset.from_rows(rows, name="many", label_space=["a", "b", "c"], split=sizes)
+    benchmark = StaICC.Normal(datasets=[own])
+    benchmark.experimentor[0].set_demonstration_sampler([[0, 1, 2, 3]] * 10_000)
+    half = {"one": benchmark(lambda prompt, label_space: [len(prompt) % 5 + 0.5, 1, 2])}
+    queries = [("", "x" * 300, "y" * 300, prompt.splitlines()[-1]) for prompt in benchmark[0].prompt_set()]
+    browser = show(half)
+    path = browser.current_url.removeprefix("file://")
+    write_report(half, path, more=query_section(half, lambda result: {"many": queries}))
+    browser.get("about:blank")
+    browser.get(f"file://{path}")
+    opened = "const found = performance.getEntriesByType('navigation')[0]; return found.loadEventEnd"
+    assert browser.execute_script(opened) < 2000
+    assert browser.execute_script(COUNT).startswith("10000 of 10000")
+    browser.execute_script("document.querySelector('.query-controls button').click()")
+    drawn = """
+        const done = arguments[2], start = performance.now();
+        const one = document.getElementById('query-' + arguments[0]);
+        one.value = arguments[1];
+        one.dispatchEvent(new Event(one.tagName === 'INPUT' ? 'input' : 'change'));
+        requestAnimationFrame(() => setTimeout(() => done(performance.now() - start), 0));
+    """
+    for change in (("show", "wrong"), ("show", "all"), ("text", "number 77"), ("text", "")):
+        assert min(browser.execute_async_script(drawn, *change) for _ in range(3)) < 100, change

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import StaICC
+from StaICC.benchmarks.statistics import Statistics
 from StaICC.errors import ArgumentError
 from StaICC.results import Result, ResultGroup
 from StaICC.results.report import report_html, write_report
@@ -152,7 +153,7 @@ def rows_of(text: str, caption: str) -> list[list[str]]:
     """Return the texts of the rows of a table."""
     start = text.index(f"<caption>{caption}")
     rows = re.findall(r"<tr>(.*?)</tr>", text[start : text.index("</table>", start)], re.DOTALL)
-    cells = [re.findall(r"<t[hd].*?</t[hd]>", one) for one in rows]
+    cells = [re.findall(r"<t[hd].*?</t[hd]>", one.replace("<wbr>", "")) for one in rows]
     return [[" ".join(unescape(re.sub("<[^>]*>", " ", cell)).split()) for cell in row] for row in cells]
 
 
@@ -187,17 +188,32 @@ def test_runs_are_ranked_with_the_best_and_the_tied_ones_marked() -> None:
     head, *rows = rows_of(report_html(runs), "Leaderboard")
     assert head[1].split() == ["accuracy", "higher", "is", "better"]
     assert head[4].split()[-3:] == ["lower", "is", "better"]
-    marks = {name: row[1].split()[-1] for name, row in zip(("<b>best</b>", "copy", "bad", "worst"), rows, strict=True)}
+    marks = {name: row[1].split()[1] for name, row in zip(("<b>best</b>", "copy", "bad", "worst"), rows, strict=True)}
     assert [row[0].split()[0] for row in rows] == ["<b>best</b>", "copy", "bad", "worst"]
     assert marks["<b>best</b>"] == marks["copy"] == "best"
     assert not {marks["bad"], marks["worst"]} & {"best", "tied"}
     tied = rows_of(report_html({"worst": runs["worst"], "bad": runs["bad"]}), "Leaderboard")[1:]
-    assert [row[1].split()[-1] for row in tied] == ["best", "tied"]
+    assert [row[1].split()[1] for row in tied] == ["best", "tied"]
     for row in rows:
         name = row[0].split()[0]
         found = re.findall(r"\d\.\d+", row[1])
         interval = runs[name].means.intervals["accuracy"]
         assert found == [f"{values[name]:.4f}", f"{interval.low:.3f}", f"{interval.high:.3f}"]
+
+
+def test_the_leaderboard_counts_the_data_sets_above_chance(suite: ResultGroup) -> None:
+    """All right and all wrong are clear without an interval; those of the suite are in its records."""
+    right, wrong = known(1.0), known(0.0)
+    rows = rows_of(report_html({"right": right, "wrong": wrong}), "Leaderboard")[1:]
+    assert [row[1].partition(" above chance")[0][-6:] for row in rows] == ["2 of 2", "0 of 2"]
+    result = suite["Normal"]
+    above = [
+        details.intervals["accuracy"].low > next(iter(details.baselines.values())).max_random
+        for details in result.details.values()
+    ]
+    assert f"<small>{sum(above)} of 10 above chance" in report_html({"run": suite})
+    plain = StaICC.Normal(datasets=["mini"], limit=4, statistics=Statistics(intervals=False))
+    assert "above chance" not in report_html({"run": plain(lambda prompt, label_space: 0)})
 
 
 def test_only_comparable_runs_share_a_table(suite: ResultGroup, normal: Result) -> None:

@@ -3,6 +3,9 @@
 The published prompts show the sentences of TACRED as text. The rules attach punctuation to words. They leave some
 tokens apart (``did n't``, ``-LRB-``), and treat two backticks and two apostrophes as different quotation marks, so
 ``''`` opens a quotation. The published prompts have these errors, so they are reproduced.
+
+LongICLBench uses the Perl program of ``mosestokenizer``. The only known difference to it: some scripts, such as
+Devanagari, have vowel signs (Unicode category Mn) that are letters in Perl and not here, before a word such as ``'s``.
 """
 
 from __future__ import annotations
@@ -54,9 +57,17 @@ def _is_opening(word: str) -> bool:
     return all(character in _OPENING or unicodedata.category(character) == "Sc" for character in word)
 
 
+def _is_letter(character: str) -> bool:
+    """Return whether the character is a letter in Perl (``\u00bd`` and ``\u00b2`` are not, unlike in Python)."""
+    category = unicodedata.category(character)
+    return category.startswith("L") or category in ("Nl", "Mc")
+
+
 def _is_clitic(word: str, before: str) -> bool:
     """Return whether the word is a clitic, such as the ``'s`` of a genitive."""
-    return word[:1] == "'" and word[1:2].isalpha() and before[-1:].isalnum()
+    if word[:1] != "'" or not before or not _is_letter(word[1:2] or " "):
+        return False
+    return _is_letter(before[-1]) or unicodedata.category(before[-1]) == "Nd"
 
 
 def detokenise(tokens: Iterable[str]) -> str:

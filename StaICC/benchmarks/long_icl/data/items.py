@@ -30,6 +30,7 @@ __all__ = [
     "RelationItem",
     "TextItem",
     "as_item",
+    "relabelled",
 ]
 
 
@@ -177,6 +178,12 @@ Item: TypeAlias = TextItem | PairItem | RelationItem | EntityItem | DialogueItem
 KINDS: Mapping[str, type[Item]] = {
     kind.kind: kind for kind in (TextItem, PairItem, RelationItem, EntityItem, DialogueItem)
 }
+
+
+def relabelled(item: Item, label: str) -> Item:
+    """Return an item that has one label with another label."""
+    assert isinstance(item, (TextItem, PairItem, RelationItem))
+    return dataclasses.replace(item, label=label)
 
 
 def _value(kind: type[Item], key: str, fields: Mapping[str, Any]) -> object:

@@ -27,6 +27,7 @@ from StaICC.benchmarks.long_icl.data.items import DialogueItem, EntityItem, Item
 from StaICC.benchmarks.long_icl.data.readers import READERS, FileRow
 from StaICC.benchmarks.long_icl.protocol import selection
 from StaICC.benchmarks.long_icl.protocol.prompts import merge_dialogues
+from StaICC.datasets import Dataset
 from StaICC.datasets.storage import file_digest
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, validate_integer
 
@@ -84,6 +85,8 @@ class LongICLData:
     test: tuple[FileRow, ...]
     train_file: LoadedFile
     test_file: LoadedFile
+    dataset: Dataset | None = None
+    """The user's own data set that the rows come from; None for the published ones."""
 
     @property
     def made_up(self) -> bool:
@@ -98,10 +101,12 @@ class LongICLData:
             strict: See :mod:`~StaICC.benchmarks.long_icl.protocol.selection`.
 
         Raises:
-            ArgumentError: The round is not 1 to 5.
+            ArgumentError: The round is not 1 to 5, or a label of the user's own data set has too few rows.
         """
         validate_integer("round", number, 1, ROUNDS)
         rule = self.card.demonstrations.rule
+        if self.dataset is not None:
+            self._check_own_rows(number)
         if rule == "turns":
             places = selection.by_turns([row.label for row in self.train], number, strict=strict)
         elif rule == "passes":
@@ -119,6 +124,17 @@ class LongICLData:
                 self.train_file.path,
             )
         return [self.train[place].item() for place in places]
+
+    def _check_own_rows(self, number: int) -> None:
+        counts = Counter(row.label for row in self.train)
+        few = sorted((label for label in self.card.labels if counts[label] < number), key=counts.__getitem__)
+        if few:
+            least = counts[few[0]]
+            raise ArgumentError(
+                f"{self.card.title}, round {number}: {len(few)} of {len(self.card.labels)} labels have fewer than "
+                f"{number} demonstrations, such as {few[0]!r} with {least}. Choose rounds up to {least}, add rows, or "
+                "choose a larger demonstration set with split=SplitSizes(...)"
+            )
 
     def shown(self, chosen: Sequence[Item]) -> list[Item]:
         """Return selected demonstrations as the prompt shows them (DialogRE: merged by dialogue)."""

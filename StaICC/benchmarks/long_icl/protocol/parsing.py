@@ -48,7 +48,7 @@ def _one_label(own: TaskCard, response: str, item: Item) -> str:
     if rest is None:
         answer = _before(response, own.answers.marker)
     else:
-        parts = rest.strip().split(own.answers.cue)
+        parts = rest.strip().split(own.answers.cue) if own.answers.cue else [rest.strip()]
         answer = _before(parts[1], own.answers.marker) if len(parts) > 1 else parts[0]
     return own.answers.normal(_first_line(answer))
 

@@ -6,12 +6,17 @@ compute it once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from StaICC.benchmarks.long_icl.data.cards import TaskCard
 from StaICC.benchmarks.long_icl.data.items import DialogueItem, Item
+from StaICC.errors import ArgumentError, unknown_name
 
-__all__ = ["merge_dialogues", "write_answer", "write_context", "write_query"]
+__all__ = ["ARRANGEMENTS", "arrange", "merge_dialogues", "write_answer", "write_context", "write_query"]
+
+ARRANGEMENTS = ("interleaved", "grouped")
+"""``interleaved``: as published; ``grouped``: all demonstrations of a label together, labels in alphabetical order, as
+the paper does with TACRED."""
 
 
 def write_query(card: TaskCard, item: Item) -> str:
@@ -45,6 +50,27 @@ def write_context(card: TaskCard, demonstrations: Iterable[Item], *, instruct: b
     before, after = card.template.instruct
     head = before + ", ".join(card.labels) + after if instruct else card.template.plain
     return head + "".join(write_query(card, item) + write_answer(card, item) for item in demonstrations)
+
+
+def arrange(card: TaskCard, demonstrations: Sequence[Item], arrangement: str) -> list[Item]:
+    """Return demonstrations in an arrangement.
+
+    Args:
+        card: Card of the data set.
+        demonstrations: The demonstrations as selected.
+        arrangement: One of :data:`ARRANGEMENTS`.
+
+    Raises:
+        UnknownNameError: The arrangement is unknown.
+        ArgumentError: Demonstrations have several labels, so they cannot be grouped by label.
+    """
+    if arrangement not in ARRANGEMENTS:
+        raise unknown_name("arrangement", arrangement, ARRANGEMENTS)
+    if arrangement == "interleaved":
+        return list(demonstrations)
+    if card.structured:
+        raise ArgumentError(f"{card.title}: a demonstration has several labels, so the arrangement cannot be 'grouped'")
+    return sorted(demonstrations, key=lambda item: item.gold)
 
 
 def merge_dialogues(items: Iterable[DialogueItem]) -> list[DialogueItem]:

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from itertools import chain
 from typing import TypeVar
 
-__all__ = ["at_most", "by_pairs", "by_passes", "by_turns", "covering"]
+__all__ = ["at_most", "by_pairs", "by_passes", "by_turns", "covering", "turns_of"]
 
 _Label = TypeVar("_Label", bound=Hashable)
 
@@ -44,21 +45,38 @@ def by_turns(labels: Sequence[_Label | None], turns: int, *, strict: bool = Fals
         >>> by_turns(["b", "a", "a", "a"], 2, strict=True)
         [0, 1, 2]
     """
-    groups: dict[_Label, list[int]] = {}
-    for place, label in enumerate(labels):
-        if label is not None:
-            groups.setdefault(label, []).append(place)
-    rows = list(groups.values())
+    if strict:
+        return list(chain.from_iterable(turns_of(labels)[:turns]))
+    rows = list(_rows_of(labels).values())
     used = [0] * len(rows)
     chosen: list[int] = []
     for _ in range(turns):
         for own in range(len(rows)):
-            candidates = (own,) if strict else range(own, len(rows))
-            giver = next((i for i in candidates if used[i] < len(rows[i])), None)
+            giver = next((i for i in range(own, len(rows)) if used[i] < len(rows[i])), None)
             if giver is not None:
                 chosen.append(rows[giver][used[giver]])
                 used[giver] += 1
     return chosen
+
+
+def turns_of(labels: Iterable[_Label | None]) -> list[list[int]]:
+    """Return all turns of one row of each label, as far as the rows go; an exhausted label is left out.
+
+    Example:
+        >>> turns_of(["b", "a", "a", None, "a"])
+        [[0, 1], [2], [4]]
+    """
+    groups = _rows_of(labels).values()
+    most = max(map(len, groups), default=0)
+    return [[rows[turn] for rows in groups if turn < len(rows)] for turn in range(most)]
+
+
+def _rows_of(labels: Iterable[_Label | None]) -> dict[_Label, list[int]]:
+    groups: dict[_Label, list[int]] = {}
+    for place, label in enumerate(labels):
+        if label is not None:
+            groups.setdefault(label, []).append(place)
+    return groups
 
 
 def covering(labels: Iterable[Collection[_Label]], wanted: Collection[_Label], turns: int) -> list[list[int]]:

@@ -28,7 +28,7 @@ from __future__ import annotations
 import functools
 import re
 
-from StaICC.benchmarks.long_icl.data.cards import TaskCard, card
+from StaICC.benchmarks.long_icl.data.cards import AnswerFormat, TaskCard
 from StaICC.benchmarks.long_icl.data.items import DialogueItem, EntityItem, Item
 
 __all__ = ["as_label", "parse_entities", "parse_text"]
@@ -42,10 +42,9 @@ def _without_prompt(response: str, prompt: str | None) -> str:
     return response.removeprefix(prompt.rstrip()).strip() if prompt else response.strip()
 
 
-@functools.cache
-def _labels(dataset: str) -> dict[str, str]:
-    own = card(dataset)
-    return {own.answers.normal(label).casefold(): label for label in own.labels}
+@functools.lru_cache(maxsize=16)
+def _labels(labels: tuple[str, ...], answers: AnswerFormat) -> dict[str, str]:
+    return {answers.normal(label).casefold(): label for label in labels}
 
 
 def as_label(own: TaskCard, text: str) -> str:
@@ -58,7 +57,7 @@ def as_label(own: TaskCard, text: str) -> str:
         >>> as_label(card("banking77"), "no idea.")
         'no idea'
     """
-    labels = _labels(own.name)
+    labels = _labels(own.labels, own.answers)
     for candidate in (text.strip(), text.strip().strip(_AROUND).strip()):
         found = labels.get(own.answers.normal(candidate).casefold())
         if found is not None:

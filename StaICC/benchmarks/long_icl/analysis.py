@@ -1,0 +1,172 @@
+"""What the conditions of an experiment show: scores and differences with intervals, and the test of positions.
+
+The scores of ``position`` are not those of its conditions, but of the parts of the context: a part has each test item
+once, in the condition in which the demonstrations of its true label are in this part.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from StaICC.benchmarks.intervals import aligned
+from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
+from StaICC.benchmarks.long_icl.experiments import blocks_of, reference_tokens
+from StaICC.benchmarks.long_icl.records import DataSetScore, LongICLOutcome, round_name
+from StaICC.benchmarks.long_icl.scoring import scored
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.score_intervals import Part, combine, of_difference, ratio_part
+
+__all__ = ["analyse", "position_p_value", "score_part"]
+
+REDRAWS = 1999
+"""Designs that the test of positions draws; its smallest p-value is 1 / 2000."""
+_METHOD = "Wilson score, design effect and t, unit: "
+
+
+def score_part(
+    own: LongICLExperimentor,
+    outcomes: Sequence[LongICLOutcome],
+    level: float,
+    units: Sequence[Hashable] | None = None,
+) -> Part | None:
+    """Return a score with its limits and the influence of each unit; ``None`` with fewer than two units.
+
+    Args:
+        own: The experimentor.
+        outcomes: One for each test item.
+        level: Of the limits.
+        units: The unit of each item: what another sample would draw again; ``None``: the item.
+    """
+    units = range(len(outcomes)) if units is None else units
+    kept = [(unit, one.tally) for unit, one in zip(units, outcomes, strict=True) if one.tally is not None]
+    tallies = scored(own.card.scoring, [tally for _, tally in kept], own.variant)
+    hits: dict[Hashable, float] = defaultdict(float)
+    sizes: dict[Hashable, float] = defaultdict(float)
+    for (unit, _), tally in zip(kept, tallies, strict=False):
+        accuracy = own.card.scoring.metric == "accuracy"
+        size = 1 if accuracy else len(tally.gold) + len(tally.predicted)
+        hits[unit] += len(tally.correct) if accuracy else min(2 * len(tally.correct), size)
+        sizes[unit] += size
+    if len(sizes) < 2:
+        return None
+    part = ratio_part(list(hits.values()), list(sizes.values()), level)
+    return aligned(part, list(sizes), list(dict.fromkeys(units)))
+
+
+def analyse(own: LongICLExperimentor, score: DataSetScore, level: float | None) -> dict[str, Any]:
+    """Return the scores of an experiment, their differences, and the p-value of the test of positions.
+
+    Args:
+        own: The experimentor, which has an experiment.
+        score: Its scores.
+        level: Of the intervals; ``None`` for none.
+
+    Returns:
+        For each condition (``position``: each part of the context) ``items``, ``demonstrations``, ``reference_tokens``
+        (of the longest context), ``all_contexts`` (reference tokens of all distinct contexts together), ``score``, and
+        ``difference`` from the first condition (from the mean of the other parts). Scores and
+        differences are followed by ``low`` and ``high``.
+    """
+    assert own.experiment is not None
+    by_position = own.experiment.name == "position"
+    labels = [item.gold[0] for item in own.test_items]
+    outcomes = {round_name(one.round): one.outcomes if one.score is not None else () for one in score.rounds}
+    units: Sequence[Hashable] | None = None
+    p_value = None
+    if by_position:
+        units = labels
+        count = len(own.rounds)
+        blocks = blocks_of(own.card.labels, count, own.experiment.seed)
+        orders = list(outcomes.values())
+        complete = all(orders)
+        outcomes = {
+            f"part {part + 1}": tuple(
+                orders[(part - blocks[label]) % count][place] for place, label in enumerate(labels) if complete
+            )
+            for part in range(count)
+        }
+        if complete:
+            correct: dict[str, list[int]] = {label: [0] * count for label in own.card.labels}
+            for order, own_outcomes in enumerate(orders):
+                for label, one in zip(labels, own_outcomes, strict=True):
+                    correct[label][order] += bool(one.tally and one.tally.correct)
+            p_value = position_p_value(correct, blocks)
+    parts = {name: score_part(own, found, level or 0.95, units) if found else None for name, found in outcomes.items()}
+    found = {}
+    for number, (name, part) in enumerate(parts.items()):
+        others = [one for other, one in parts.items() if other != name] if by_position else [next(iter(parts.values()))]
+        key = own.rounds[number]
+        contexts = {own.context(key, place) for place in range(len(labels))}
+        found[name] = {
+            "items": sum(one.tally is not None for one in outcomes[name]),
+            "demonstrations": own.conditions[key].demonstrations,
+            "reference_tokens": max(map(reference_tokens, contexts)),
+            "all_contexts": sum(map(reference_tokens, contexts)),
+            **_with_limits("score", part, level, 0.0),
+            **_with_limits(
+                "difference", _difference(part, others if by_position or number else [], level), level, -1.0
+            ),
+        }
+    return {"name": own.experiment.name, "conditions": found, **({"p_value": p_value} if by_position else {})}
+
+
+def _difference(part: Part | None, others: Sequence[Part | None], level: float | None) -> Part | None:
+    """Return the difference from the mean of other parts; ``None`` without them."""
+    known = [of_difference(one, level or 0.95) for one in (part, *others) if one is not None]
+    if len(known) < 1 + len(others) or not others:
+        return None
+    return combine(known, [1.0, *[-1.0 / len(others)] * len(others)])
+
+
+def _with_limits(name: str, part: Part | None, level: float | None, least: float) -> dict[str, float | None]:
+    interval: Interval | None = None if part is None or level is None else part.interval(level, _METHOD, least)
+    return {
+        name: None if part is None else part.value,
+        f"{name}_low": None if interval is None else interval.low,
+        f"{name}_high": None if interval is None else interval.high,
+    }
+
+
+def position_p_value(
+    correct: Mapping[str, Sequence[int]], blocks: Mapping[str, int], redraws: int = REDRAWS, seed: int = 0
+) -> float:
+    """Return the p-value of the hypothesis that the position of a label in the context changes no prediction.
+
+    The design assigned labels to blocks at random. If positions change nothing, the predictions would be the same
+    under every assignment. So the statistic, the variance of the number of correct predictions over the parts, is
+    compared with that under other random assignments. The test is exact for any model: a constant one, one that is
+    better on some labels or under some orders, and one whose predictions depend on each other.
+
+    Args:
+        correct: For each label the number of correct predictions in each condition.
+        blocks: The block of each label (:func:`~StaICC.benchmarks.long_icl.experiments.blocks_of`).
+        redraws: Number of other assignments.
+        seed: Of the draws.
+
+    Source:
+        Fisher 1935, "The Design of Experiments"; the p-value counts the observed assignment as one of the drawn ones.
+
+    Example:
+        >>> position_p_value({"a": [1, 0], "b": [0, 1], "c": [1, 0], "d": [0, 1]}, {"a": 0, "b": 1, "c": 0, "d": 1}, 9)
+        0.4
+    """
+    draw = random.Random(seed).random
+    slots = list(blocks.values())
+    labels = [label for label in blocks if len(set(correct[label])) > 1]  # the others add the same to all parts
+
+    def statistic(assigned: Sequence[int]) -> int:
+        parts = [0] * (max(slots) + 1)
+        for label, block in zip(labels, assigned, strict=False):
+            for order, number in enumerate(correct[label]):
+                parts[(block + order) % len(parts)] += number
+        return sum(number * number for number in parts)
+
+    observed = statistic([blocks[label] for label in labels])
+    extreme = 0
+    for _ in range(redraws):
+        order = sorted((draw(), slot) for slot in slots)
+        extreme += statistic([slot for _, slot in order]) >= observed
+    return (1 + extreme) / (1 + redraws)

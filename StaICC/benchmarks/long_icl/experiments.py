@@ -1,0 +1,313 @@
+"""Experiments: what a long context does, one factor at a time.
+
+An experiment replaces the rounds of a run by *conditions*: contexts for the same test items, which differ in one
+factor. The factors are the length of the context, the demonstrations per label, their order, the position of the
+demonstrations of the true label, and their content. Conditions follow from the data, the options and a seed, so equal
+options give equal prompts for all models.
+
+A further experiment is a function in :data:`DESIGNS`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TypeVar
+
+from StaICC.benchmarks.long_icl.data.cards import TaskCard
+from StaICC.benchmarks.long_icl.data.items import Item, relabelled
+from StaICC.benchmarks.long_icl.data.loading import LongICLData
+from StaICC.benchmarks.long_icl.protocol.prompts import write_answer, write_context, write_query
+from StaICC.benchmarks.long_icl.protocol.selection import covering, turns_of
+from StaICC.errors import ArgumentError, unknown_name, validate_integer
+from StaICC.prompting.bm25 import bm25_scores
+
+__all__ = ["DESIGNS", "EXPERIMENT_ITEMS", "Condition", "Experiment", "Material", "blocks_of", "reference_tokens"]
+
+EXPERIMENT_ITEMS = 100
+"""Test items of an experiment by default: the first of those of the benchmark."""
+
+_BYTES = 4
+_Value = TypeVar("_Value")
+
+
+def reference_tokens(text: str) -> int:
+    """Return the length of a text in reference tokens, which do not depend on a model: four bytes of UTF-8 each.
+
+    Example:
+        >>> reference_tokens("service query: Where is it?")
+        7
+    """
+    return -(-_size(text) // _BYTES)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The prompts of one condition: a round, or a level of an experiment."""
+
+    context: str | tuple[str, ...]
+    """The text before the query: one for all test items, or one for each."""
+    demonstrations: int
+    """Number of demonstrations (for a context of each test item: of one context)."""
+    labels: tuple[str, ...] = ()
+    """Names that replace those of the labels, in the order of the card; empty: the card's."""
+
+    def context_of(self, place: int) -> str:
+        """Return the context of a test item."""
+        return self.context if isinstance(self.context, str) else self.context[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What conditions are made of."""
+
+    data: LongICLData
+    items: tuple[Item, ...]
+    """The test items."""
+    instruct: bool
+
+    def turns(self) -> list[list[int]]:
+        """Return the training rows in the published order; each turn shows every label once that has rows left."""
+        labels = [row.label for row in self.data.train]
+        if self.data.card.demonstrations.rule == "covering":
+            return covering([(label,) if label else () for label in labels], self.data.card.labels, len(labels))
+        return turns_of(labels)
+
+    def shots(self, number: int) -> list[Item]:
+        """Return a number of demonstrations of each label, in the published order.
+
+        Raises:
+            ArgumentError: A label has fewer.
+        """
+        turns = self.turns()[:number]
+        complete = sum(len(turn) == len(self.data.card.labels) for turn in turns)
+        if complete < number:
+            raise ArgumentError(
+                f"{self.data.card.title}: got {number} shots, but the training data has {complete} demonstrations of "
+                "every label"
+            )
+        return [self.data.train[place].item() for place in chain.from_iterable(turns)]
+
+    def condition(self, shown: Sequence[Item], card: TaskCard | None = None) -> Condition:
+        """Return the condition that shows demonstrations to all test items."""
+        labels = () if card is None else card.labels
+        context = write_context(card or self.data.card, shown, instruct=self.instruct)
+        return Condition(context, len(shown), labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment and its options.
+
+    Args:
+        name: ``context``, ``shots``, ``order``, ``position``, ``controls`` or ``retrieval``.
+        levels: ``context``: budgets in reference tokens (:func:`reference_tokens`), such as 4096; ``shots``:
+            demonstrations per label; ``order``: the number of rotations, which is also that of shuffles; ``position``:
+            the number of parts of the context; ``retrieval``: numbers of retrieved demonstrations; empty for the
+            default.
+        shots: Demonstrations per label of the experiments ``order``, ``position``, ``controls`` and ``retrieval``.
+        seed: Of shuffles.
+
+    Raises:
+        ArgumentError: An option is invalid.
+        UnknownNameError: The experiment is unknown.
+    """
+
+    name: str
+    levels: tuple[int, ...] = ()
+    shots: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name not in DESIGNS:
+            raise unknown_name("experiment", self.name, DESIGNS)
+        default, least, most = _LEVELS[self.name]
+        if not isinstance(self.levels, Iterable):
+            raise ArgumentError(f"levels must be whole numbers in a list, not {self.levels!r}")
+        levels = tuple(self.levels) or default
+        for level in levels:
+            validate_integer(f"a level of the experiment {self.name}", level, least)
+        if sorted(set(levels)) != list(levels) or len(levels) > most:
+            raise ArgumentError(
+                f"levels of the experiment {self.name}: got {levels!r}, expected "
+                + (f"at most {most}" if most < 2 else "different numbers in rising order")
+            )
+        validate_integer("shots", self.shots, 1)
+        validate_integer("seed", self.seed, 0)
+        object.__setattr__(self, "levels", levels)
+
+    def options(self) -> dict[str, str]:
+        """Return the options that the signature contains."""
+        found = {"experiment": self.name}
+        if self.levels:
+            found["levels"] = "+".join(map(str, self.levels))
+        if self.name not in ("context", "shots"):
+            found |= {"shots": str(self.shots), "seed": str(self.seed)}
+        return found
+
+    def conditions(self, material: Material) -> dict[str, Condition | str]:
+        """Return the conditions by name; for one that the data cannot fill, the reason."""
+        if material.data.card.structured:
+            raise ArgumentError(
+                f"{material.data.card.title}: items have several labels, so experiments are not defined. Name data "
+                "sets with one label per item"
+            )
+        return DESIGNS[self.name](self, material)
+
+
+def _shuffled(values: Sequence[_Value], seed: int) -> list[_Value]:
+    """Return a random order that is the same in all versions of Python."""
+    draw = random.Random(seed).random  # only random() is promised to stay the same
+    return [value for _, _, value in sorted((draw(), place, value) for place, value in enumerate(values))]
+
+
+def _context(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+    """Show as many demonstrations, in the published order, as a budget has room for."""
+    card, train = material.data.card, material.data.train
+    rest = chain.from_iterable(material.turns())
+    shown: list[Item] = []
+    size = _size(write_context(card, (), instruct=material.instruct))
+    place = next(rest, None)
+    found: dict[str, Condition | str] = {}
+    for budget in experiment.levels:
+        while place is not None:
+            item = train[place].item()
+            more = _size(write_query(card, item) + write_answer(card, item))
+            if size + more > _BYTES * budget:
+                break
+            shown.append(item)
+            size, place = size + more, next(rest, None)
+        name = f"{budget // 1024}K" if budget % 1024 == 0 else str(budget)
+        if place is None:
+            filled = f"{-(-size // _BYTES)} reference tokens with {len(shown)} demonstrations"
+            found[name] = f"the training data fills only {filled}"
+        elif not shown:
+            found[name] = f"no demonstration fits into {budget} reference tokens"
+        else:
+            found[name] = material.condition(shown)
+    return found
+
+
+def _shots(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+    found: dict[str, Condition | str] = {}
+    for number in experiment.levels:
+        try:
+            found[f"{number} shots"] = material.condition(material.shots(number))
+        except ArgumentError as error:
+            found[f"{number} shots"] = str(error)
+    return found
+
+
+def _order(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+    """Show the same demonstrations in the published order, rotated, and shuffled."""
+    shown = material.shots(experiment.shots)
+    (each,) = experiment.levels
+    orders = {"published": shown}
+    for number in range(1, each + 1):
+        cut = len(shown) * number // (each + 1)
+        orders[f"rotation {number}"] = shown[cut:] + shown[:cut]
+    for number in range(1, each + 1):
+        orders[f"shuffle {number}"] = _shuffled(shown, experiment.seed * each + number)
+    return {name: material.condition(order) for name, order in orders.items()}
+
+
+def blocks_of(labels: Sequence[_Value], parts: int, seed: int) -> dict[_Value, int]:
+    """Assign labels to blocks of equal size (up to one label) at random: the design of the experiment ``position``.
+
+    In condition b, counted from 0, block k is in part (k + b) modulo the number of parts. So every label is in every
+    part once, and the part does not depend on the label.
+    """
+    return {label: rank * parts // len(labels) for rank, label in enumerate(_shuffled(labels, seed))}
+
+
+def _position(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+    (parts,) = experiment.levels
+    labels = material.data.card.labels
+    if parts > len(labels):
+        raise ArgumentError(f"{material.data.card.title}: got {parts} parts for {len(labels)} labels")
+    shown, blocks = material.shots(experiment.shots), blocks_of(labels, parts, experiment.seed)
+    return {
+        f"order {shift + 1}": material.condition(sorted(shown, key=lambda item: (blocks[item.gold[0]] + shift) % parts))
+        for shift in range(parts)
+    }
+
+
+_IRRELEVANT = (
+    "The lamp in the harbour office was lit before the first boat came in.",
+    "A cat slept on the folded nets, and nobody wanted to wake it.",
+    "By noon the clouds had moved behind the hills, and the stones were dry again.",
+    "Two children counted the steps of the lighthouse and found a different number each time.",
+    "The baker closed early, because the flour had not arrived.",
+    "Someone had painted the old gate green and left the brush beside it.",
+    "In the evening the wind turned, and the flags pointed to the sea.",
+    "A letter lay under the door, without a stamp and without a name.",
+)
+"""Sentences about no task."""
+
+
+def _controls(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+    """Show no demonstrations, wrong labels, symbols as labels, and a text about something else."""
+    card, shown = material.data.card, material.shots(experiment.shots)
+    labels = _shuffled([item.gold[0] for item in shown], experiment.seed)
+    codes = _shuffled(range(len(card.labels)), experiment.seed)
+    digits = len(str(len(codes) - 1))
+    symbols = {label: f"S{code:0{digits}d}" for label, code in zip(card.labels, codes, strict=True)}
+    normal, empty = material.condition(shown), material.condition(())
+    room = _size(str(normal.context)) - _size(str(empty.context)) - 1
+    sentences: list[str] = []
+    while sum(map(len, sentences)) < room:
+        sentences += [f"{sentence} " for sentence in _shuffled(_IRRELEVANT, len(sentences))]
+    return {
+        "normal": normal,
+        "zero shots": empty,
+        "shuffled labels": material.condition([relabelled(*pair) for pair in zip(shown, labels, strict=True)]),
+        "symbols": material.condition(
+            [relabelled(item, symbols[item.gold[0]]) for item in shown],
+            replace(card, labels=tuple(symbols[label] for label in card.labels)),
+        ),
+        "irrelevant text": replace(empty, context=f"{empty.context}{''.join(sentences)[:room]}\n"),
+    }
+
+
+def _retrieval(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+    """Show all demonstrations, and to each test item the most similar of them by BM25, the most similar one last."""
+    card, pool = material.data.card, material.shots(experiment.shots)
+    asked, texts = ([" ".join(item.query_fields().values()) for item in items] for items in (material.items, pool))
+    nearest = [sorted(range(len(pool)), key=lambda place: -row[place]) for row in bm25_scores(asked, texts)]
+    found: dict[str, Condition | str] = {"full context": material.condition(pool)}
+    for number in experiment.levels:
+        shown = ([pool[place] for place in reversed(places[:number])] for places in nearest)
+        found[f"{number} retrieved"] = (
+            Condition(tuple(write_context(card, one, instruct=material.instruct) for one in shown), number)
+            if number < len(pool)
+            else f"the full context has {len(pool)} demonstrations"
+        )
+    return found
+
+
+DESIGNS: Mapping[str, Callable[[Experiment, Material], dict[str, Condition | str]]] = {
+    "context": _context,
+    "shots": _shots,
+    "order": _order,
+    "position": _position,
+    "controls": _controls,
+    "retrieval": _retrieval,
+}
+"""Functions that return the conditions of an experiment by name; for a condition that the data cannot fill, the
+reason."""
+
+_LEVELS: Mapping[str, tuple[tuple[int, ...], int, int]] = {
+    "context": (tuple(1024 * number for number in (4, 8, 16, 32, 64, 128)), 1, 100),
+    "shots": ((0, 1, 2, 5, 10), 0, 100),
+    "order": ((4,), 1, 1),
+    "position": ((5,), 2, 1),
+    "controls": ((), 0, 0),
+    "retrieval": ((4, 16), 1, 100),
+}
+"""For each experiment the default of its levels, the least level, and the maximum number of levels."""

@@ -1,0 +1,186 @@
+"""A view of single queries for a report: prompt, label probabilities, true label and predictions of each run.
+
+The view is a list with filters, which a script fills from data in the page. The data are JSON in ASCII without ``<``,
+``>`` and ``&``, and the script writes them as text only, so texts of data sets cannot become markup. Texts are hidden
+until the reader chooses to see them: some data sets contain offensive ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from StaICC.errors import StaICCError
+from StaICC.results.details import ConditionRecord, DatasetDetails
+from StaICC.results.paired_records import probabilities_of, query_keys
+from StaICC.results.report.html import Markup, element, join
+from StaICC.results.report.runs import by_benchmark, labels_of
+from StaICC.results.report.sections import Section
+from StaICC.results.result import Result, ResultGroup
+
+__all__ = ["Prompts", "query_section"]
+
+Prompts = Callable[[Result], Mapping[str, Sequence[tuple[str, ...]] | str]]
+"""Returns the prompts of a result by data set, in the order of its queries: each as instruction, demonstrations and
+query. A text is the reason why a data set has none."""
+
+_FAILED, _UNPARSED, _NOT_RUN = -2, -3, -4
+_INTRODUCTION = (
+    "Every query of the runs, with its predictions. Prompts are written again from the data, and shown only if they "
+    "have the digests of the run. Some data sets contain offensive texts, so all texts are hidden until you choose to "
+    "see them. The address of this page follows the filters and the selected query: copy it as a link."
+)
+
+
+def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Prompts) -> Section:
+    """Return the view of all queries, for :func:`~StaICC.results.report.page.write_report`.
+
+    Args:
+        results: Results, or groups of results, by the name of their run.
+        prompts_of: Returns the prompts of a result.
+
+    Raises:
+        ArgumentError: A run has two results of one benchmark.
+    """
+    benchmarks = by_benchmark(results)
+    names = list(dict.fromkeys(name for runs in benchmarks.values() for name in runs))
+    view = _View(prompts_of)
+    for benchmark, runs in benchmarks.items():
+        for name, result in runs.items():
+            view.add(names.index(name), benchmark, result)
+    values = {
+        "runs": names,
+        "conditions": list(view.conditions),
+        "sets": [one.values for one in view.sets],
+        "parts": list(view.parts),
+        "prompts": list(view.prompts),
+    }
+    text = json.dumps(values, separators=(",", ":"), allow_nan=False)
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    content = join(
+        [
+            element("p", _INTRODUCTION, class_="soft"),
+            element("noscript", element("p", "This part of the page needs JavaScript.")),
+            element("div", id="query-view"),
+            element("script", Markup(text), type="application/json", id="query-data"),
+        ]
+    )
+    return Section("queries", "Queries", content, "queries")
+
+
+class _Set:
+    """The queries of one data set in one benchmark, from all runs."""
+
+    def __init__(self, benchmark: str, dataset: str, labels: Sequence[str], copy: int) -> None:
+        self.places: dict[tuple[int, int, int], int] = {}
+        """By condition, test row, and place among the queries of this row."""
+        self.columns: dict[str, list[int]] = {"condition": [], "row": [], "nth": [], "truth": []}
+        self.values: dict[str, Any] = {"benchmark": benchmark, "dataset": dataset, "labels": labels, "copy": copy}
+        self.values |= self.columns | {"runs": {}}
+
+    def fits(self, keys: Sequence[tuple[int, int, int]], truth: Sequence[int]) -> bool:
+        """Return whether the true labels agree."""
+        known = self.columns["truth"]
+        return all(
+            known[place] == label
+            for key, label in zip(keys, truth, strict=True)
+            if (place := self.places.get(key)) is not None
+        )
+
+    def place(self, key: tuple[int, int, int], truth: int) -> int:
+        """Return the position of a query; a new one is added."""
+        if key not in self.places:
+            self.places[key] = len(self.places)
+            for column, value in zip(self.columns.values(), (*key, truth), strict=True):
+                column.append(value)
+        return self.places[key]
+
+
+class _View:
+    def __init__(self, prompts_of: Prompts) -> None:
+        self.prompts_of = prompts_of
+        self.conditions: dict[str, int] = {}
+        self.parts: dict[str, int] = {}
+        self.prompts: dict[tuple[int, ...], int] = {}
+        self.sets: list[_Set] = []
+        self.known: dict[tuple[object, ...], list[_Set]] = {}
+        self.written: dict[tuple[str, ...], list[int] | str] = {}
+
+    def add(self, run: int, benchmark: str, result: Result) -> None:
+        """Add the queries of a result."""
+        found: Mapping[str, Sequence[tuple[str, ...]] | str] | None = None
+        for dataset, details in result.details.items():
+            if not details.conditions:
+                continue
+            # Equal digests are equal prompts.
+            mark = (benchmark, dataset, details.prompts, details.query_digests)
+            if mark not in self.written:
+                found = self.prompts_of(result) if found is None else found
+                prompts = found.get(dataset, "the benchmark has no such data set")
+                self.written[mark] = prompts if isinstance(prompts, str) else list(map(self._number, prompts))
+            self._add(run, benchmark, dataset, details, self.written[mark])
+
+    def _number(self, prompt: tuple[str, ...]) -> int:
+        parts = tuple(self.parts.setdefault(part, len(self.parts)) for part in prompt)
+        return self.prompts.setdefault(parts, len(self.prompts))
+
+    def _add(self, run: int, benchmark: str, dataset: str, details: DatasetDetails, prompts: list[int] | str) -> None:
+        labels = labels_of(details)
+        keys = [
+            (self.conditions.setdefault(record.name, len(self.conditions)), *key)
+            for record in details.conditions
+            for key in query_keys(record.rows)
+        ]
+        truth = [label for record in details.conditions for label in record.truth]
+        same = self.known.setdefault((benchmark, dataset, details.labels, details.data), [])
+        own = next((one for one in same if one.fits(keys, truth)), None)
+        if own is None:
+            copy = sum(one.values["benchmark"] == benchmark and one.values["dataset"] == dataset for one in self.sets)
+            own = _Set(benchmark, dataset, labels, copy)
+            same.append(own)
+            self.sets.append(own)
+        own.values["labels"] = max(own.values["labels"], labels, key=len)  # without names, as many as were seen
+        places = [own.place(key, label) for key, label in zip(keys, truth, strict=True)]
+        size = len(own.places)
+        missing = {"failed": _FAILED, "unparsed": _UNPARSED}
+        states: dict[tuple[str, int], tuple[int, str]] = {
+            (one.condition, one.query): (missing[kind], one.reason)
+            for kind, failures in (("failed", details.failures), ("unparsed", details.unparsed))
+            for one in failures
+        }
+        predictions, reasons = [_NOT_RUN] * size, {}
+        scores: list[list[int] | None] = [None] * size
+        shown = [-1] * size
+        number = 0
+        for record in details.conditions:
+            rows = _scores(record, len(labels))
+            for query, label in enumerate(record.predictions):
+                place = places[number]
+                state, reason = states.get((record.name, query), (_FAILED if label is None else label, ""))
+                predictions[place], scores[place] = state, rows[query]
+                if reason:
+                    reasons[place] = reason
+                if not isinstance(prompts, str):
+                    shown[place] = prompts[number]
+                number += 1
+        own.values["runs"][run] = {
+            "predictions": predictions,
+            "scores": scores if any(scores) else None,
+            "prompts": None if isinstance(prompts, str) else shown,
+            "missing": prompts if isinstance(prompts, str) else "",
+            "reasons": reasons,
+        }
+
+
+def _scores(record: ConditionRecord, width: int) -> list[list[int] | None]:
+    """Return label probabilities in units of 0.0001; ``None`` for queries without them."""
+    if record.output in ("probabilities", "logits"):
+        try:
+            rows = probabilities_of(record, width)
+        except StaICCError:  # predicted labels only, as in older files
+            rows = []
+        if rows:
+            return [None if row is None else [round(10000 * value) for value in row] for row in rows]
+    return [None] * len(record.predictions)

@@ -1,0 +1,496 @@
+"""Experiments: conditions, scores, the test of positions, controls; with functions that read prompts as models do."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor, card, load, reference_tokens
+from StaICC.benchmarks.long_icl.analysis import position_p_value
+from StaICC.benchmarks.long_icl.experiments import Condition, blocks_of
+from StaICC.benchmarks.long_icl.protocol.prompts import write_context
+from StaICC.benchmarks.long_icl.protocol.selection import by_turns, turns_of
+from StaICC.benchmarks.verify import verify
+from StaICC.cli import main
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.results import Result
+from StaICC.results import load as load_result
+from StaICC.results.published import compare_with_published
+from StaICC.results.report import experiment_chart, report_html
+from StaICC.results.table import experiment_rows
+
+EVERY = ("context", "shots", "order", "position", "controls")
+SINGLE = ("banking77", "goemotions", "discovery", "tacred")
+Function = Callable[[str, list[str]], Any]
+
+
+def quiet(notice: str) -> None:
+    pass
+
+
+def make(name: str, folder: Path, experiment: Experiment, **options: Any) -> LongICLExperimentor:
+    return LongICLExperimentor(load(name, folder, verify=False, announce=quiet), experiment=experiment, **options)
+
+
+def benchmark(folder: Path, experiment: Experiment | str, name: str = "goemotions", **options: Any) -> LongICL:
+    return LongICL(folder, [name], experiment=experiment, verify=False, announce=quiet, **options)
+
+
+def shown(prompt: str, name: str = "goemotions") -> list[tuple[str, str]]:
+    """Text and label of each demonstration in a prompt, read without the library."""
+    cue, answer = {
+        "goemotions": ("comment: ", "\nemotion category: "),
+        "banking77": ("service query: ", "\nintent category: "),
+    }[name]
+    parts = prompt.split(cue)[1:]
+    return [(text, label.strip()) for text, label in (part.split(answer) for part in parts)]
+
+
+def rows_of(result: Result, name: str = "goemotions") -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = result.divided[name]["experiment"]["conditions"]
+    return found
+
+
+# -- conditions
+
+
+@pytest.mark.parametrize("instruct", [False, True])
+@pytest.mark.parametrize("name", SINGLE)
+def test_budgets_are_filled_with_nested_contexts(small: Path, name: str, instruct: bool) -> None:
+    budgets = (1500, 1024 * 2, 3000)
+    own = make(name, small, Experiment("context", budgets), instruct=instruct, test_number=3)
+    rounds = LongICLExperimentor(load(name, small, verify=False), [5], 3, instruct).context(5)
+    contexts = [own.context(key) for key in own.rounds]
+    assert list(own.conditions) == ["1500", "2K", "3000"][: len(contexts)]
+    for budget, context, longer in zip(budgets, contexts, [*contexts[1:], rounds], strict=False):
+        assert longer.startswith(context)  # nested, and in the published order
+        assert reference_tokens(context) == math.ceil(len(context.encode()) / 4) <= budget
+    if name == "tacred":
+        return
+    train = own.data.train
+    order = [place for turn in turns_of([row.label for row in train]) for place in turn]
+    for condition, budget in zip(own.conditions.values(), budgets, strict=False):
+        further = train[order[condition.demonstrations]].item()
+        longer = write_context(
+            own.card, [train[place].item() for place in order[: condition.demonstrations]], instruct=instruct
+        )
+        assert condition.context == longer
+        longer += write_context(own.card, [further]).removeprefix(own.card.template.plain)
+        assert len(longer.encode()) > 4 * budget  # no further one fits
+
+
+def test_a_budget_that_the_data_cannot_fill_is_reported(small: Path) -> None:
+    own = make("goemotions", small, Experiment("context", (10, 1024, 10**6)), test_number=3)
+    assert list(own.rounds) == ["1K"]
+    assert own.unavailable["10"] == "no demonstration fits into 10 reference tokens"
+    assert re.fullmatch(
+        r"the training data fills only \d+ reference tokens with 168 demonstrations", own.unavailable["1000000"]
+    )
+    result = benchmark(small, Experiment("context", (10, 1024, 10**6)), test_number=3)(lambda prompt, label_space: 0)
+    values, details = result.divided["goemotions"], result.details["goemotions"]
+    assert values["10"] is values["1000000"] is result.averaged["1000000"] is None
+    assert values["mean"] == values["1K"]  # the mean of the conditions that the data has
+    assert "1000000 is undefined: the training data fills only" in str(result)
+    assert set(details.missing) == {"10", "1000000"}
+    with pytest.raises(ArgumentError, match=r"the experiment has no condition: 10: no demonstration fits"):
+        make("goemotions", small, Experiment("context", (10,)))
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_shots_are_the_published_rounds(small: Path, name: str) -> None:
+    own = make(name, small, Experiment("shots", (0, 1, 2, 5, 7)), test_number=3)
+    rounds = LongICLExperimentor(load(name, small, verify=False), test_number=3)
+    for number in (1, 2, 5):
+        assert own.context(f"{number} shots") == rounds.context(number)
+    assert own.conditions["0 shots"] == Condition(card(name).template.plain, 0)
+    assert own.unavailable == {
+        "7 shots": f"{card(name).title}: got 7 shots, but the training data has 6 demonstrations of every label"
+    }
+
+
+@pytest.mark.parametrize("labels", [["b", "a", "a", "a"], ["a"], [None, "a", "b", "b"], []])
+def test_turns(labels: list[str | None]) -> None:
+    assert [place for turn in turns_of(labels) for place in turn] == by_turns(labels, len(labels), strict=True)
+    assert by_turns(labels, 2, strict=True) == [place for turn in turns_of(labels)[:2] for place in turn]
+
+
+def test_orders_have_the_same_demonstrations(small: Path) -> None:
+    own = make("goemotions", small, Experiment("order", (3,), shots=2), test_number=3)
+    orders = {name: shown(own.queries()[0].context + "comment: x\nemotion category: ")[:-1] for name in ["published"]}
+    orders = {str(name): shown(own.context(name)) for name in own.rounds}
+    published = orders["published"]
+    assert list(orders) == ["published", *(f"{kind} {n}" for kind in ("rotation", "shuffle") for n in (1, 2, 3))]
+    assert all(sorted(order) == sorted(published) for order in orders.values())
+    assert len(set(map(tuple, orders.values()))) == 7
+    assert orders["rotation 2"] == published[28:] + published[:28]
+    again = make("goemotions", small, Experiment("order", (3,), shots=2), test_number=3)
+    other = make("goemotions", small, Experiment("order", (3,), shots=2, seed=1), test_number=3)
+    assert again.conditions == own.conditions
+    for number in (1, 2, 3):
+        assert other.context(f"rotation {number}") == own.context(f"rotation {number}")
+        assert other.context(f"shuffle {number}") not in [own.context(f"shuffle {n}") for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("parts", "shots"), [(2, 1), (5, 3), (28, 2)])
+def test_every_label_is_in_every_part_once(small: Path, parts: int, shots: int, seed: int) -> None:
+    own = make("goemotions", small, Experiment("position", (parts,), shots, seed), test_number=3)
+    blocks = blocks_of(own.card.labels, parts, seed)
+    sizes = Counter(blocks.values())
+    assert max(sizes.values()) - min(sizes.values()) <= 1
+    places: dict[str, list[int]] = {}
+    for order, name in enumerate(own.rounds):
+        labels = [label for _, label in shown(own.context(name))]
+        assert Counter(labels) == dict.fromkeys(own.card.labels, shots)
+        for part in range(parts):
+            block = (part - order) % parts
+            inside, labels = labels[: sizes[block] * shots], labels[sizes[block] * shots :]
+            for label in set(inside):
+                assert inside.count(label) == shots  # all of its demonstrations
+                places.setdefault(label, []).append(part)
+    assert all(sorted(parts_of_label) == [*range(parts)] for parts_of_label in places.values())
+
+
+def test_controls(small: Path) -> None:
+    own = make("goemotions", small, Experiment("controls", shots=2), test_number=6)
+    normal, shuffled, symbols = (shown(own.context(name)) for name in ("normal", "shuffled labels", "symbols"))
+    assert own.context("normal") == LongICLExperimentor(own.data, [2], 6).context(2)
+    assert [text for text, _ in shuffled] == [text for text, _ in normal] == [text for text, _ in symbols]
+    assert Counter(label for _, label in shuffled) == Counter(label for _, label in normal)
+    assert sum(a == b for (_, a), (_, b) in zip(normal, shuffled, strict=True)) < 10
+    names = own.conditions["symbols"].labels
+    assert len(set(names)) == 28
+    assert dict(zip(own.card.labels, names, strict=True)) == {
+        a: b for (_, a), (_, b) in zip(normal, symbols, strict=True)
+    }
+    assert not {label for _, label in symbols} & set(own.card.labels)
+    assert {query.label_space for query in own.round_queries("symbols")} == {names}
+    assert own.context("zero shots") == own.card.template.plain
+    assert len(own.context("irrelevant text").encode()) == len(own.context("normal").encode())
+    assert not shown(own.context("irrelevant text"))
+    instructed = make("goemotions", small, Experiment("controls", shots=1), test_number=6, instruct=True)
+    assert ", ".join(instructed.conditions["symbols"].labels) in instructed.context("symbols")
+    assert ", ".join(own.card.labels) in instructed.context("irrelevant text")
+
+
+@pytest.mark.parametrize(
+    ("make_experiment", "error", "said"),
+    [
+        (lambda: Experiment("contxt"), UnknownNameError, "did you mean 'context'"),
+        (lambda: Experiment("context", (4096, 4096)), ArgumentError, "different numbers in rising order"),
+        (lambda: Experiment("context", (8192, 4096)), ArgumentError, "rising order"),
+        (lambda: Experiment("context", (0,)), ArgumentError, "a level of the experiment context"),
+        (lambda: Experiment("shots", (-1,)), ArgumentError, "a level of the experiment shots"),
+        (lambda: Experiment("shots", (True,)), ArgumentError, "not True"),
+        (lambda: Experiment("shots", 3), ArgumentError, "in a list, not 3"),
+        (lambda: Experiment("position", (1,)), ArgumentError, "a level of the experiment position"),
+        (lambda: Experiment("position", (3, 5)), ArgumentError, "at most 1"),
+        (lambda: Experiment("controls", (1,)), ArgumentError, "at most 0"),
+        (lambda: Experiment("order", shots=0), ArgumentError, "shots"),
+        (lambda: Experiment("order", seed=-1), ArgumentError, "seed"),
+    ],
+)
+def test_options_are_checked(make_experiment: Callable[[], Experiment], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        make_experiment()
+
+
+def test_what_an_experiment_cannot_have(small: Path) -> None:
+    for options in ({"rounds": (1,)}, {"arrangement": "grouped"}):
+        with pytest.raises(ArgumentError, match="the experiment controls replaces rounds and arrangement"):
+            benchmark(small, "controls", **options)
+    with pytest.raises(ArgumentError, match="Few-NERD: items have several labels"):
+        benchmark(small, "controls", "few_nerd")
+    with pytest.raises(ArgumentError, match="got 29 parts for 28 labels"):
+        benchmark(small, Experiment("position", (29,)))
+    for name in ("order", "position", "controls"):
+        with pytest.raises(ArgumentError, match="got 9 shots, but the training data has 6 demonstrations of every"):
+            benchmark(small, Experiment(name, shots=9))
+    every = LongICL(small, experiment="controls", verify=False, announce=quiet)
+    assert [one.name for one in every] == list(SINGLE)
+    assert {len(one.test_items) for one in LongICL(small, experiment="order", verify=False, announce=quiet)} == {
+        72,
+        100,
+    }
+
+
+# -- scores
+
+
+def in_last_fifth(prompt: str, label_space: list[str]) -> str:
+    """Is right if the demonstrations of the true label, which these texts contain, are in the last fifth."""
+    *before, (query, _) = shown(prompt)
+    labels = [label for _, label in before]
+    gold = re.findall(r"of (\w+)", query)[0]
+    place = (labels.index(gold) + labels[::-1].index(gold) * -1 + len(labels) - 1) / 2 / len(labels)
+    return gold if place >= 0.8 else label_space[0]
+
+
+def test_a_known_effect_is_found(small: Path) -> None:
+    result = benchmark(small, Experiment("position", shots=2), test_number=None)(in_last_fifth)
+    rows = rows_of(result)
+    assert list(rows) == [f"part {part}" for part in range(1, 6)]
+    always = 3 / 72  # the first label is right where it is the true one
+    assert rows["part 5"]["score"] == pytest.approx(1.0, abs=always)
+    for part in range(1, 5):
+        assert rows[f"part {part}"]["score"] <= always
+        assert rows[f"part {part}"]["difference_high"] < 0
+    last = rows["part 5"]
+    assert last["difference"] == pytest.approx(last["score"] - sum(rows[f"part {p}"]["score"] for p in range(1, 5)) / 4)
+    assert 0.6 < last["difference_low"] < last["difference"] <= last["difference_high"]
+    assert result.divided["goemotions"]["experiment"]["p_value"] == 1 / 2000
+    assert "goemotions: test of no effect of the part of the context: p = 0.0005." in str(result)
+
+
+@pytest.mark.parametrize("name", ["banking77", "tacred"])
+def test_a_model_that_ignores_the_context_has_no_effect(small: Path, name: str) -> None:
+    labels = card(name).labels
+    for function in (
+        lambda prompt, label_space: 3,
+        lambda prompt, label_space: len(prompt.splitlines()[-2]) % len(labels),
+    ):
+        experiment = benchmark(small, "position", name)(function).divided[name]["experiment"]
+        assert experiment["p_value"] == 1.0
+        assert {row["difference"] for row in experiment["conditions"].values()} == {0.0}
+
+
+def exact_p_value(correct: dict[str, list[int]], blocks: dict[str, int]) -> float:
+    """Over all assignments of labels to the slots of the design."""
+
+    def statistic(assigned: tuple[int, ...]) -> float:
+        orders = len(next(iter(correct.values())))
+        parts = [
+            sum(correct[label][(part - block) % orders] for label, block in zip(correct, assigned, strict=True))
+            for part in range(orders)
+        ]
+        mean = sum(parts) / orders
+        return round(sum((part - mean) ** 2 for part in parts), 9)
+
+    observed = statistic(tuple(blocks[label] for label in correct))
+    every = [statistic(one) for one in itertools.permutations(blocks[label] for label in correct)]
+    return sum(one >= observed for one in every) / len(every)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_p_value_is_that_of_all_assignments(seed: int) -> None:
+    draw = random.Random(seed)
+    labels = "abcdefg"
+    blocks = blocks_of(labels, 3, seed)
+    correct = {
+        label: [
+            int(draw.random() < (0.9 if (blocks[label] + order) % 3 == 2 else 0.4)) * (1 + (label == "a"))
+            for order in range(3)
+        ]
+        for label in labels
+    }
+    exact = exact_p_value(correct, blocks)
+    found = position_p_value(correct, blocks, 4000)
+    assert abs(found - exact) < 4 * math.sqrt(max(exact * (1 - exact), 1e-3) / 4000)
+    assert found == position_p_value(correct, blocks, 4000)
+
+
+def simulated(kind: str, seed: int, labels: list[str], blocks: dict[str, int], parts: int) -> dict[str, list[int]]:
+    draw = random.Random(seed)
+    chosen = draw.choice(labels)
+    found = {}
+    for label in labels:
+        chance = {"none": 0.6, "constant": float(label == chosen), "by label": draw.betavariate(0.5, 0.5)}
+        correct = []
+        for order in range(parts):
+            part = (blocks[label] + order) % parts
+            right = {**chance, "by order": draw.choice((0.0, 1.0)), "last": 0.8 if part == parts - 1 else 0.4}[kind]
+            correct.append(sum(draw.random() < right for _ in range(2)))
+        found[label] = correct
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [("none", 0.01, 0.085), ("constant", 0, 0), ("by label", 0.01, 0.085), ("by order", 0.01, 0.085), ("last", 0.9, 1)],
+)
+def test_the_test_of_positions_keeps_its_level(kind: str, low: float, high: float) -> None:
+    labels = [str(number) for number in range(28)]
+    p_values = []
+    for seed in range(300):
+        blocks = blocks_of(labels, 5, seed)
+        p_values.append(position_p_value(simulated(kind, seed, labels, blocks, 5), blocks, 99, seed))
+    assert low <= sum(p <= 0.05 for p in p_values) / len(p_values) <= high
+
+
+def copies(prompt: str, label_space: list[str]) -> str:
+    """The label of the demonstration that shares the most words; without demonstrations, the first label."""
+    *before, (query, _) = shown(prompt)
+    words = set(query.split())
+    return max(before, key=lambda one: len(words & set(one[0].split())))[1] if before else label_space[0]
+
+
+def knows(prompt: str, label_space: list[str]) -> str:
+    """What the query says, without reading the context."""
+    return re.findall(r"of (\w+)", prompt)[-1]
+
+
+def constant(prompt: str, label_space: list[str]) -> str:
+    return label_space[5]
+
+
+def test_controls_separate_three_models(small: Path) -> None:
+    found = {}
+    for function in (copies, knows, constant):
+        result = benchmark(small, Experiment("controls", shots=2), test_number=None)(function)
+        found[function.__name__] = rows_of(result)
+    copying, prior, fixed = found["copies"], found["knows"], found["constant"]
+    chance = 3 / 72
+    # Copying: right with any names, and only as far as the demonstrations are.
+    assert copying["normal"]["score"] == copying["symbols"]["score"] == 1.0
+    assert copying["symbols"]["difference"] == 0.0
+    for name in ("zero shots", "shuffled labels", "irrelevant text"):
+        assert copying[name]["score"] < 0.2
+        assert copying[name]["difference_high"] < -0.5
+    # Prior knowledge: right whatever the context is, except with names that it cannot know.
+    assert prior["symbols"]["score"] == 0.0
+    assert {name for name, row in prior.items() if row["score"] == 1.0} == set(prior) - {"symbols"}
+    assert prior["symbols"]["difference_high"] < -0.9
+    assert prior["shuffled labels"]["difference"] == 0.0
+    # Constant: the share of one label, everywhere.
+    assert all(0 < row["score"] <= chance for row in fixed.values())
+    assert len({row["score"] for row in fixed.values()}) == 1
+    assert all(row.get("difference") in (None, 0.0) for row in fixed.values())
+
+
+@pytest.mark.parametrize("parsing", ["published", "strict", "tolerant"])
+def test_symbols_are_parsed_as_labels_are(small: Path, parsing: str) -> None:
+    own = benchmark(small, Experiment("controls", shots=1), "banking77", test_number=10, parsing=parsing)[0]
+    names = dict(zip(own.card.labels, own.conditions["symbols"].labels, strict=True))
+    gold = [item.gold[0] for item in own.test_items]
+    for answers, score in (
+        ([names[one] for one in gold], 1.0),
+        (gold, 0.0),
+        ([own.card.labels.index(one) for one in gold], 1.0),
+    ):
+        found = own.score_round("symbols", answers)
+        assert found.score is not None
+        assert found.score.value == score
+        assert [one.tally.predicted for one in found.outcomes if one.tally and one.tally.predicted] == (
+            [(one,) for one in gold] if score else []
+        )
+
+
+@pytest.mark.parametrize("name", ["goemotions", "tacred"])
+@pytest.mark.parametrize("experiment", EVERY)
+def test_results_say_the_same_everywhere(small: Path, tmp_path: Path, experiment: str, name: str) -> None:
+    levels = {"context": (1024, 1500, 2048), "shots": (0, 1, 4)}.get(experiment, ())
+    own = benchmark(small, Experiment(experiment, levels, 2, 3), name, test_number=20)
+    calls: list[str] = []
+
+    def function(prompt: str, label_space: list[str]) -> str:
+        calls.append(prompt)
+        return label_space[len(prompt) % 7]
+
+    result = own(function, store=tmp_path / "store.sqlite", model_name="m")
+    computed = len(calls)
+    assert computed == result.details[name].distinct == len(set(own[0].prompt_set()))
+    assert own(function, store=tmp_path / "store.sqlite", model_name="m", recheck=False) == result
+    assert len(calls) == computed
+    result.save(tmp_path / "result.json")
+    loaded = load_result(tmp_path / "result.json")
+    assert isinstance(loaded, Result)
+    findings = list(verify(loaded, data_dir=small))
+    assert [one.inconsistent for one in findings] == [(), ()]
+    assert findings[0].same
+    assert "scores" in findings[0].checked
+    answers = [function(query.prompt, list(query.label_space)) for query in own[0].all_queries()]
+    assert own(preentered_prediction=[answers]).divided == result.divided
+    values, conditions = result.divided[name], rows_of(result, name)
+    head, rows = experiment_rows(loaded)
+    assert [row[0] for row in rows] == [f"{name}, {key}" for key in conditions]
+    for (key, row), cells in zip(conditions.items(), rows, strict=True):
+        if experiment != "position":
+            assert row["score"] == pytest.approx(values[key], abs=1e-7)
+            interval = result.details[name].intervals[key]
+            assert (row["score_low"], row["score_high"]) == (interval.low, interval.high)
+        assert row["score_low"] <= row["score"] <= row["score_high"]
+        assert dict(zip(head, cells, strict=True))["score"].startswith(f"{row['score']:.4f} [")
+    assert values["mean"] == pytest.approx(sum(row["score"] for row in conditions.values()) / len(conditions), abs=1e-3)
+    figure = experiment_chart({"mine": loaded, "theirs": result})
+    assert [row[:2] for row in figure.rows] == [
+        [f"{name}, {key}", run] for run in ("mine", "theirs") for key in conditions
+    ]
+    assert {mark.value for panel in figure.panels for mark in panel.marks} == {
+        row["score"] for row in conditions.values()
+    }
+    assert all(-0.01 <= y <= 1.01 for panel in figure.panels for line in panel.lines for _, y in line.points)
+    assert f"Experiment: {experiment}" in report_html({"mine": loaded})
+    assert all(one.reason for one in compare_with_published(result))
+    assert not [one for one in compare_with_published(result) if one.figures]
+
+
+def test_the_intervals_can_be_left_out(small: Path) -> None:
+    from StaICC.benchmarks.statistics import Statistics
+
+    result = benchmark(small, "controls", test_number=20, statistics=Statistics(intervals=False))(copies)
+    assert {row["score_low"] for row in rows_of(result).values()} == {None}
+    assert rows_of(result)["symbols"]["difference"] is not None
+    assert "[" not in str(result).split("\n")[3]
+    assert experiment_chart(result).panels
+
+
+@pytest.mark.parametrize("experiment", ["position", "shots"])
+def test_a_failed_condition_is_undefined(small: Path, experiment: str) -> None:
+    own = benchmark(small, Experiment(experiment, (), 1), test_number=20)
+    bad = own[0].context(own[0].rounds[1])
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        if prompt.startswith(bad) and len(prompt) - len(bad) < 60 * 2:
+            raise ValueError("the server is gone")
+        return 0
+
+    result = own(function, on_error="collect")
+    values, rows = result.divided["goemotions"], rows_of(result)
+    undefined = [name for name, row in rows.items() if row["score"] is None]
+    assert values[str(own[0].rounds[1])] is None
+    assert undefined == (list(rows) if experiment == "position" else ["1 shots"])
+    assert all(rows[name]["difference"] is rows[name]["score_low"] is None for name in undefined)
+    assert result.divided["goemotions"]["experiment"].get("p_value") is None
+    assert "PARTIAL" in str(result)
+    assert experiment_chart(result).rows
+
+
+def test_excluded_replies_are_left_out_of_a_part(small: Path) -> None:
+    def function(prompt: str, label_space: list[str]) -> str:
+        return "no idea" if len(prompt) % 3 == 0 else copies(prompt, label_space)
+
+    own = benchmark(small, Experiment("position", shots=1), test_number=None, unparsed="excluded")
+    result = own(function)
+    assert {row["items"] for row in rows_of(result).values()} <= set(range(1, 72))
+    assert all(row["score"] == 1.0 for row in rows_of(result).values())
+
+
+@pytest.mark.parametrize("levels", [["1K", "2k"], ["1024", "2048"]])
+def test_the_command_line(small: Path, capsys: pytest.CaptureFixture[str], levels: list[str]) -> None:
+    run = ["run", "long-icl", "--data-dir", str(small), "--datasets", "discovery", "--test-number", "4", "--quiet"]
+    assert main([*run, "--experiment", "context", "--levels", *levels]) == 0
+    out = capsys.readouterr().out
+    assert "discovery, 1K" in out
+    assert "experiment=context,levels=1024+2048" in out
+    assert main([*run, "--experiment", "position", "--shots", "1", "--seed", "2", "--dry-run"]) == 0
+    assert "queries         20\n" in capsys.readouterr().out
+    for wrong, said in (
+        (["--levels", "1K"], "--levels belongs to an experiment"),
+        (["--experiment", "nothing"], "there is no experiment 'nothing'"),
+        (["--experiment", "shots", "--rounds", "1"], "replaces rounds"),
+    ):
+        assert main([*run, *wrong]) == 2
+        assert said.lower() in capsys.readouterr().err.lower()
+    with pytest.raises(SystemExit):
+        main([*run, "--experiment", "context", "--levels", "4M"])
+    assert "expected a number such as 5 or 4K, not '4M'" in capsys.readouterr().err
+    assert main(["run", "normal", "--datasets", "mini", "--experiment", "shots"]) == 2
+    assert "--experiment belongs to long-icl" in capsys.readouterr().err

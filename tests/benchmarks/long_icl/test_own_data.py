@@ -1,0 +1,313 @@
+"""Data sets of the user's own as tasks of LongICL."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Dataset, LongICL, load
+from StaICC.benchmarks.long_icl.data.own import LEAST_LABELS
+from StaICC.benchmarks.verify import verify, verify_file
+from StaICC.cli import main
+from StaICC.datasets import SplitSizes, Template
+from StaICC.errors import ArgumentError, DataMissingError
+from StaICC.inference import Failure
+from StaICC.prompting import split_dataset
+from StaICC.results import compare
+
+ROOT = Path(__file__).parents[3]
+LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
+SPLIT = SplitSizes(20, 230, 115)
+
+
+def rows(labels: Sequence[str] = LABELS, each: int = 16) -> list[tuple[str, str]]:
+    return [(f"Text {turn} {{of}} {label}", label) for turn in range(each) for label in labels]
+
+
+def dataset(given: list[tuple[Any, str]] | None = None, **facts: Any) -> Dataset:
+    given = rows() if given is None else given
+    labels = facts.pop("label_space", list(dict.fromkeys(label for _, label in given)))
+    return Dataset.from_rows(given, label_space=labels, **{"name": "kinds", "split": SPLIT} | facts)
+
+
+def write_csv(path: Path, given: list[tuple[str, str]] | None = None) -> Path:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("query", "intent"), *(given or rows())])
+    return path
+
+
+def right(prompt: str, label_space: list[str]) -> str:
+    """Read the label in the last text."""
+    return "kind " + prompt[: prompt.rindex("\n")].rsplit(" ", 1)[1]
+
+
+def turns(pairs: Sequence[tuple[str, str]], number: int) -> list[tuple[str, str]]:
+    """The first rows of each label, turn by turn; labels by first occurrence."""
+    by_label: dict[str, list[tuple[str, str]]] = {}
+    for pair in pairs:
+        by_label.setdefault(pair[1], []).append(pair)
+    return [group[turn] for turn in range(number) for group in by_label.values() if turn < len(group)]
+
+
+def test_prompts_are_those_of_the_published_rule() -> None:
+    own = dataset()
+    split = split_dataset(own)
+    shown = [(texts[0], str(label)) for texts, label in split.demonstration]
+    asked = turns([(texts[0], str(label)) for texts, label in split.test], 1)
+    head = (
+        "Given the input, please predict the label. The answer must come from the demonstration examples with the "
+        "exact format. The examples are as follows: \n"
+    )
+    one = LongICL(datasets=[own], rounds=(3, 1), test_number=len(asked))["kinds"]
+    assert [query.item.row for query in one.queries()[:3]] == [split.test.indexes[place] for place in range(3)]
+    for number, start in ((3, 0), (1, len(asked))):
+        context = head + "".join(f"input: {text}\nlabel: {label}\n" for text, label in turns(shown, number))
+        expected = [f"{context}input: {text}\nlabel: " for text, _ in asked]
+        assert one.prompt_set()[start : start + len(asked)] == expected
+    assert [item.gold for item in one.test_items] == [(label,) for _, label in asked]
+    listed = head.replace("format.", f"format. You can only choose from these labels: {', '.join(LABELS)}.")
+    assert LongICL(datasets=own, rounds=[1], instruct=True)[0].context(1).startswith(listed + "input: ")
+
+
+def test_a_template_of_the_users_own_is_used_unchanged() -> None:
+    template = Template("Sort {it}. ", ("Q {x}: ",), (" -> ",), "{kind} = ", ";\t")
+    one = LongICL(datasets=[dataset(template=template)], rounds=[1], test_number=2)[0]
+    first, last = one.context(1), one.prompt_set()[-1]
+    assert first.startswith("Sort {it}. Q {x}: Text ")
+    assert first.endswith(";\t")
+    assert first.count(" -> {kind} = ") == 23
+    assert last.startswith(first + "Q {x}: Text ")
+    assert last.endswith(" -> {kind} = ")
+    instructed = LongICL(datasets=[dataset(template=template)], rounds=[1], instruct=True)[0].context(1)
+    assert instructed.startswith(f"Sort {{it}}. You can only choose from these labels: {', '.join(LABELS)}.\nQ {{x}}: ")
+
+
+def test_several_texts() -> None:
+    given = [((f"A{place}", f"B{place}"), label) for place, (_, label) in enumerate(rows())]
+    one = LongICL(datasets=[dataset(given)], rounds=[1], test_number=1)[0]
+    assert one.context(1).startswith("Given the sentence1 and the sentence2, please predict the label. ")
+    row = one.test_items[0].row
+    assert one.prompt_set()[0].endswith(f"sentence1: A{row}\nsentence2: B{row}\nlabel: ")
+
+
+@pytest.mark.parametrize("variant", ["published", "strict"])
+@pytest.mark.parametrize("parsing", [None, "published", "strict", "tolerant"])
+def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str | None) -> None:
+    one = LongICL(datasets=[dataset()], rounds=[1], variant=variant, parsing=parsing, test_number=None)[0]
+    assert len(one.test_items) == SPLIT.test
+    gold = [item.gold[0] for item in one.test_items]
+    ways = (
+        lambda prompt, label: label,
+        lambda prompt, label: f" {label.upper()}\ninput: another one\nlabel: kind b",
+        lambda prompt, label: f"{prompt}{label}\ninput: another",
+    )
+    for way in ways[: 2 if parsing == "tolerant" else 3]:
+        responses = [way(prompt, label) for prompt, label in zip(one.prompt_set(), gold, strict=True)]
+        score = one.score(responses).rounds[0].score
+        assert score is not None
+        assert score.value == 1.0
+    wrong = one.score([LABELS[(LABELS.index(label) + 1) % 23] for label in gold]).rounds[0].score
+    assert wrong is not None
+    assert wrong.value == 0.0
+    mixed = one.score([Failure("down"), *gold[1:]]).rounds[0]
+    assert mixed.score is None
+    assert "1 of 115" in mixed.note
+    assert one.score([LABELS.index(label) for label in gold]).rounds[0].score == one.score(gold).rounds[0].score
+
+
+def test_a_template_without_label_prefix_is_parsed() -> None:
+    one = LongICL(datasets=[dataset(template=Template("", ("",), ("\n",), "", "\n"))], rounds=[1], test_number=None)[0]
+    gold = [item.gold[0] for item in one.test_items]
+    for responses in (gold, [prompt + label for prompt, label in zip(one.prompt_set(), gold, strict=True)]):
+        score = one.score(responses).rounds[0].score
+        assert score is not None
+        assert score.value == 1.0
+
+
+def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
+    return [pair for label, count in counts.items() for pair in rows([label], count)]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: dataset(rows(LABELS[:19], 30)), "got 19 labels, expected 20 or more. Use Normal"),
+        (lambda: dataset(label_space=[*LABELS, "never"]), "1 of 24 labels have no row in the demonstration set of 230"),
+        (
+            lambda: dataset(
+                spread({label: 2 if label == "kind c" else 30 for label in LABELS}), split=SplitSizes(0, 500, 100)
+            ),
+            "round 2: 1 of 23 labels have fewer than 2 demonstrations, such as 'kind c' with 1. Choose rounds up to 1",
+        ),
+        (lambda: dataset(rows() + rows(each=3)), "test rows have the text of a demonstration, such as row"),
+        (lambda: dataset(name="Banking77"), "got 'Banking77', which is a data set of LongICL"),
+        (lambda: dataset(rows([*LABELS, "KIND A"])), "the labels 'kind a' and 'KIND A' differ only in case"),
+        (lambda: dataset(rows([*LABELS, "label: x"])), "the label 'label: x' contains 'label:', which ends a response"),
+        (lambda: dataset(rows([*LABELS, "an input: x"])), "contains 'input:'"),
+        (lambda: dataset(rows([*LABELS, "a\nb"])), r"the label 'a\\nb' contains '\\n'"),
+        (lambda: dataset(template=Template("", ("a",), ("b",), "c", "d", "e")), "got the query prefix 'e'"),
+    ],
+)
+def test_unfit_data_sets_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message.replace("(", r"\(")):
+        LongICL(datasets=[make()])
+
+
+def test_the_limits_of_the_checks_are_exact() -> None:
+    LongICL(datasets=[dataset(rows(LABELS[:LEAST_LABELS], 30))], rounds=[1])
+    counts = {label: 3 if label == "kind c" else 30 for label in LABELS}
+    own = dataset(spread(counts), split=SplitSizes(0, 633, 30))  # all rows
+    shown = sum(str(label) == "kind c" for _, label in split_dataset(own).demonstration)
+    assert LongICL(datasets=[own], rounds=[shown])[0].context(shown).count("label: ") == 23 * shown
+    with pytest.raises(ArgumentError, match=f"Choose rounds up to {shown}"):
+        LongICL(datasets=[own], rounds=[shown + 1])
+
+
+def test_own_and_published_data_sets_together(small: Path) -> None:
+    quiet = {"rounds": [1], "test_number": 5, "announce": lambda notice: None, "verify": False}
+    both = LongICL(small, ["banking77", dataset(), "goemotions"], **quiet)
+    assert both.dataset_names == ["banking77", "kinds", "goemotions"]
+    alone = [LongICL(small, [one], **quiet)[0] for one in ("banking77", dataset(), "goemotions")]
+    assert [one.digests() for one in both] == [one.digests() for one in alone]
+    missing = LongICL(small.parent, [dataset(), "tacred"], **quiet)
+    assert missing.dataset_names == ["kinds"]
+    assert missing.skipped[0].dataset == "tacred"
+    with pytest.raises(ArgumentError, match="each data set once"):
+        LongICL(small, [dataset(), dataset(), "tacred"])
+    with pytest.raises(DataMissingError):
+        LongICL(small.parent, ["tacred"])
+
+
+def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a|b+c.csv")
+    own = Dataset.from_file(path, "query", "intent")
+    benchmark = LongICL(datasets=[own], rounds=(1, 2), test_number=30)
+    result, again = (benchmark(right, progress=False) for _ in range(2))
+    assert result == again
+    assert result["Divided results"]["a|b+c"]["2R"] == 1.0
+    assert result.signature.fields["datasets"] == "a%7Cb%2Bc"
+    assert result.signature.fields["rows"] == "30"
+    assert "not known to be" not in str(result)
+    result.save(tmp_path / "result.json")
+    saved = load(tmp_path / "result.json")
+    assert saved == result
+    assert saved.files.keys() == {"a|b+c"}
+    found = verify_file(tmp_path / "result.json")
+    assert all(one.consistent for one in found)
+    assert found[1].same
+    assert "intervals" in found[1].checked
+    assert compare(result, saved)
+
+    path.rename(tmp_path / "elsewhere.csv")
+    absent = list(verify(saved))
+    assert all(one.consistent for one in absent)
+    assert absent[0].same is None
+    assert "is not here" in absent[0].message
+    named = list(verify(saved, data_files=[tmp_path / "elsewhere.csv"]))
+    assert named[0].same
+    assert all(one.consistent for one in named)
+    write_csv(path, rows()[::-1])
+    assert "has changed" in next(iter(verify(saved, data_files=[tmp_path]))).message
+
+
+def test_forged_records_are_inconsistent(tmp_path: Path) -> None:
+    own = Dataset.from_file(write_csv(tmp_path / "own.csv"), "query", "intent")
+    LongICL(datasets=[own], rounds=[1], test_number=30)(right).save(tmp_path / "result.json")
+    document = json.loads((tmp_path / "result.json").read_text("utf-8"))
+
+    def edited(edit: Any) -> bool:
+        changed = json.loads(json.dumps(document))
+        edit(changed)
+        (tmp_path / "forged.json").write_text(json.dumps(changed), "utf-8")
+        return all(one.consistent for one in verify(load(tmp_path / "forged.json"), data_files=[tmp_path]))
+
+    assert edited(lambda one: None)
+    assert not edited(lambda one: one["files"]["own"]["card"]["template"].update(instruction="Sort. "))
+    assert not edited(lambda one: one["files"]["own"]["card"].update(name="other"))
+    assert not edited(lambda one: one["files"]["own"]["card"]["split"].update(demonstration=300, calibration=0))
+    assert not edited(lambda one: one["Divided results"]["own"].update({"1R": 0.5}))
+
+
+def test_rows_of_a_program_are_verified_with_the_benchmark_only() -> None:
+    benchmark = LongICL(datasets=[dataset()], rounds=[1], test_number=30)
+    result = benchmark(right)
+    assert not result.files
+    found = list(verify(result))
+    assert all(one.consistent for one in found)
+    assert "pass the benchmark itself" in found[0].message
+    assert all(one.consistent and one.same is not False for one in verify(result, benchmark))
+    other = LongICL(datasets=[dataset(split=SplitSizes(21, 230, 114))], rounds=[1], test_number=30)
+    assert not all(one.consistent for one in verify(result, other))
+
+
+def test_everything_that_changes_prompts_changes_the_signature() -> None:
+    def signature(**facts: Any) -> str:
+        given = facts.pop("given", None)
+        return str(LongICL(datasets=[dataset(given, **facts)], rounds=[1], test_number=30).signature())
+
+    changed = rows()
+    changed[0] = ("Another text", changed[0][1])
+    signatures = [
+        signature(),
+        signature(given=changed),
+        signature(split=SplitSizes(19, 230, 115)),
+        signature(template=Template("", ("in: ",), (" ",), "label: ", "\n")),
+        signature(label_space=LABELS[::-1]),
+        signature(name="other"),
+    ]
+    assert len(set(signatures)) == len(signatures)
+    assert signature() == signatures[0]
+
+
+def test_another_process_writes_the_same_prompts(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "own.csv")
+    code = "import sys; from StaICC import *; d = Dataset.from_file(sys.argv[1], 'query', 'intent')\n"
+    code += "print(LongICL(datasets=[d], rounds=[2, 1]).signature())"
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(path)],
+            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "12"
+    }
+    own = Dataset.from_file(path, "query", "intent")
+    assert printed == {f"{LongICL(datasets=[own], rounds=[2, 1]).signature()}\n"}
+
+
+def test_remarks_of_the_data_are_warnings(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "own.csv", [(text, f" {label}") for text, label in rows()])
+    result = LongICL(datasets=[Dataset.from_file(path, "query", "intent")], rounds=[1], test_number=3)(right)
+    assert result.warnings == ("own: 368 labels have surrounding spaces, which are not part of the label",)
+
+
+RUN = ["run", "long-icl", "--rounds", "1", "2", "--test-number", "5", "--quiet"]
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = ["--data", str(write_csv(Path("own.csv"))), "--text", "query", "--label", "intent"]
+    assert main([*RUN, *own, "--json", "result.json"]) == 0
+    assert load("result.json").signature.fields["datasets"] == "own"
+    assert main(["verify", "result.json"]) == 0
+    assert "the 10 prompts are the same" in capsys.readouterr().out
+    before = Path("own.csv").read_bytes()
+    assert main([*RUN, *own, "--json", "own.csv"]) == 2
+    assert Path("own.csv").read_bytes() == before
+    assert main([*RUN, *own, "--published"]) == 0
+    assert "this data set is not in the tables of the paper" in capsys.readouterr().out
+    assert main([*RUN, "--text", "query"]) == 2
+    assert "Name the file with --data FILE" in capsys.readouterr().err
+    write_csv(Path("few.csv"), rows(LABELS[:5]))
+    assert main([*RUN, "--data", "few.csv", "--text", "query", "--label", "intent"]) == 2
+    assert "expected 20 or more. Use Normal (run normal)" in capsys.readouterr().err

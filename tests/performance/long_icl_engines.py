@@ -1,0 +1,225 @@
+"""BANKING77, three rounds, by generated text: equal texts of ``hf:``, ``vllm:``, a server and a plain function.
+
+Each engine runs ``LongICL`` with SmolLM2 (135 million parameters, float32, greedy decoding) in a process of its own:
+
+- ``hf``: the torch kernel, which computes a shared context once;
+- ``vllm``: vLLM's offline engine (``--vllm-python`` names the Python of its environment);
+- ``endpoint``: ``openai:`` with a server that decodes with ``transformers`` and reuses the prompt before;
+- ``function``: ``f(prompt, label_space)`` with ``generate`` of ``transformers``, without any reuse.
+
+A text that differs from the one of ``hf`` is a near-tie if the logits of the two best tokens after the common beginning
+differ by less than 0.01. Engines whose predictions are in ``--folder`` are not run again. Usage::
+
+    python tests/performance/long_icl_engines.py --data DIR --vllm-python PYTHON
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from records import record  # noqa: E402
+
+from StaICC import LongICL, load_kernel  # noqa: E402
+from StaICC.kernels.text_inference import load_for_text  # noqa: E402
+
+ENGINES = ("hf", "vllm", "endpoint", "function")
+NEAR_TIE = 1e-2
+TORCH = "smollm2;dtype=float32;device=cpu"
+
+
+class Greedy:
+    """Greedy decoding with ``transformers``; with ``reuse``, what the last prompt shares is not computed again."""
+
+    def __init__(self, new_tokens: int, reuse: bool) -> None:
+        import transformers
+
+        from StaICC.kernels.huggingface.smollm2 import smollm2_file
+
+        path = smollm2_file()
+        facts = {"gguf_file": path.name}
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(path.parent), **facts)
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(
+            str(path.parent), dtype="float32", **facts
+        ).eval()
+        self.limit = self.model.config.max_position_embeddings
+        self.new_tokens, self.reuse = new_tokens, reuse
+        self.last: list[int] = []
+        self.cache: Any = None
+
+    def __call__(self, prompt: str) -> str:
+        import torch
+
+        ids = self.tokenizer(prompt).input_ids
+        if len(ids) + self.new_tokens > self.limit:
+            raise ValueError(f"the prompt has {len(ids)} tokens, but the context length is {self.limit}")
+        with torch.inference_mode():
+            written = self.decode(ids) if self.reuse else self.generate(ids)
+        return str(self.tokenizer.decode(written, skip_special_tokens=True))
+
+    def generate(self, ids: list[int]) -> Any:
+        import torch
+
+        given = torch.tensor([ids])
+        mask = torch.ones_like(given)
+        made = self.model.generate(
+            given, attention_mask=mask, max_new_tokens=self.new_tokens, do_sample=False, pad_token_id=0
+        )
+        return made[0, len(ids) :]
+
+    def decode(self, ids: list[int]) -> list[int]:
+        import torch
+
+        kept = len(os.path.commonprefix([self.last, ids[:-1]]))  # noqa: RUF071
+        if self.cache is not None and kept < len(self.last):
+            self.cache.crop(kept - len(self.last))
+        written, rest = [], ids[kept:]
+        while True:
+            for start in range(0, len(rest), 1024):
+                piece = torch.tensor([rest[start : start + 1024]])
+                found = self.model(piece, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+                self.cache = found.past_key_values
+            token = int(found.logits[0, -1].argmax())
+            if token == self.tokenizer.eos_token_id:
+                break
+            written.append(token)
+            if len(written) == self.new_tokens:
+                break
+            rest = [token]
+        self.last = [*ids, *written][: self.cache.get_seq_length()]
+        return written
+
+
+def serve(writer: Greedy) -> HTTPServer:
+    """Start a server of the completions interface on a free port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            try:
+                choice = {"index": 0, "text": writer(asked["prompt"]), "finish_reason": "length", "logprobs": None}
+                status, reply = 200, {"id": "1", "object": "text_completion", "created": 0, "choices": [choice]}
+            except ValueError as error:
+                status, reply = 400, {"error": {"message": str(error), "code": "context_length_exceeded"}}
+            body = json.dumps(reply | {"model": "smollm2"}).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def inference(engine: str, new_tokens: int) -> Any:
+    if engine == "function":
+        writer = Greedy(new_tokens, reuse=False)
+
+        def plain(prompt: str, label_space: list[str]) -> str:
+            return writer(prompt)
+
+        return plain
+    spec = {"hf": TORCH, "vllm": "vllm:smollm2;dtype=float32;enforce_eager=true"}.get(engine)
+    if spec is None:
+        port = serve(Greedy(new_tokens, reuse=True)).server_port
+        os.environ.setdefault("OPENAI_API_KEY", "none")
+        spec = f"openai:http://127.0.0.1:{port}/v1#smollm2;concurrency=1;timeout=3600"
+    return load_for_text(spec, new_tokens, ())
+
+
+def benchmark(args: argparse.Namespace) -> LongICL:
+    rounds = range(1, args.rounds + 1)
+    return LongICL(args.data, ["banking77"], rounds, args.items, announce=lambda notice: None)
+
+
+def run(engine: str, args: argparse.Namespace, output: Path) -> None:
+    """Write the texts, scores and notes of one engine."""
+    function = inference(engine, args.new_tokens)
+    started, cpu = time.monotonic(), time.process_time()
+    result = benchmark(args)(function, return_outputs=True, progress=False, on_error="collect")
+    texts = [one["response"] for one in result.outputs["banking77"]]
+    scores = result["Divided results"]["banking77"]
+    found = {
+        "texts": texts,
+        "scores": {f"{number}R": scores[f"{number}R"] for number in range(1, args.rounds + 1)},
+        "missing": dict(result.details["banking77"].missing),
+        "signature": str(result.signature),
+        "seconds": time.monotonic() - started,
+        "processor seconds": time.process_time() - cpu,
+    }
+    output.write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def compare(found: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """Count the texts that differ from those of the torch kernel, and the near-ties among them."""
+    prompts, kernel = benchmark(args)[0].prompt_set(), load_kernel(TORCH)
+    ours = found["hf"]["texts"]
+    rows = {}
+    for engine, one in found.items():
+        gaps = []
+        for prompt, expected, text in zip(prompts, ours, one["texts"], strict=True):
+            if expected != text and expected is not None and text is not None:
+                common = prompt + os.path.commonprefix([expected, text])  # noqa: RUF071
+                best = sorted(map(float, kernel.full_vocabulary_logits([common])[0]))[-2:]
+                gaps.append(best[1] - best[0])
+                print(engine, repr(expected), repr(text), gaps[-1])
+        unlike = sum((expected is None) != (text is None) for expected, text in zip(ours, one["texts"], strict=True))
+        rows[engine] = {
+            "texts": sum(text is not None for text in one["texts"]),
+            "other texts": len(gaps),
+            "near-ties among them": sum(gap < NEAR_TIE for gap in gaps),
+            "answered by one only": unlike,
+            "queries over the limit": sum(text is None for text in one["texts"]),
+            **{f"score {name}": value for name, value in one["scores"].items()},
+            "seconds": one["seconds"],
+            "processor seconds": one["processor seconds"],
+        }
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=os.environ.get("STAICC_LONGICL_DATA"), help="folder (default: as installed)")
+    parser.add_argument("--items", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--new-tokens", type=int, default=12)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--vllm-python", default=sys.executable)
+    parser.add_argument("--folder", type=Path, help="of the predictions (default: temporary)")
+    parser.add_argument("--engine", choices=ENGINES, help="used by the script itself")
+    args = parser.parse_args()
+    folder = args.folder or Path(tempfile.mkdtemp())
+    if args.engine:
+        run(args.engine, args, folder / f"{args.engine}.json")
+        return
+    for engine in args.engines:
+        if not (folder / f"{engine}.json").exists():
+            python = args.vllm_python if engine == "vllm" else sys.executable
+            given = ["--items", str(args.items), "--rounds", str(args.rounds), "--new-tokens", str(args.new_tokens)]
+            command = [python, __file__, "--engine", engine, *given, "--folder", str(folder)]
+            subprocess.run(command + (["--data", args.data] if args.data else []), check=True)
+    found = {engine: json.loads((folder / f"{engine}.json").read_text("utf-8")) for engine in args.engines}
+    rows = compare(found, args)
+    print(json.dumps(rows, indent=1))
+    record(__file__, rows, {"items": args.items, "rounds": args.rounds, "new_tokens": args.new_tokens})
+
+
+if __name__ == "__main__":
+    main()

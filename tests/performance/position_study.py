@@ -1,0 +1,161 @@
+"""The experiment ``position`` of LongICL on synthetic models with a known effect: type I error, power, sign and size.
+
+Each simulation draws a design (the seed of the experiment) and the predictions of a model, and analyses them as a run
+does, with fewer redraws: the test is exact with any number. The data are made up, with the labels of BANKING77. Usage::
+
+    python tests/performance/position_study.py [--simulations 2000] [--items 100] [--redraws 199]
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+import tempfile
+import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from records import record
+
+from StaICC.benchmarks.long_icl import (
+    DataSetScore,
+    Experiment,
+    LongICLData,
+    LongICLExperimentor,
+    LongICLOutcome,
+    Tally,
+    analysis,
+    card,
+    load,
+)
+from StaICC.benchmarks.long_icl.analysis import analyse, position_p_value
+from StaICC.benchmarks.long_icl.experiments import blocks_of
+
+PARTS = 5
+LABELS = card("banking77").labels
+Chance = Callable[[int, int, int, int], float]
+"""Probability of a correct prediction, from the item, its label, the order and the part."""
+
+
+def independent(draw: random.Random) -> Chance:
+    return lambda item, label, order, part: 0.6
+
+
+def repeated(draw: random.Random) -> Chance:
+    """The same prediction for an item under all orders."""
+    known = [float(draw.random() < 0.6) for _ in range(1000)]
+    return lambda item, label, order, part: known[item]
+
+
+def constant(draw: random.Random) -> Chance:
+    """Always the same label."""
+    chosen = draw.randrange(len(LABELS))
+    return lambda item, label, order, part: float(label == chosen)
+
+
+def by_label(draw: random.Random) -> Chance:
+    """Good on some labels, bad on others."""
+    known = [draw.betavariate(0.5, 0.5) for _ in LABELS]
+    return lambda item, label, order, part: known[label]
+
+
+def by_label_and_order(draw: random.Random) -> Chance:
+    """Each order suits other labels, wherever their demonstrations are: items of a label go together."""
+    known = [[float(draw.random() < 0.5) for _ in range(PARTS)] for _ in LABELS]
+    return lambda item, label, order, part: known[label][order]
+
+
+def last_fifth(draw: random.Random) -> Chance:
+    return lambda item, label, order, part: 0.8 if part == PARTS - 1 else 0.4
+
+
+def first_fifth(draw: random.Random) -> Chance:
+    return lambda item, label, order, part: 0.8 if part == 0 else 0.4
+
+
+def small_effect(draw: random.Random) -> Chance:
+    return lambda item, label, order, part: 0.55 if part == PARTS - 1 else 0.4
+
+
+MODELS: dict[str, tuple[Callable[[random.Random], Chance], int, float]] = {
+    "no effect": (independent, PARTS - 1, 0.0),
+    "one constant label": (constant, PARTS - 1, 0.0),
+    "label-dependent accuracy": (by_label, PARTS - 1, 0.0),
+    "label- and order-dependent accuracy": (by_label_and_order, PARTS - 1, 0.0),
+    "last fifth only": (last_fifth, PARTS - 1, 0.4),
+    "first fifth only": (first_fifth, 0, 0.4),
+    "no effect, same prediction under all orders": (repeated, PARTS - 1, 0.0),
+    "last fifth, small": (small_effect, PARTS - 1, 0.15),
+}
+"""Models, each with the part of interest and the true difference between that part and the mean of the others."""
+
+
+RIGHT = [LongICLOutcome(0, label, Tally((label,), (label,), (label,))) for label in LABELS]
+WRONG = [LongICLOutcome(0, "", Tally((label,), (), ())) for label in LABELS]
+
+
+def simulate(
+    own: LongICLExperimentor, empty: DataSetScore, make: Callable[[random.Random], Chance], part: int, seed: int
+) -> list[float]:
+    """Return p-value, difference and its limits of one simulated run."""
+    draw = random.Random(f"{make.__name__} {seed}")
+    own.experiment = Experiment("position", (PARTS,), 1, seed)
+    blocks, chance = blocks_of(LABELS, PARTS, seed), make(draw)
+    labels = [(LABELS.index(item.gold[0]), blocks[item.gold[0]]) for item in own.test_items]
+    rounds = []
+    for order, one in enumerate(empty.rounds):
+        outcomes = [
+            (RIGHT if draw.random() < chance(place, label, order, (block + order) % PARTS) else WRONG)[label]
+            for place, (label, block) in enumerate(labels)
+        ]
+        rounds.append(replace(one, outcomes=tuple(outcomes)))
+    found = analyse(own, replace(empty, rounds=tuple(rounds)), 0.95)
+    row = found["conditions"][f"part {part + 1}"]
+    return [found["p_value"], row["difference"], row["difference_low"], row["difference_high"]]
+
+
+def made_up(folder: Path) -> LongICLData:
+    """Write rows with the labels of BANKING77, and load them."""
+    for split, turns in (("train", 1), ("test", 7)):
+        with open(folder / f"banking77_{split}.csv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["text", "category"])
+            writer.writerows([f"{split} {turn} {label}", label] for turn in range(turns) for label in LABELS)
+    return load("banking77", folder, verify=False, announce=lambda notice: None)
+
+
+def main() -> None:
+    """Simulate, print and record."""
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--simulations", type=int, default=2000)
+    parser.add_argument("--items", type=int, default=100)
+    parser.add_argument("--redraws", type=int, default=199)
+    options = parser.parse_args()
+    analysis.position_p_value = partial(position_p_value, redraws=options.redraws)
+    figures = {}
+    with tempfile.TemporaryDirectory() as folder:
+        data = made_up(Path(folder))
+        design = Experiment("position", (PARTS,), 1)
+        own = LongICLExperimentor(data, test_number=options.items, experiment=design)
+        empty = own.score([0] * (PARTS * len(own.test_items)))
+        for name, (make, part, truth) in MODELS.items():
+            began = time.process_time()
+            found = [simulate(own, empty, make, part, seed) for seed in range(options.simulations)]
+            count = len(found)
+            figures[name] = {
+                "truth": truth,
+                "rejected at 0.05": sum(p <= 0.05 for p, *_ in found) / count,
+                "mean difference": sum(one[1] for one in found) / count,
+                "right sign": sum(one[1] * truth > 0 for one in found) / count,
+                "coverage": sum(low <= truth <= high for _, _, low, high in found) / count,
+            }
+            shown = ", ".join(f"{key} {value:.4f}" for key, value in figures[name].items())
+            print(f"{name}: {shown} ({time.process_time() - began:.0f} s)", flush=True)
+    record(__file__, figures, vars(options))
+
+
+if __name__ == "__main__":
+    main()

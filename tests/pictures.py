@@ -1,0 +1,62 @@
+"""Make the pictures of pages for the documentation: ``python tests/pictures.py``.
+
+It runs the commands of ``docs/gallery.md`` and opens the pages in Chromium, which it needs with chromedriver and
+selenium.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+ASSETS = ROOT / "docs" / "assets"
+FORMAT = {"captureBeyondViewport": True, "format": "webp", "quality": 80}
+
+
+def picture(browser: Any, name: str, start: str, height: int) -> None:
+    """Save the part of a page that begins at an element."""
+    top = browser.execute_script(f"return document.querySelector({start!r}).getBoundingClientRect().top + scrollY")
+    clip = {"x": 0, "y": max(0, top - 12), "width": 1280, "height": height, "scale": 1}
+    made = browser.execute_cdp_cmd("Page.captureScreenshot", {**FORMAT, "clip": clip})
+    (ASSETS / name).write_bytes(base64.b64decode(made["data"]))
+
+
+def main() -> None:
+    """Run the commands, and make the pictures."""
+    from selenium import webdriver
+
+    page = (ROOT / "docs" / "gallery.md").read_text("utf-8")
+    commands = [line for block in re.findall("```console\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+    for flag in ("--headless", "--no-sandbox", "--hide-scrollbars"):
+        options.add_argument(flag)
+    with tempfile.TemporaryDirectory() as folder:
+        for command in commands:
+            words = [sys.executable, *shlex.split(command)[1:]]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            subprocess.run(words, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+        browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+        browser.set_window_size(1280, 900)
+        report = Path(folder, "report.html").as_uri()
+        query = "#run=order-1&other=order-12&query=Normal%2Fmini%2Fnormal%2F1%2F0"
+        browser.get(f"{report}{query}")
+        picture(browser, "report.webp", "h1", 760)
+        browser.execute_script("document.querySelector('.query-controls button').click()")
+        picture(browser, "queries.webp", "#queries", 820)
+        browser.get(Path(folder, "site", "index.html").as_uri())
+        picture(browser, "leaderboard.webp", "#files", 330)
+        browser.quit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""The view of single queries: its data are those of the results, its texts cannot become markup."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks.written_prompts import written_prompts
+from StaICC.cli import main
+from StaICC.datasets import Dataset
+from StaICC.results import Result, load
+from StaICC.results.report import report_html
+from StaICC.results.report.queries import query_section
+
+WILD = (
+    "</script><script>alert(1)</script>",
+    "<!-- <script>",
+    "\u2028\u2029",
+    "\x00\x1b",
+    "\ud800",
+    "\u202e",
+    "]]>&amp;",
+)
+
+
+def scorer(seed: int) -> Any:
+    """Label probabilities from the prompt."""
+
+    def model(prompt: Any, label_space: list[str]) -> list[float]:
+        rows = [random.Random(f"{seed}{prompt}{label}").random() for label in label_space]
+        return [row / sum(rows) for row in rows]
+
+    return model
+
+
+def data_of(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="query-data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def prompts_in(data: Any, run: int, number: int = 0) -> list[str]:
+    own = data["sets"][number]["runs"][str(run)]["prompts"]
+    return ["".join(data["parts"][part] for part in data["prompts"][prompt]) for prompt in own]
+
+
+KINDS = [
+    StaICC.Normal,
+    StaICC.GLER,
+    StaICC.TemplateSensitivity,
+    StaICC.DemonstrationSensitivity,
+    StaICC.ContextualBias,
+    StaICC.DomainBias,
+    StaICC.PosteriorBias,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("settings", [{}, {"k": 0}, {"noisy_channel": True}, {"k": 2, "sampler": "nested"}])
+def test_prompts_are_those_of_the_run_and_their_parts_are_its_demonstrations(
+    kind: Any, settings: dict[str, Any]
+) -> None:
+    benchmark = kind(datasets=["mini"], limit=3, **settings)
+    found = written_prompts(benchmark(scorer(0)))["mini"]
+    assert not isinstance(found, str)
+    asked = [prompt if isinstance(prompt, str) else prompt[0] for prompt in benchmark[0].prompt_set()]
+    assert ["".join(parts) for parts in found] == asked
+    assert {len(parts) for parts in found} == {2 + settings.get("k", 4)}
+    pool = benchmark[0].demonstration_set()
+    texts = {text for place in range(len(pool)) for text in pool.row(place).texts}
+    for _, *demonstrations, _ in found:
+        assert all(any(text in one for text in texts) for one in demonstrations)
+
+
+def test_every_query_is_there_with_its_prediction_and_probabilities() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=5)
+    results = {"a": benchmark(scorer(1), return_outputs=True), "b": benchmark(scorer(2), return_outputs=True)}
+    data = data_of(report_html(results, more=query_section(results, written_prompts)))
+    assert data["runs"] == ["a", "b"]
+    (own,) = data["sets"]
+    assert own["labels"] == ["food", "travel", "weather"]
+    for number, result in enumerate(results.values()):
+        records = result.outputs["mini"]
+        run = own["runs"][str(number)]
+        assert run["predictions"] == [one["prediction"] for one in records]
+        assert own["truth"] == [one["ground_truth"] for one in records]
+        assert list(zip(own["row"], own["nth"], strict=True)) == [(one["row"], one["repeat"]) for one in records]
+        for scores, one in zip(run["scores"], records, strict=True):
+            assert scores == [round(10000 * value) for value in one["predicted_probabilities"]]
+        assert prompts_in(data, number) == benchmark[0].prompt_set()
+    assert len(data["parts"]) < 5 * 2 * 6  # each text is stored once
+
+
+def test_runs_with_other_prompts_are_paired_by_test_row() -> None:
+    few = StaICC.Normal(datasets=["mini"], k=1, limit=4)(scorer(1))
+    many = StaICC.Normal(datasets=["mini"], k=3, limit=2)(scorer(2))
+    data = data_of(report_html({"few": few}, more=query_section({"few": few, "many": many}, written_prompts)))
+    (own,) = data["sets"]
+    places = [place for place, row in enumerate(own["row"]) if row < 2]
+    assert [own["runs"]["1"]["predictions"][place] >= 0 for place in places] == [True] * 4
+    absent = [one for place, one in enumerate(own["runs"]["1"]["predictions"]) if place not in places]
+    assert set(absent) <= {-4}
+    assert prompts_in(data, 0)[0] != prompts_in(data, 1)[0]
+
+
+def test_other_rows_of_the_same_name_are_a_set_of_their_own() -> None:
+    def run(shift: int) -> Result:
+        rows = [(f"text {row}", (row + shift) % 2) for row in range(40)]
+        own = Dataset.from_rows(rows, name="own", label_space=["no", "yes"])
+        return StaICC.Normal(datasets=[own], limit=5)(scorer(0))
+
+    runs = {"a": run(0), "b": run(1)}
+    sets = data_of(report_html(runs, more=query_section(runs, written_prompts)))["sets"]
+    assert [(one["dataset"], list(one["runs"]), one["copy"]) for one in sets] == [("own", ["0"], 0), ("own", ["1"], 1)]
+    assert "pass the benchmark itself" in sets[0]["runs"]["0"]["missing"]
+    assert sets[0]["runs"]["0"]["prompts"] is None
+
+
+def test_failed_and_unparsed_queries_have_their_reason() -> None:
+    kernel = StaICC.load_kernel("ppm")
+
+    def model(prompt: str, label_space: list[str]) -> Any:
+        if len(prompt) % 3 == 0:
+            raise ValueError("<b>no</b>")
+        return kernel(prompt=prompt, label_space=label_space)
+
+    result = StaICC.Normal(datasets=["mini"], limit=8)(model, on_error="collect")
+    failures = {one.query: one.reason for one in result.details["mini"].failures}
+    assert failures
+    (own,) = data_of(report_html({"a": result}, more=query_section({"a": result}, written_prompts)))["sets"]
+    run = own["runs"]["0"]
+    assert {place for place, one in enumerate(run["predictions"]) if one == -2} == set(failures)
+    assert run["reasons"] == {str(place): reason for place, reason in failures.items()}
+    assert all((scores is None) == (place in failures) for place, scores in enumerate(run["scores"]))
+
+
+def test_replies_without_a_label_are_unparsed_not_failed() -> None:
+    from StaICC.benchmarks.exchange import identified_queries, score_predictions
+
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4, unparsed="wrong")
+    ids = [one.id for one in identified_queries(benchmark)]
+    replies = {key: {"reply": "no idea </script>" if place % 2 else "food"} for place, key in enumerate(ids)}
+    result = score_predictions(benchmark, replies)
+    page = report_html({"a": result}, more=query_section({"a": result}, written_prompts))
+    run = data_of(page)["sets"][0]["runs"]["0"]
+    assert run["predictions"] == [0, -3] * 4
+    assert run["scores"] is None
+    assert "no idea </script>" in run["reasons"]["1"]
+    assert "no idea </script>" not in page
+
+
+def test_a_forged_result_has_no_prompts(tmp_path: Path) -> None:
+    """The prompts that the file claims are not those of its signature: none is shown."""
+    path = tmp_path / "result.json"
+    StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).save(path)
+    values = json.loads(path.read_text("utf-8"))
+    values["details"]["mini"]["query_digests"] = (
+        values["details"]["mini"]["query_digests"].replace("A", "B").replace("c", "d")
+    )
+    path.write_text(json.dumps(values), "utf-8")
+    assert "differs" in written_prompts(load(path))["mini"]
+
+
+def test_texts_cannot_become_markup() -> None:
+    rows = [(f"text {row}", row % 2) for row in range(60)]
+    own = Dataset.from_rows(rows, name="</script><b>own", label_space=["</script>", "\u2028 & <i>"])
+    runs = {"</script><img>": StaICC.Normal(datasets=[own], limit=5)(scorer(0))}
+    page = report_html(
+        runs, more=query_section(runs, lambda result: {"</script><b>own": [(text,) for text in (WILD * 3)[:10]]})
+    )
+    assert page.count("<script") == page.count("</script>") == 3
+    raw = page[page.index('id="query-data">') : page.index("</script>", page.index('id="query-data">'))]
+    assert raw.isascii()
+    assert not re.search(r"[<&\x00-\x1f\x7f]", raw.partition(">")[2])
+    assert prompts_in(data_of(page), 0) == list((WILD * 3)[:10])
+    page.encode("utf-8")
+
+
+def test_the_page_without_queries_has_nothing_of_them(normal: Result) -> None:
+    page = report_html({"a": normal})
+    assert "query" not in re.sub(r"quer(y|ies)[^-]", "", page)
+    assert page.count("<script") == 1
+
+
+def test_the_same_results_give_the_same_bytes() -> None:
+    runs = {"a": StaICC.Suite(datasets=["mini"], limit=3)(scorer(0))}
+    pages = {report_html(runs, more=query_section(runs, written_prompts)) for _ in range(2)}
+    assert len(pages) == 1
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows of the user's own file are found next to the result."""
+    table = tmp_path / "own.csv"
+    table.write_text("text,label\n" + "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(60)), "utf-8")
+    options = ["--data", str(table), "--text", "text", "--label", "label", "--limit", "3"]
+    assert main(["run", "normal", *options, "--json", str(tmp_path / "a.json")]) == 0
+    assert main(["report", str(tmp_path / "a.json"), "-o", str(tmp_path / "r.html"), "--queries"]) == 0
+    capsys.readouterr()
+    data = data_of((tmp_path / "r.html").read_text("utf-8"))
+    assert all(re.search(r"row \d+", prompt) for prompt in prompts_in(data, 0))
+    table.unlink()
+    assert main(["report", str(tmp_path / "a.json"), "-o", str(tmp_path / "r.html"), "--queries"]) == 0
+    run = data_of((tmp_path / "r.html").read_text("utf-8"))["sets"][0]["runs"]["0"]
+    assert run["prompts"] is None
+    assert "own.csv is not here" in run["missing"]
