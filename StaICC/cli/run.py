@@ -211,10 +211,8 @@ def shown_model(spec: str) -> str:
     kind, colon, rest = spec.partition(":")
     if kind == "openai":
         return f"{kind}{colon}{rest.partition('#')[2] or 'the model of its server'}"
-    if kind == "litellm":
-        return spec.partition(";")[0]
     if kind in KERNELS and kind != "hf":
-        return kind
+        return spec if kind == "litellm" else kind
     name = rest if kind == "hf" else spec
     if name.startswith((".", "/", "~", "\\")) or Path(name).exists():
         name = PurePath(name).name

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
-
-from StaICC.prompting import Prompt
 
 PROBABILITIES = frozenset({"probabilities"})
 """What is computed of prompts unless a method says otherwise."""
@@ -42,20 +40,11 @@ class Workload:
 class MeasuresWork(Protocol):
     """An inference function that can say how much work prompts are."""
 
-    def workload(
-        self,
-        prompts: Sequence[Prompt],
-        label_space: Sequence[str],
-        new_tokens: int = 0,
-        features: Collection[str] = PROBABILITIES,
-    ) -> Workload | None:
-        """Return the work of prompts that are predicted in one call; ``None`` if it cannot be measured.
+    def workload(self, prompts: Sequence[Any], label_space: Sequence[str], *how: Any) -> Workload | None:
+        """Return the work of prompts, at least one, that are predicted in one call; ``None`` if it cannot be measured.
 
-        Args:
-            prompts: The prompts, at least one.
-            label_space: The labels.
-            new_tokens: Maximum number of tokens to generate for each prompt; 0 computes the features.
-            features: What is computed of each prompt.
+        A kernel also takes the maximum number of tokens to generate for each prompt (0 computes features), and the
+        features of each prompt (:data:`PROBABILITIES`).
         """
 
 

@@ -11,6 +11,7 @@ probabilities. That is ``variant="0.1.1"``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from StaICC.errors import PromptError
@@ -72,3 +73,22 @@ def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]
     ending = _shared([prompt[::-1] for prompt in prompts])[::-1]
     space = next((i for i, character in enumerate(ending) if character.isspace()), 0)
     return [len(prompt) - len(ending) + space for prompt in prompts]
+
+
+def channel_scores(rows: Sequence[Sequence[float]], width: int, mean: bool) -> list[list[float]]:
+    """Return the scores of each query's labels: sums (or means) of log-probabilities.
+
+    Args:
+        rows: The log-probabilities of the scored tokens of each prompt, one prompt for each label.
+        width: Number of labels.
+        mean: Take means, as 0.1.1.
+
+    Raises:
+        PromptError: A prompt has no scored token.
+    """
+    for number, row in enumerate(rows):
+        if not row:
+            index = number // width
+            raise PromptError(f"query {index} has no token after its label, so it cannot be scored", index)
+    values = [math.fsum(row) / (len(row) if mean else 1) for row in rows]
+    return [values[start : start + width] for start in range(0, len(values), width)]

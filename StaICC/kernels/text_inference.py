@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,10 @@ from StaICC.inference.edition import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
-from StaICC.inference.workload import PROBABILITIES, CountsTokens, Workload, work_of
+from StaICC.inference.workload import CountsTokens, Workload, work_of
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
-from StaICC.prompting import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,7 @@ class TextInference:
         """Those of the kernel, where it counts them."""
         return self.kernel.tokens_used if isinstance(self.kernel, CountsTokens) else None
 
-    def workload(
-        self,
-        prompts: Sequence[Prompt],
-        label_space: Sequence[str],
-        new_tokens: int = 0,
-        features: Collection[str] = PROBABILITIES,
-    ) -> Workload | None:
+    def workload(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Workload | None:
         """Return the work of generating the texts; ``None`` if the kernel cannot measure it."""
         return work_of(self.kernel, self._read(prompts), label_space, self.max_new_tokens)
 

@@ -32,11 +32,11 @@ from StaICC.inference.workload import PROBABILITIES, Workload
 from StaICC.kernels.huggingface.chat import PromptFormat
 from StaICC.kernels.huggingface.label_tokens import check_labels, continuations
 from StaICC.kernels.huggingface.options import NEUTRAL, KernelOptions
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions, shared_length
-from StaICC.kernels.huggingface.prompt_tokens import Reading, encode, length_limit
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions
+from StaICC.kernels.huggingface.prompt_tokens import Reading, length_limit
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.label_scores import softmax
-from StaICC.kernels.noisy_channel import after_label, check_channel
+from StaICC.kernels.noisy_channel import channel_scores, check_channel
 from StaICC.kernels.option_text import OptionFact, option_types, options_of, read_json_or_text, split_options
 from StaICC.kernels.protocol import TEXT_SCORES, Capability, check_generation
 from StaICC.optional import require
@@ -231,25 +231,11 @@ class VLLMKernel:
         mean = (variant or self.options.variant) == "0.1.1"
         for index, query in enumerate(prompts):
             check_channel(query, label_space, index)
-        reading, width = self._read(prompts), len(label_space)
+        reading = self._read(prompts)
         sequences = [ids for rows in reading.ids for ids in rows]
-        starts = [0] * len(sequences)
-        if not mean:
-            cuts = [after_label(query, label_space) for query in reading.texts]
-            heads = [
-                p[:cut]
-                for query, row in zip(reading.texts, cuts, strict=True)
-                for p, cut in zip(query, row, strict=True)
-            ]
-            given = encode(self.tokenizer, heads, self.format.special)
-            starts = [max(shared_length(a, b) - 1, 0) for a, b in zip(given, sequences, strict=True)]
+        starts = self.format.channel_starts(reading, label_space, "0.1.1" if mean else "paper")
         rows = self._prompt_log_probabilities(sequences, starts)
-        for number, row in enumerate(rows):
-            if not row:
-                index = number // width
-                raise PromptError(f"query {index} has no token after its label, so it cannot be scored", index)
-        values = [math.fsum(row) / (len(row) if mean else 1) for row in rows]
-        return [softmax(values[i : i + width]) for i in range(0, len(values), width)]
+        return [softmax(row) for row in channel_scores(rows, len(label_space), mean)]
 
     def losses(self, texts: Sequence[str]) -> list[float]:
         """Return minus the mean log-probability (nats) of each text's tokens after the first."""

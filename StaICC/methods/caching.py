@@ -16,7 +16,7 @@ import base64
 import json
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import RunCounter, tolerance_of
 from StaICC.inference.run_record import RunCounts
 from StaICC.inference.store_format import query_key
-from StaICC.inference.workload import PROBABILITIES, Workload, work_of
+from StaICC.inference.workload import Workload, work_of
 from StaICC.kernels.joint_features import JointFeatures
 from StaICC.kernels.protocol import Capability, capabilities_of, represents
 from StaICC.methods.features import NEEDS, Feature
@@ -141,13 +141,7 @@ class FeatureFunction:
         mark = query_key(as_argument(key[0]), key[1])
         return [feature for feature, needed in self.wanted.items() if needed is None or mark in needed]
 
-    def workload(
-        self,
-        prompts: Sequence[Prompt],
-        label_space: Sequence[str],
-        new_tokens: int = 0,
-        features: Collection[str] = PROBABILITIES,
-    ) -> Workload | None:
+    def workload(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Workload | None:
         """Return the work of the features of the prompts; ``None`` if the kernel cannot measure it."""
         calls = self._calls([query_key(as_argument(prompt), label_space) for prompt in prompts])
         each = [

@@ -58,7 +58,7 @@ from StaICC.methods.specification import (
     with_query,
     with_template,
 )
-from StaICC.prompting import Prompt, TemplateWarning, sample_demonstrations
+from StaICC.prompting import TemplateWarning, sample_demonstrations
 from StaICC.registry import Registry
 
 CANDIDATES = 30
@@ -252,7 +252,7 @@ class _NoisyChannel:
         """That of the kernel."""
         return tolerance_of(self.kernel)
 
-    def workload(self, prompts: Sequence[Prompt], label_space: Sequence[str], *_: Any) -> Workload | None:
+    def workload(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Workload | None:
         return work_of(self.kernel, prompts, label_space)
 
     def __call__(self, prompt: Sequence[str], label_space: Sequence[str]) -> Any:

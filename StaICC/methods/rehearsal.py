@@ -23,8 +23,6 @@ from StaICC.methods.run import Method, SharedFeatures, check_benchmark, chosen_m
 from StaICC.methods.specification import Prepared, Workbench
 from StaICC.prompting import Query
 
-__all__ = ["forecast_method"]
-
 _ALONE = RunOptions(on_error="collect", free_text=True)
 _VOCABULARY = 8
 """Logits of the full vocabulary choose no prompt, so few are enough."""

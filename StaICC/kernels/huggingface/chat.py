@@ -20,7 +20,9 @@ from typing import Any
 from StaICC.errors import ArgumentError, PromptError, StaICCError
 from StaICC.kernels.huggingface.label_tokens import LabelIssue, audit_labels, deciding_tokens, reply_tokens
 from StaICC.kernels.huggingface.options import KernelOptions
-from StaICC.kernels.huggingface.prompt_tokens import PromptReader
+from StaICC.kernels.huggingface.prefix_plan import shared_length
+from StaICC.kernels.huggingface.prompt_tokens import PromptReader, Reading, encode
+from StaICC.kernels.noisy_channel import after_label
 
 __all__ = ["PromptFormat", "split_turns"]
 
@@ -154,6 +156,19 @@ class PromptFormat:
         drop = self.options.on_too_long == "drop-demonstrations"
         separator = self.options.demonstration_separator
         return PromptReader(self.tokenizer, limit, self.special, drop, separator, self.render)
+
+    def channel_starts(self, reading: Reading, label_space: Sequence[str], variant: str) -> list[int]:
+        """Return the position before the first token that is scored, for each prompt of a noisy channel."""
+        if variant == "0.1.1":
+            return [0] * sum(map(len, reading.ids))
+        heads = [
+            prompt[:cut]
+            for query in reading.texts
+            for prompt, cut in zip(query, after_label(query, label_space), strict=True)
+        ]
+        whole = (ids for rows in reading.ids for ids in rows)
+        given = encode(self.tokenizer, heads, self.special)
+        return [max(shared_length(a, b) - 1, 0) for a, b in zip(given, whole, strict=True)]
 
     def refuse_chat(self, what: str) -> None:
         """Refuse what has no meaning in a conversation.

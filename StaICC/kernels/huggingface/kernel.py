@@ -33,12 +33,12 @@ from StaICC.kernels.huggingface.label_tokens import (
     continuations,
 )
 from StaICC.kernels.huggingface.options import Variant, choose
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions, shared_length
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions
 from StaICC.kernels.huggingface.prompt_tokens import Reading, encode, length_limit
 from StaICC.kernels.huggingface.readout import LastPosition, TokenLogProbabilities, last_positions
 from StaICC.kernels.huggingface.validation import compute_checked
 from StaICC.kernels.label_scores import LabelScores, RunReport, softmax
-from StaICC.kernels.noisy_channel import after_label, check_channel
+from StaICC.kernels.noisy_channel import channel_scores, check_channel
 from StaICC.kernels.protocol import check_generation
 from StaICC.prompting import Prompt
 
@@ -358,16 +358,7 @@ class CausalLMKernel(KernelBase):
         """The token sequences of noisy-channel prompts, and the position before the first token that is scored."""
         reading = self._read(prompts, more=more)
         sequences = [ids for rows in reading.ids for ids in rows]
-        if variant == "0.1.1":
-            starts = [0] * len(sequences)
-        else:
-            heads = [
-                prompt[:cut]
-                for query in reading.texts
-                for prompt, cut in zip(query, after_label(query, label_space), strict=True)
-            ]
-            given = encode(self.tokenizer, heads, self.format.special)
-            starts = [max(shared_length(a, b) - 1, 0) for a, b in zip(given, sequences, strict=True)]
+        starts = self.format.channel_starts(reading, label_space, variant)
         return reading, sequences, starts
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
@@ -376,14 +367,8 @@ class CausalLMKernel(KernelBase):
         for index, query in enumerate(prompts):
             check_channel(query, label_space, index)
         reading, sequences, starts = self._channel_sequences(prompts, label_space, variant)
-        width = len(label_space)
         found, counts = self._log_probabilities(sequences, starts)
-        for number, row in enumerate(found):
-            if not row:
-                index = number // width
-                raise PromptError(f"query {index} has no token after its label, so it cannot be scored", index)
-        values = [math.fsum(row) / (len(row) if variant == "0.1.1" else 1) for row in found]
-        scores = [values[i : i + width] for i in range(0, len(values), width)]
+        scores = channel_scores(found, len(label_space), variant == "0.1.1")
         return LabelScores([softmax(row) for row in scores], scores, None, (), _report(counts, reading))
 
     # What other methods are built on
