@@ -56,6 +56,7 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
+"""A function that is called with reports."""
 
 
 class Estimate(NamedTuple):

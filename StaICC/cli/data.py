@@ -81,7 +81,8 @@ def _install(args: argparse.Namespace) -> int:
 
 
 def _verify(as_json: bool) -> int:
-    found = pack.verify()
+    of_pack = pack.verify()
+    found = [*of_pack, *(one for one in long_icl.status(verify=True) if one.state != "missing")]
     if as_json:
         print_json([dataclasses.asdict(one) for one in found], indent=2)
     else:
@@ -89,18 +90,19 @@ def _verify(as_json: bool) -> int:
     bad = [one for one in found if not one.usable]
     for one in bad:
         print(f"{one.name}: {one.path} is {one.state} ({one.reason}); it must have {one.expected}", file=sys.stderr)
-    if bad:
-        print("install it again: python -m StaICC data install", file=sys.stderr)
+    for some, command in ((of_pack, "install"), (found[len(of_pack) :], "install long-icl")):
+        if not all(one.usable for one in some):
+            print(f"install it again: python -m StaICC data {command}", file=sys.stderr)
     return 1 if bad else 0
 
 
 def _list(as_json: bool) -> int:
     states = {one.name: one for one in pack.status()}
     cards = [get_card(name) for name in (*names(), MINI)]
+    others = long_icl.listed()
     if as_json:
-        print_json(
-            [{"index": _index(card), "state": _state(states, card)} | card.to_dict() for card in cards], indent=2
-        )
+        listed = [{"index": _index(card), "state": _state(states, card)} | card.to_dict() for card in cards]
+        print_json(listed + others, indent=2)
     else:
         head = ("INDEX", "NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE")
         lines = [
@@ -117,6 +119,13 @@ def _list(as_json: bool) -> int:
             for card in cards
         ]
         _print_table([head, *lines])
+        print("\nLongICL:")
+        keys = ("name", "title", "task", "labels", "rows", "state", "licence")
+        _print_table([head[1:], *([len(one[key]) if key == "labels" else one[key] for key in keys] for one in others)])
+        for one in others:
+            if one["state"] == "missing":
+                print(f"{one['name']}: {one['obtain']}{' ' + one['terms'] if one['restricted'] else ''}")
+        print("To install data sets of LongICL: python -m StaICC data install long-icl --from DIR (or --hub)")
     return 0
 
 

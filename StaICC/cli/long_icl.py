@@ -14,6 +14,7 @@ from typing import Any
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.cli.benchmark_options import check_text_options, datasets_of
 from StaICC.cli.files import print_json
+from StaICC.datasets.pack import TableStatus
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.kernels.registry import load_kernel
@@ -25,8 +26,10 @@ __all__ = [
     "add_install_arguments",
     "add_run_arguments",
     "install",
+    "listed",
     "prepare",
     "refuse",
+    "status",
 ]
 
 NAME = "long-icl"
@@ -195,6 +198,25 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
         options["test_number"] = None if args.test_number == "all" else args.test_number
     benchmark = LongICL(datasets=datasets, statistics=Statistics(tried=args.tried), announce=_show, **options)
     return benchmark, function
+
+
+def status(verify: bool = False) -> list[TableStatus]:
+    """Return which data sets are installed; with ``verify``, whether their files are the published ones."""
+    from StaICC.benchmarks.long_icl.data.installing import status as status_of
+
+    return status_of(verify=verify)
+
+
+def listed() -> list[dict[str, Any]]:
+    """Return the facts about each data set as plain values, ready for JSON."""
+    from StaICC.benchmarks.long_icl import card
+
+    keys = ("title", "task", "source", "licence", "restricted", "terms", "citation", "obtain", "offensive", "labels")
+    return [
+        {"benchmark": "LongICL", "name": one.name, "state": one.state, "rows": one.rows}
+        | {key: getattr(card(one.name), key) for key in keys}
+        for one in status()
+    ]
 
 
 def install(args: argparse.Namespace) -> int:

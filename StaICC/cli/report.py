@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from StaICC.benchmarks.written_prompts import written_prompts
 from StaICC.cli.files import check_output, load_named, print_json
-from StaICC.results import Result, ResultGroup
 from StaICC.results.report import write_report
 from StaICC.results.report.queries import query_section
-from StaICC.results.report.sections import Section
 
 EPILOG = """\
 The page is one file and needs no network, server or other package.
@@ -51,16 +48,15 @@ def run(args: argparse.Namespace) -> int:
     """
     check_output(args.output, inputs=args.results)
     results = load_named(args.results)
-    check_output(args.output, inputs=args.results)
-    size = write_report(results, args.output, args.title, _queries(args.results, results) if args.queries else None)
+    folders = [*dict.fromkeys(Path(path).parent for path in args.results), Path()]
+    files = [
+        str(one["file"]) for each in results.values() for result in each.results() for one in result.files.values()
+    ]
+    check_output(args.output, inputs=[*args.results, *(folder / file for folder in folders for file in files)])
+    prompts = partial(written_prompts, data_files=folders)
+    size = write_report(results, args.output, args.title, query_section(results, prompts) if args.queries else None)
     if args.json:
         print_json({"path": str(args.output), "bytes": size, "runs": list(results)})
     else:
         print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
     return 0
-
-
-def _queries(paths: Sequence[str], results: Mapping[str, Result | ResultGroup]) -> Section:
-    """Return the view of all queries. Files of own data are searched next to the results and in the current folder."""
-    folders = [*dict.fromkeys(Path(path).parent for path in paths), Path()]
-    return query_section(results, partial(written_prompts, data_files=folders))

@@ -20,6 +20,7 @@ from StaICC.prompting import Prompt, as_argument
 from StaICC.safe_text import one_line
 
 OnError = Literal["raise", "collect"]
+"""Stop at the first query without a prediction, or continue and report it."""
 Unparsed = Literal["error", "wrong", "excluded"]
 """How a reply without a label counts: as a failed query, as a wrong prediction, or not at all (with bounds)."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from StaICC.benchmarks.long_icl import card, cards
 from StaICC.cli import data
 from StaICC.datasets import get_card, names
 from StaICC.datasets.pack import table_path
@@ -38,7 +40,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     lines = out.splitlines()
     assert err == ""
-    assert len(lines) == 12
+    assert lines[12:14] == ["", "LongICL:"]
     assert lines[0].split() == ["INDEX", "NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE"]
     for index, name in enumerate(names()):
         assert lines[index + 1].startswith(f"{index}      {name} ")
@@ -50,12 +52,84 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [one["index"] for one in listed] == [*range(10), None]
-    assert [one["name"] for one in listed] == [*names(), "mini"]
-    assert [one["state"] for one in listed] == ["missing"] * 10 + ["shipped"]
+    assert [one["index"] for one in listed[:11]] == [*range(10), None]
+    assert [one["name"] for one in listed] == [*names(), "mini", *cards()]
+    assert [one["state"] for one in listed] == ["missing"] * 10 + ["shipped"] + ["missing"] * 6
+    assert {one["benchmark"] for one in listed[11:]} == {"LongICL"}
     assert {key: value for key, value in listed[4].items() if key not in ("index", "state")} == get_card(
         "TREC"
     ).to_dict()
+
+
+def write_long_icl(folder: Path) -> None:
+    """Few-NERD with other rows than the published ones, TACRED (no published digest), half of BANKING77."""
+    folder.mkdir(parents=True)
+    (folder / "fewnerd_train.json").write_text('[{"sentence": "Ox.", "entities": {"Ox": "person-other"}}]', "utf-8")
+    (folder / "fewnerd_test.json").write_text('[{"sentence": "Ox.", "entities": {"Ox": "person-other"}}]', "utf-8")
+    rows = [
+        {
+            "id": "1",
+            "relation": label,
+            "token": ["a", "b"],
+            "subj_start": 0,
+            "subj_end": 0,
+            "obj_start": 1,
+            "obj_end": 1,
+        }
+        for label in card("tacred").labels
+    ]
+    for split in ("train", "test"):
+        (folder / f"tacred_{split}.json").write_text(json.dumps(rows), "utf-8")
+    (folder / "banking77_train.csv").write_text("text,category\na,age_limit\n", "utf-8")
+
+
+def test_data_sets_of_long_icl_are_listed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_long_icl(home / "long_icl")
+    assert run("list") == 0
+    lines = capsys.readouterr().out.split("LongICL:\n")[1].splitlines()
+    assert lines[0].split() == ["NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE"]
+    states = {}
+    for line, own in zip(lines[1:7], cards().values(), strict=True):
+        assert line.split()[0] == own.name
+        assert line.endswith(own.licence)
+        assert f" {len(own.labels)} " in line
+        states[own.name] = "installed" if " installed " in line else "missing"
+    assert [name for name, state in states.items() if state == "installed"] == ["tacred", "few_nerd"]
+    told = "\n".join(lines[7:])
+    assert f"banking77: {card('banking77').obtain}\n" in told
+    assert f"dialogre: {card('dialogre').obtain} {card('dialogre').terms}\n" in told
+    assert "tacred: " not in told
+    (home / "long_icl" / "tacred_test.json").unlink()
+    assert run("list") == 0
+    told = capsys.readouterr().out
+    assert "LDC2018T24" in told.split("tacred: ")[1].splitlines()[0]
+    assert "only with your own licensed copy" in told
+
+
+def test_data_sets_of_long_icl_are_verified(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_long_icl(home / "long_icl")
+    assert run("verify") == 1
+    out, err = capsys.readouterr()
+    assert [line.split()[:2] for line in out.splitlines()[11:]] == [["tacred", "installed"], ["few_nerd", "damaged"]]
+    assert "python -m StaICC data install long-icl" in err
+    assert "few_nerd: " in err
+    assert "tacred: " not in err
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_published_files_are_verified(home: Path, damaged: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = os.environ.get("STAICC_LONGICL_DATA", "")
+    if not folder:
+        pytest.skip("STAICC_LONGICL_DATA names no folder")
+    assert run("install", "long-icl", "--from", folder, "--datasets", "banking77") == 0
+    installed = home / "long_icl" / "banking77_test.csv"
+    if damaged:
+        installed.write_bytes(installed.read_bytes().replace(b"card", b"Card", 1))
+    run("verify", "--json")
+    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["name"] == "banking77"]
+    assert found["state"] == ("damaged" if damaged else "verified")
+    assert (found["expected"] == found["found"]) is not damaged
+    assert found["rows"] == 13083
 
 
 def test_verify_without_data(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,21 +1,21 @@
 """Compare inference kernels on the same prompts and the same model in one run.
 
-Contenders: the kernel of the released StaICC 0.1.1, this library's, and the Hugging Face backend of ``lm_eval``. Each
-    runs in a
-process of its own, so that their memory can be told apart; they take turns, round after round, so that a busy machine
-is busy for all of them, and the best round counts (the medians are printed too). What is measured:
+Contenders: the kernel of the released StaICC 0.1.1, this library's, the Hugging Face backend of ``lm_eval``, and vLLM
+(``--vllm PYTHON``, an interpreter with vLLM; through this library's ``vllm:`` kernel, compiled, on all cores). Each
+runs in a process of its own; they take turns, round after round, and the best round counts. Parts:
 
 - ``normal``: Normal prompts of TREC, k = 4;
-- ``channel``: the noisy channel of the same queries, six prompts each;
-- ``suite``: all sub-benchmarks of TREC: 11,140 queries, of which a sample is run that keeps together what shares
-demonstrations;
-- ``long``: one long context in front of many queries, as in LongICLBench, against a plain loop (a sample of the loop
-is run).
+- ``channel``: the noisy channel of the same queries, six prompts each, in its paper's form (0.1.1 has another form);
+- ``suite``: a sample of all sub-benchmarks of TREC that keeps together what shares demonstrations;
+- ``long``: one long context in front of many queries, as in LongICLBench. The release and lm_eval run
+  ``--loop-count`` of the queries.
 
-Prompts come from the released wheel (fetched with ``pip``, or ``--release WHEEL``), so nothing of the measurement
-depends on the library that is measured. Usage::
+Probabilities are compared with those of this library in the same number type. For this library, the time of matrix
+products, attention and all other operators is listed, too. Prompts come from the released wheel (fetched with ``pip``,
+or ``--release WHEEL``), so nothing of the measurement depends on the library that is measured. Usage, for all
+contenders in both number types::
 
-    python tests/performance/kernels.py --parts normal,channel,suite,long --json out.json
+    python tests/performance/kernels.py --dtype float32 bfloat16 --vllm PYTHON --json out.json
 
 On a machine with a CUDA device, ``--device cuda`` measures random weights of the sizes of GPT-2 (``--model gpt2-size``)
 and of a model with seven thousand million parameters (``--model 7b-size --dtype bfloat16 --no-released --no-lm-eval``).
@@ -24,12 +24,13 @@ and of a model with seven thousand million parameters (``--model 7b-size --dtype
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import json
 import math
 import os
 import platform
-import statistics
+import re
 import subprocess
 import sys
 import tempfile
@@ -134,35 +135,60 @@ class Released:
         return {"rows": [f(prompt=p, model=self.net, tokenizer=self.tokenizer, label_space=labels) for p in prompts]}
 
 
-class Ours:
-    """This library's kernel, all prompts at once. The prefix cache does not outlive a question here."""
+class Kernel:
+    """What the two kernels of this library share. Cached prefixes do not outlive a question here."""
+
+    def ask(self, prompts: list[Any], labels: list[str], variant: str = "paper") -> dict[str, Any]:
+        self.kernel.options = dataclasses.replace(self.kernel.options, variant=variant)
+        self.forget()
+        return {"rows": self.kernel.batch(prompts, labels)}
+
+
+class Ours(Kernel):
+    """This library's torch kernel, all prompts at once."""
 
     def __init__(self, net: Any, tokenizer: Any) -> None:
         from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
         # The other kernels run past the positions that a model was trained for, so for its speed ours does too.
-        self.kernel = CausalLMKernel(net, tokenizer, variant="0.1.1", max_length=16384)
+        self.kernel = CausalLMKernel(net, tokenizer, max_length=16384)
+        self.forget = self.kernel.release
         self.kernel.runner()
 
-    def ask(self, prompts: list[Any], labels: list[str]) -> dict[str, Any]:
-        scores = self.kernel.score(prompts, labels)
-        self.kernel.release()
-        report = scores.report
-        return {
-            "rows": scores.probabilities,
-            "tokens": report.tokens,
-            "distinct": report.distinct,
-            "computed": report.computed,
-            "padding": report.padding,
-        }
+    def ask(self, prompts: list[Any], labels: list[str], variant: str = "paper", profile: bool = False) -> Any:
+        if profile:
+            return self.profile(prompts, labels)
+        answer = super().ask(prompts, labels, variant)
+        report = self.kernel.last_scores.report
+        return answer | {name: getattr(report, name) for name in ("tokens", "distinct", "computed", "padding")}
+
+    def profile(self, prompts: list[Any], labels: list[str]) -> dict[str, Any]:
+        """Return the share of the time of groups of operators."""
+        from torch.profiler import ProfilerActivity, profile
+
+        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            start = time.perf_counter()
+            super().ask(prompts, labels)
+            total = time.perf_counter() - start
+        groups = dict.fromkeys(("matrix products", "attention", "other operators"), 0.0)
+        for event in profiler.key_averages():
+            name = "other operators"
+            if re.search(r"attention", event.key):
+                name = "attention"
+            elif re.search(r"::(mm|addmm|bmm|_linear_pointwise)$", event.key):
+                name = "matrix products"
+            groups[name] += event.self_cpu_time_total / 1e6
+        return {"rows": [], "shares": groups | {"Python and waiting": total - sum(groups.values()), "total": total}}
 
 
-class OursPaper(Ours):
-    """The same with the noisy channel in its paper's form."""
+class VLLM(Kernel):
+    """vLLM's offline engine through this library's kernel."""
 
-    def __init__(self, net: Any, tokenizer: Any) -> None:
-        super().__init__(net, tokenizer)
-        self.kernel.variant = "paper"
+    def __init__(self, model: str, dtype: str) -> None:
+        from StaICC.kernels.vllm_kernel import VLLMKernel
+
+        self.kernel = VLLMKernel(model, dtype=dtype, max_length=16384)
+        self.forget = self.kernel.engine.reset_prefix_cache
 
 
 class LmEval:
@@ -177,11 +203,14 @@ class LmEval:
         from lm_eval.api.instance import Instance
 
         self.model.batch_size_per_gpu = batch_size
-        requests = [
-            Instance("loglikelihood", {}, (prompt.rstrip(" "), " " + label), index)
-            for index, prompt in enumerate(prompts)
-            for label in labels
-        ]
+        if isinstance(prompts[0], str):
+            pairs = [(prompt.rstrip(" "), " " + label) for prompt in prompts for label in labels]
+        else:
+            from StaICC.kernels.noisy_channel import after_label
+
+            cuts = [zip(query, after_label(query, labels), strict=True) for query in prompts]
+            pairs = [(prompt[:cut], prompt[cut:]) for query in cuts for prompt, cut in query]
+        requests = [Instance("loglikelihood", {}, pair, index) for index, pair in enumerate(pairs)]
         found = [value for value, _ in self.model.loglikelihood(requests, disable_tqdm=True)]
         rows = []
         for start in range(0, len(found), len(labels)):
@@ -191,7 +220,9 @@ class LmEval:
         return {"rows": rows}
 
 
-CONTENDERS = {"released": Released, "ours": Ours, "ours-paper": OursPaper, "lm_eval": LmEval}
+KINDS = ("released", "lm_eval", "vllm", "ours")
+SHOWN = ("tokens", "distinct", "computed", "padding", "peak_mb")
+CONTENDERS = {"released": Released, "ours": Ours, "lm_eval": LmEval}
 
 
 def contend(kind: str, path: str, model: str, device: str, dtype: str, prompts: str, clock: str) -> None:
@@ -200,16 +231,20 @@ def contend(kind: str, path: str, model: str, device: str, dtype: str, prompts: 
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the released kernel prints
     texts = json.loads(Path(prompts).read_text(encoding="utf-8"))["suite"]["Normal"] if model.endswith("-size") else []
-    net, tokenizer = load(model, device, dtype, texts)
-    contender = CONTENDERS[kind](net, tokenizer)
     import resource  # not on Windows
 
     import torch
 
-    start_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    shape = {"parameters": sum(weight.numel() for weight in net.base_model.parameters())}
-    shape["parameters"] -= net.get_input_embeddings().weight.numel()
-    out.write(json.dumps(shape) + "\n")
+    start = time.perf_counter()
+    facts: dict[str, float] = {}
+    if kind == "vllm":
+        contender: Any = VLLM(model, dtype)
+    else:
+        net, tokenizer = load(model, device, dtype, texts)
+        contender = CONTENDERS[kind](net, tokenizer)
+        facts["parameters"] = sum(weight.numel() for weight in net.base_model.parameters())
+        facts["parameters"] -= net.get_input_embeddings().weight.numel()
+    out.write(json.dumps({"load_seconds": time.perf_counter() - start, **facts}) + "\n")
     out.flush()
     for line in sys.stdin:
         question = json.loads(line)
@@ -224,10 +259,8 @@ def contend(kind: str, path: str, model: str, device: str, dtype: str, prompts: 
         answer["wall_seconds"] = time.perf_counter() - start
         answer["cpu_seconds"] = time.process_time() - start_cpu
         answer["seconds"] = answer[f"{clock}_seconds"]
-        if device != "cuda":
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            answer["peak_mb"] = peak / 1e3
-            answer["above_loading_mb"] = (peak - start_memory) / 1e3
+        if device != "cuda" and kind != "vllm":  # vLLM has workers
+            answer["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         out.write(json.dumps(answer) + "\n")
         out.flush()
 
@@ -235,21 +268,34 @@ def contend(kind: str, path: str, model: str, device: str, dtype: str, prompts: 
 class Process:
     """A contender as seen from the process that measures."""
 
-    def __init__(self, kind: str, path: str, options: argparse.Namespace, prompts: Path) -> None:
+    def __init__(self, kind: str, path: str, options: argparse.Namespace, dtype: str, prompts: Path) -> None:
         self.kind = kind
-        command = [sys.executable, __file__, "--contend", kind, "--path", path, "--prompts", str(prompts)]
-        command += ["--model", options.model, "--device", options.device, "--dtype", options.dtype]
-        command += ["--clock", options.clock]
+        python = options.vllm if kind == "vllm" else sys.executable
+        command = [python, __file__, "--contend", kind, "--path", path, "--prompts", str(prompts)]
+        command += ["--model", options.model, "--device", options.device, "--dtype", dtype, "--clock", options.clock]
         environment = {**os.environ, "PYTHONPATH": "", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-            stderr=None if options.verbose else subprocess.DEVNULL,
-        )
-        self.parameters = self._read()["parameters"]
+        if kind == "vllm":
+            cores = sorted(os.sched_getaffinity(0))
+            environment["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, cores[: options.threads]))
+            environment.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+            environment["VLLM_ALLOW_LONG_MAX_MODEL_LEN"] = "1"
+        self.log = prompts.with_name(f"{kind}-{dtype}.log")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment,
+                stderr=None if options.verbose else log,
+            )
+        facts = self._read()
+        self.parameters, self.load_seconds = facts.get("parameters"), facts["load_seconds"]
+
+    def compile_seconds(self) -> float | None:
+        """Return the time that vLLM says it compiled for, or None."""
+        found = re.search(r"torch\.compile (?:takes|took) ([\d.]+) s", self.log.read_text("utf-8", "replace"))
+        return float(found[1]) if found else None
 
     def _read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -268,7 +314,10 @@ class Process:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
 
 
 # The measurement
@@ -326,56 +375,64 @@ def long_prompts(suite: dict[str, list[str]], characters: int, count: int) -> li
     return [context + query for query in list(queries)[:count]]
 
 
-def difference(left: list[list[float]], right: list[list[float]]) -> float:
-    """Largest difference of two matrices of probabilities."""
-    return max(abs(a - b) for one, other in zip(left, right, strict=True) for a, b in zip(one, other, strict=True))
-
-
-def agreement(left: list[list[float]], right: list[list[float]]) -> float:
-    """Share of rows with the same largest entry."""
-    same = [a.index(max(a)) == b.index(max(b)) for a, b in zip(left, right, strict=True)]
-    return sum(same) / len(same)
-
-
 def compare(
-    processes: list[Process], prompts: list[Any], labels: list[str], rounds: int, peak: float, **more: Any
+    processes: list[Process],
+    prompts: list[Any],
+    labels: list[str],
+    rounds: int,
+    peak: float,
+    *,
+    counts: dict[str, int] | None = None,
+    more: dict[str, dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Let contenders take turns on the same prompts."""
+    """Let contenders take turns on the same prompts.
+
+    Args:
+        processes: The contenders.
+        prompts: The prompts.
+        labels: Their labels.
+        rounds: How often each runs.
+        peak: Throughput of a large matrix product.
+        counts: For contenders that run some of the prompts only, how many.
+        more: Further arguments of a contender.
+    """
     answers: dict[str, list[dict[str, Any]]] = {process.kind: [] for process in processes}
-    for _ in range(rounds):
+    for number in range(rounds):
         for process in processes:
-            extra = more if process.kind == "lm_eval" else {}
-            answers[process.kind].append(process.ask(prompts, labels, **extra))
+            if number and counts and process.kind in counts:
+                continue  # the loops take longest
+            asked = prompts[: (counts or {}).get(process.kind)]
+            answers[process.kind].append(process.ask(asked, labels, **(more or {}).get(process.kind, {})))
     found: dict[str, Any] = {}
     for process in processes:
-        seconds = [answer["seconds"] for answer in answers[process.kind]]
-        last = answers[process.kind][-1]
-        found[process.kind] = {
-            "prompts": len(prompts),
-            "seconds_best": min(seconds),
-            "seconds_median": statistics.median(seconds),
-            "prompts_per_second": len(prompts) / min(seconds),
-            "peak_mb": last["peak_mb"],
-            "rows": last["rows"],
-        }
-        for name in ("tokens", "distinct", "computed", "padding", "above_loading_mb"):
-            if name in last:
-                found[process.kind][name] = last[name]
-    tokens = next((f["tokens"] for f in found.values() if "tokens" in f), None)
-    for kind, f in found.items():
-        if tokens:
-            f["tokens_per_second"] = tokens / f["seconds_best"]
-            done = f.get("computed", tokens)
-            # Two operations per parameter and position, attention left out; for 0.1.1 and lm_eval the output matrix
-            # too.
-            f["share_of_peak"] = 2.0 * processes[0].parameters * done / f["seconds_best"] / peak
-        if kind != "released" and "released" in found:
-            f["times_released"] = found["released"]["seconds_best"] / f["seconds_best"]
-            f["difference"] = difference(f["rows"], found["released"]["rows"])
-            f["same_predictions"] = agreement(f["rows"], found["released"]["rows"])
-    for f in found.values():
-        del f["rows"]
+        best = min(answers[process.kind], key=lambda answer: answer["seconds"])
+        count = len(best["rows"])
+        figures = {"prompts": count, "seconds": best["seconds"], "prompts_per_second": count / best["seconds"]}
+        found[process.kind] = figures | {name: value for name, value in best.items() if name in SHOWN}
+    parameters = next(process.parameters for process in processes if process.parameters)
+    tokens = found["ours"]["tokens"] / len(prompts)
+    reference = answers["ours"][-1]["rows"]
+    for kind, figures in found.items():
+        done = figures.get("computed", tokens * figures["prompts"])
+        # Two operations per parameter and position; attention and, for some, the output matrix are left out.
+        figures["share_of_peak"] = 2.0 * parameters * done / figures["seconds"] / peak
+        figures["times_ours"] = figures["prompts_per_second"] / found["ours"]["prompts_per_second"]
+        pairs = list(zip(answers[kind][-1]["rows"], reference, strict=False))
+        figures["difference"] = max(abs(x - y) for a, b in pairs for x, y in zip(a, b, strict=True))
+        figures["same_predictions"] = sum(a.index(max(a)) == b.index(max(b)) for a, b in pairs) / len(pairs)
     return found
+
+
+def table(found: dict[str, Any]) -> str:
+    """Return the queries per second of all contenders as one Markdown table."""
+    lines = ["| queries/s | type | 0.1.1 | lm_eval | vLLM | StaICC | StaICC / vLLM | share of matrix products |"]
+    lines.append("|---|---|" + "---:|" * 6)
+    for dtype, parts in found.items():
+        for part, kinds in parts["parts"].items():
+            cells = [f"{kinds[k]['prompts_per_second']:.3g}" if k in kinds else "" for k in KINDS]
+            ratio = f"{1 / kinds['vllm']['times_ours']:.2f}" if "vllm" in kinds else ""
+            lines.append(f"| {' | '.join([part, dtype, *cells, ratio])} | {kinds['ours']['share_of_peak']:.2f} |")
+    return "\n".join(lines)
 
 
 def tell(part: str, found: dict[str, Any]) -> None:
@@ -397,93 +454,75 @@ def processor() -> str:
         return platform.processor()
 
 
-def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Run all parts."""
-    import torch
-
-    released = folder / "released"
+def collect(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Write the prompts of the release into a folder and return them; find the file of the model."""
     wheel = options.release or fetch_release(folder)
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(released)
-    prompts_file = folder / "prompts.json"
-    subprocess.run([sys.executable, "-W", "ignore", "-c", COLLECT, str(released), str(prompts_file)], check=True)
-    collected = json.loads(prompts_file.read_text())
-    labels, suite, channel = collected["label_space"], collected["suite"], collected["channel"]
+        archive.extractall(folder / "released")
+    command = [sys.executable, "-W", "ignore", "-c", COLLECT, str(folder / "released"), str(folder / "prompts.json")]
+    subprocess.run(command, check=True)
     if options.model == "smollm2":
         sys.path.insert(0, str(ROOT))
         from StaICC.kernels.huggingface.smollm2 import smollm2_file
 
         options.model = str(smollm2_file())
+    found: dict[str, Any] = json.loads((folder / "prompts.json").read_text("utf-8"))
+    return found
 
+
+def measure(options: argparse.Namespace, dtype: str, collected: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run all parts in one number type."""
+    import torch
+
+    labels, suite = collected["label_space"], collected["suite"]
     clock = time.process_time if options.clock == "cpu" else time.perf_counter
-    peak = peak_product(options.device, options.dtype, clock)
-    device = torch.cuda.get_device_name() if options.device == "cuda" else processor()
+    peak = peak_product(options.device, dtype, clock)
     found: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
-        "device": device,
+        "device": torch.cuda.get_device_name() if options.device == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "clock": options.clock,
         "torch": torch.__version__,
         "model": Path(options.model).name,
-        "dtype": options.dtype,
         "matrix_product_gflops": peak / 1e9,
+        "parts": {},
     }
-    tell("machine", found)
-    parts = options.parts.split(",")
-    start = {"ours": str(ROOT)} if options.no_released else {"released": str(released), "ours": str(ROOT)}
-    processes = {kind: Process(kind, path, options, prompts_file) for kind, path in start.items()}
-    both = list(processes.values())
-    if "normal" in parts:
-        prompts = suite["Normal"][: options.prompts_count]
-        three = list(both)
-        size = 1
-        if not options.no_lm_eval:
-            backend = Process("lm_eval", str(ROOT), options, prompts_file)
-            trial = {n: backend.ask(prompts[:32], labels, batch_size=n)["seconds"] for n in options.batch_sizes}
-            size = min(trial, key=lambda n: trial[n])
-            found["lm_eval_trial"] = trial
-            three.append(backend)
-        found["normal"] = compare(three, prompts, labels, options.rounds, peak, batch_size=size)
-        if not options.no_lm_eval:
-            three[2].close()
-            found["normal"]["lm_eval"]["batch_size"] = size
-            figures = found["normal"]
-            figures["ours"]["times_lm_eval"] = figures["lm_eval"]["seconds_best"] / figures["ours"]["seconds_best"]
-        tell("normal", found["normal"])
-    if "channel" in parts:
-        queries = channel[: options.channel_count]
-        paper = Process("ours-paper", str(ROOT), options, prompts_file)
-        found["channel"] = compare([*both, paper], queries, labels, options.rounds, peak)
-        paper.close()
-        tell("channel", found["channel"])
-    if "suite" in parts:
-        prompts = suite_sample(suite, options.every)
-        found["suite"] = compare(both, prompts, labels, options.rounds, peak)
-        whole = sum(map(len, suite.values()))
-        for figures in found["suite"].values():
-            figures["hours_for_all"] = figures["seconds_best"] * whole / len(prompts) / 3600
-        ours = found["suite"]["ours"]
-        ours["computed_over_distinct"] = ours["computed"] / ours["distinct"]
-        tell("suite", found["suite"])
-    if "long" in parts and not options.no_released:
-        prompts = long_prompts(suite, options.characters, options.long_count)
-        loop = processes["released"].ask(prompts[: options.loop_count], labels)
-        ours = processes["ours"].ask(prompts, labels)
-        seconds = loop["seconds"] / options.loop_count * len(prompts)
-        found["long"] = {
-            "context_tokens": ours["tokens"] // len(prompts),
-            "queries": len(prompts),
-            "loop_seconds_extrapolated": seconds,
-            "loop_queries_run": options.loop_count,
-            "ours_seconds": ours["seconds"],
-            "times_loop": seconds / ours["seconds"],
-            "computed": ours["computed"],
-            "distinct": ours["distinct"],
-            "difference": difference(loop["rows"], ours["rows"][: options.loop_count]),
-        }
-        tell("long", found["long"])
-    for process in processes.values():
+    tell(f"{dtype}:", found)
+    kinds = {"ours": ROOT}
+    if not options.no_released and dtype == "float32":  # 0.1.1 cannot run models in bfloat16
+        kinds["released"] = folder / "released"
+    if options.vllm:
+        kinds["vllm"] = ROOT
+    if not options.no_lm_eval:
+        kinds["lm_eval"] = ROOT
+    started = {kind: Process(kind, str(path), options, dtype, folder / "prompts.json") for kind, path in kinds.items()}
+    processes = list(started.values())
+    found["load_seconds"] = {kind: process.load_seconds for kind, process in started.items()}
+    more: dict[str, dict[str, Any]] = {}
+    if "lm_eval" in started:
+        sample = suite["Normal"][:16]
+        trial = {n: started["lm_eval"].ask(sample, labels, batch_size=n)["seconds"] for n in options.batch_sizes}
+        more["lm_eval"] = {"batch_size": min(trial, key=lambda n: trial[n])}
+        found["lm_eval_trial"] = trial
+    slow = dict.fromkeys(("released", "lm_eval"), options.loop_count)
+    work: dict[str, tuple[list[Any], dict[str, int]]] = {
+        "normal": (suite["Normal"][: options.prompts_count], {}),
+        "channel": (collected["channel"][: options.channel_count], {}),
+        "suite": (suite_sample(suite, options.every), {}),
+        "long": (long_prompts(suite, options.characters, options.long_count), slow),
+    }
+    for process in processes:  # what runs once only, such as the choice of kernels
+        process.ask(suite["Normal"][-2:], labels)
+    for part in options.parts.split(","):
+        prompts, counts = work[part]
+        found["parts"][part] = compare(processes, prompts, labels, options.rounds, peak, counts=counts, more=more)
+        tell(f"{dtype} {part}", found["parts"][part])
+    found["profile"] = started["ours"].ask(work["normal"][0], labels, profile=True)["shares"]
+    tell(dtype, {"profile of normal": found["profile"]})
+    for process in processes:
         process.close()
+    if "vllm" in started:
+        found["vllm_compile_seconds"] = started["vllm"].compile_seconds()
     return found
 
 
@@ -500,16 +539,17 @@ def main() -> None:
     parser.add_argument("--parts", default="normal,channel,suite,long")
     parser.add_argument("--model", default="smollm2", help="smollm2, a GGUF file, a folder, gpt2-size or 7b-size")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--dtype", nargs="+", default=["float32"])
+    parser.add_argument("--vllm", help="a Python interpreter with vLLM, which is compared, too")
     parser.add_argument("--release", type=Path, help="the wheel of StaICC 0.1.1, if it is at hand")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--prompts-count", type=int, default=200)
-    parser.add_argument("--channel-count", type=int, default=20)
-    parser.add_argument("--every", type=int, default=50, help="the suite: one query in so many")
-    parser.add_argument("--characters", type=int, default=44000, help="the long context")
-    parser.add_argument("--long-count", type=int, default=500)
-    parser.add_argument("--loop-count", type=int, default=3)
-    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 4, 8, 16, 32])
+    parser.add_argument("--prompts-count", type=int, default=80)
+    parser.add_argument("--channel-count", type=int, default=10)
+    parser.add_argument("--every", type=int, default=100, help="the suite: one query in so many")
+    parser.add_argument("--characters", type=int, default=24000, help="the long context")
+    parser.add_argument("--long-count", type=int, default=100)
+    parser.add_argument("--loop-count", type=int, default=1)
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[4, 8])
     parser.add_argument("--no-lm-eval", action="store_true")
     parser.add_argument("--no-released", action="store_true", help="0.1.1 cannot run models in bfloat16")
     parser.add_argument(
@@ -522,14 +562,20 @@ def main() -> None:
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contend:
-        contend(
-            options.contend, options.path, options.model, options.device, options.dtype, options.prompts, options.clock
-        )
+        dtype = options.dtype[0]
+        contend(options.contend, options.path, options.model, options.device, dtype, options.prompts, options.clock)
         return
+    if options.vllm and options.clock == "cpu":
+        parser.error("--clock cpu does not count the workers of vLLM; use --clock wall on an idle machine")
     if options.threads:
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(options.threads)
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(options, Path(folder))
+        collected = collect(options, Path(folder))
+        found = {dtype: measure(options, dtype, collected, Path(folder)) for dtype in options.dtype}
+    print(table(found))
+    for name in ("vllm", "release"):  # paths of this machine
+        setattr(options, name, None if getattr(options, name) is None else name)
+    options.model = Path(options.model).name
     record(__file__, found, vars(options))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")

@@ -5,7 +5,7 @@ Each engine runs ``LongICL`` with SmolLM2 (135 million parameters, float32, gree
 - ``hf``: the torch kernel, which computes a shared context once;
 - ``vllm``: vLLM's offline engine (``--vllm-python`` names the Python of its environment);
 - ``endpoint``: ``openai:`` with a server that decodes with ``transformers`` and reuses the prompt before;
-- ``function``: ``f(prompt, label_space)`` with ``generate`` of ``transformers``, without any reuse.
+- ``function``: ``f(prompt, label_space)`` with ``generate`` of ``transformers`` and the cache of the prompt before.
 
 A text that differs from the one of ``hf`` is a near-tie if the logits of the two best tokens after the common beginning
 differ by less than 0.01. Engines whose predictions are in ``--folder`` are not run again. Usage::
@@ -41,23 +41,25 @@ TORCH = "smollm2;dtype=float32;device=cpu"
 
 
 class Greedy:
-    """Greedy decoding with ``transformers``; with ``reuse``, what the last prompt shares is not computed again."""
+    """Greedy decoding with ``transformers``, by a loop of one's own or by ``generate``.
 
-    def __init__(self, new_tokens: int, reuse: bool) -> None:
+    What a prompt shares with the one before is not computed again.
+    """
+
+    def __init__(self, new_tokens: int, loop: bool) -> None:
         import transformers
 
         from StaICC.kernels.huggingface.smollm2 import smollm2_file
 
         path = smollm2_file()
-        facts = {"gguf_file": path.name}
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(path.parent), **facts)
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(
-            str(path.parent), dtype="float32", **facts
-        ).eval()
+        folder, name = str(path.parent), path.name
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, gguf_file=name)
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype="float32")
+        self.model: Any = model.eval()
         self.limit = self.model.config.max_position_embeddings
-        self.new_tokens, self.reuse = new_tokens, reuse
+        self.new_tokens, self.loop = new_tokens, loop
         self.last: list[int] = []
-        self.cache: Any = None
+        self.cache: Any = transformers.DynamicCache(config=self.model.config)
 
     def __call__(self, prompt: str) -> str:
         import torch
@@ -65,40 +67,41 @@ class Greedy:
         ids = self.tokenizer(prompt).input_ids
         if len(ids) + self.new_tokens > self.limit:
             raise ValueError(f"the prompt has {len(ids)} tokens, but the context length is {self.limit}")
+        kept = len(os.path.commonprefix([self.last, ids[:-1]]))  # noqa: RUF071
+        if kept < len(self.last):
+            self.cache.crop(kept - len(self.last))
         with torch.inference_mode():
-            written = self.decode(ids) if self.reuse else self.generate(ids)
+            written = self.decode(ids[kept:]) if self.loop else self.generate(ids)
+        self.last = [*ids, *written][: self.cache.get_seq_length()]
         return str(self.tokenizer.decode(written, skip_special_tokens=True))
 
-    def generate(self, ids: list[int]) -> Any:
+    def generate(self, ids: list[int]) -> list[int]:
         import torch
 
         given = torch.tensor([ids])
-        mask = torch.ones_like(given)
         made = self.model.generate(
-            given, attention_mask=mask, max_new_tokens=self.new_tokens, do_sample=False, pad_token_id=0
+            given,
+            attention_mask=torch.ones_like(given),
+            past_key_values=self.cache,
+            max_new_tokens=self.new_tokens,
+            do_sample=False,
+            pad_token_id=0,
         )
-        return made[0, len(ids) :]
+        return list(made[0, len(ids) :].tolist())
 
-    def decode(self, ids: list[int]) -> list[int]:
+    def decode(self, rest: list[int]) -> list[int]:
         import torch
 
-        kept = len(os.path.commonprefix([self.last, ids[:-1]]))  # noqa: RUF071
-        if self.cache is not None and kept < len(self.last):
-            self.cache.crop(kept - len(self.last))
-        written, rest = [], ids[kept:]
-        while True:
+        written: list[int] = []
+        while len(written) < self.new_tokens:
             for start in range(0, len(rest), 1024):
                 piece = torch.tensor([rest[start : start + 1024]])
                 found = self.model(piece, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
-                self.cache = found.past_key_values
             token = int(found.logits[0, -1].argmax())
             if token == self.tokenizer.eos_token_id:
                 break
             written.append(token)
-            if len(written) == self.new_tokens:
-                break
             rest = [token]
-        self.last = [*ids, *written][: self.cache.get_seq_length()]
         return written
 
 
@@ -130,7 +133,7 @@ def serve(writer: Greedy) -> HTTPServer:
 
 def inference(engine: str, new_tokens: int) -> Any:
     if engine == "function":
-        writer = Greedy(new_tokens, reuse=False)
+        writer = Greedy(new_tokens, loop=False)
 
         def plain(prompt: str, label_space: list[str]) -> str:
             return writer(prompt)
@@ -138,7 +141,7 @@ def inference(engine: str, new_tokens: int) -> Any:
         return plain
     spec = {"hf": TORCH, "vllm": "vllm:smollm2;dtype=float32;enforce_eager=true"}.get(engine)
     if spec is None:
-        port = serve(Greedy(new_tokens, reuse=True)).server_port
+        port = serve(Greedy(new_tokens, loop=True)).server_port
         os.environ.setdefault("OPENAI_API_KEY", "none")
         spec = f"openai:http://127.0.0.1:{port}/v1#smollm2;concurrency=1;timeout=3600"
     return load_for_text(spec, new_tokens, ())

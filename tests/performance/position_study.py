@@ -133,6 +133,7 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=2000)
     parser.add_argument("--items", type=int, default=100)
     parser.add_argument("--redraws", type=int, default=199)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), metavar="MODEL")
     options = parser.parse_args()
     analysis.position_p_value = partial(position_p_value, redraws=options.redraws)
     figures = {}
@@ -141,7 +142,8 @@ def main() -> None:
         design = Experiment("position", (PARTS,), 1)
         own = LongICLExperimentor(data, test_number=options.items, experiment=design)
         empty = own.score([0] * (PARTS * len(own.test_items)))
-        for name, (make, part, truth) in MODELS.items():
+        for name in options.models:
+            make, part, truth = MODELS[name]
             began = time.process_time()
             found = [simulate(own, empty, make, part, seed) for seed in range(options.simulations)]
             count = len(found)

@@ -156,13 +156,15 @@ def position_p_value(
     draw = random.Random(seed).random
     slots = list(blocks.values())
     labels = [label for label in blocks if len(set(correct[label])) > 1]  # the others add the same to all parts
+    count = max(slots) + 1
+    by_block = [
+        [tuple(correct[label][(part - block) % count] for part in range(count)) for block in range(count)]
+        for label in labels
+    ]
 
     def statistic(assigned: Sequence[int]) -> int:
-        parts = [0] * (max(slots) + 1)
-        for label, block in zip(labels, assigned, strict=False):
-            for order, number in enumerate(correct[label]):
-                parts[(block + order) % len(parts)] += number
-        return sum(number * number for number in parts)
+        columns = zip(*(rows[block] for rows, block in zip(by_block, assigned, strict=False)), strict=True)
+        return sum(number * number for number in map(sum, columns))
 
     observed = statistic([blocks[label] for label in labels])
     extreme = 0

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ALGORITHM", "KernelBase"]
 
-CPU_BUDGET = 2048
+CPU_BYTES = 4096
+"""Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
 CUDA_BUDGET = 16384
 
 ALGORITHM = "2"
@@ -200,8 +201,8 @@ class KernelBase:
         if self._runner is None:
             calls = ModelCalls(self.model, self.options.padding)
             forward = Forward(calls, examine(calls))
-            budget = self.options.token_budget or (CUDA_BUDGET if forward.device.type == "cuda" else CPU_BUDGET)
-            self._runner = BatchRunner(forward, budget, self.options.prefix_reuse)
+            usual = CUDA_BUDGET if forward.device.type == "cuda" else CPU_BYTES // forward.dtype.itemsize
+            self._runner = BatchRunner(forward, self.options.token_budget or usual, self.options.prefix_reuse)
         return self._runner
 
     @contextlib.contextmanager

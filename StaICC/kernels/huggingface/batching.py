@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from StaICC.errors import OutputError
 from StaICC.kernels.huggingface.capabilities import is_out_of_memory
@@ -247,12 +248,12 @@ class BatchRunner:
                 resident=self._prefix.tokens,
             )
             for stage in stages:
-                for rows, hidden in self._stage(stage, counts):
+                for rows, hidden in self._stage(stage, share, counts):
                     picks, states = self._select(rows, hidden, wanted)
                     read(states, [Pick(part[pick.number], pick.indexes) for pick in picks])
                     yield from (part[pick.number] for pick in picks)
 
-    def _stage(self, stage: Stage, counts: Counts) -> Iterator[tuple[Sequence[Row], Hidden]]:
+    def _stage(self, stage: Stage, share: bool, counts: Counts) -> Iterator[tuple[Sequence[Row], Hidden]]:
         forward = self.forward
         if stage.prefix:
             self._to_prefix(stage.prefix, counts)
@@ -264,20 +265,28 @@ class BatchRunner:
                 counts.computed += size
                 yield [row], hidden
             return
-        for chain in (True, False):
-            rows = [row for row in stage.rows if row.is_chain is chain]
-            for batch in self._batches(rows):
-                hidden = forward.chains([row.tokens for row in batch]) if chain else forward.trees(batch)
-                computed = sum(len(row.tokens) for row in batch)
-                counts.calls += 1
-                counts.computed += computed
-                counts.padding += len(batch) * max(len(row.tokens) for row in batch) - computed
-                yield batch, hidden
+        flat = share and forward.can.flat
+        groups = (
+            [stage.rows] if flat else [[row for row in stage.rows if row.is_chain is chain] for chain in (True, False)]
+        )
+        for batch in (batch for rows in groups for batch in self._batches(rows, flat)):
+            if flat:
+                hidden = forward.flat(batch)
+            elif batch[0].is_chain:
+                hidden = forward.chains([row.tokens for row in batch])
+            else:
+                hidden = forward.trees(batch)
+            computed = sum(len(row.tokens) for row in batch)
+            counts.calls += 1
+            counts.computed += computed
+            counts.padding += hidden.states.shape[:2].numel() - computed
+            yield batch, hidden
 
-    def _batches(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
+    def _batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
         """Rows of about the same length, longest first, each batch within the budget.
 
-        Once a batch is large enough to keep the machine busy, it is closed rather than padded.
+        Once a batch is large enough to keep the machine busy, it is closed rather than padded. A flat batch needs no
+        padding.
         """
         batch: list[Row] = []
         for row in sorted(rows, key=lambda row: -len(row.tokens)):
@@ -285,8 +294,11 @@ class BatchRunner:
             longest = len(batch[0].tokens) if batch else size
             # Models that stretch their positions for long input do so for the whole batch.
             close = self.forward.can.plain or (longest > self.forward.same_to and size != longest)
-            close = close or (len(batch) + 1) * longest > self.budget
-            close = close or (len(batch) * longest * BUSY_SHARE >= self.budget and size < longest * LEAST_FILL)
+            if flat:
+                close = close or sum(len(row.tokens) for row in batch) + size > self.budget
+            else:
+                close = close or (len(batch) + 1) * longest > self.budget
+                close = close or (len(batch) * longest * BUSY_SHARE >= self.budget and size < longest * LEAST_FILL)
             if batch and close:
                 yield batch
                 batch = []
@@ -312,13 +324,15 @@ class BatchRunner:
 
     def _select(self, rows: Sequence[Row], hidden: Hidden, wanted_from: Sequence[int]) -> tuple[list[Pick], Hidden]:
         """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
-        width = hidden.states.shape[1]
+        # One after the other in one sequence, or one below the other.
+        sizes = [len(row.tokens) if hidden.states.shape[0] == 1 else hidden.states.shape[1] for row in rows]
+        starts = accumulate(sizes, initial=0)
         places: dict[int, int] = {}
         picks: list[Pick] = []
-        for index, row in enumerate(rows):
+        for row, start in zip(rows, starts, strict=False):
             for number, end in row.ends:
                 path = row.path(end, wanted_from[number])
-                flat = [index * width + position for position in path]
+                flat = [start + position for position in path]
                 picks.append(Pick(number, tuple(places.setdefault(place, len(places)) for place in flat)))
         torch = self.forward.torch
         with torch.inference_mode():

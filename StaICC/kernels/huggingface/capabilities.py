@@ -85,6 +85,8 @@ class Capabilities:
     vocabulary: int
     onednn: bool = False
     """Products of float32 matrices are computed by oneDNN."""
+    flat: bool = False
+    """Packed rows can follow each other in one sequence, and attention computes each row alone."""
     plain: bool = False
     """Each prompt is run alone, through the complete model."""
 
@@ -95,7 +97,7 @@ class Capabilities:
         if shortcut == "cached prefixes":
             return replace(self, caching=False)
         if shortcut == "packed prefixes":
-            return replace(self, packing=False, caching=False)
+            return replace(self, packing=False, caching=False, flat=False)
         if shortcut == "head rows":
             return replace(self, head="model", transform="none")
         return _plainly(self)
@@ -106,9 +108,8 @@ class Capabilities:
 
 
 def _plainly(can: Capabilities) -> Capabilities:
-    return replace(
-        can, head="model", transform="none", packing=False, caching=False, left_padding=False, onednn=False, plain=True
-    )
+    none = {"packing": False, "caching": False, "left_padding": False, "onednn": False, "flat": False}
+    return replace(can, head="model", transform="none", plain=True, **none)
 
 
 @dataclass(slots=True)
@@ -317,7 +318,7 @@ def _tried(calls: ModelCalls) -> Capabilities:
     expected = [calls.chains([first]).states[0], calls.chains([second]).states[0]]
     # What the end of the second sequence would be if it attended to everything before it in the row.
     decoy = calls.chains([first + second[3:]]).states[0, 7:]
-    can = {"packing": False, "caching": False, "left": False, "right": False}
+    can = {"packing": False, "caching": False, "left": False, "right": False, "flat": False}
 
     def trial(name: str, run: Callable[[], bool]) -> None:
         try:
@@ -327,15 +328,24 @@ def _tried(calls: ModelCalls) -> Capabilities:
                 raise
             _log.debug("%s is not used for %s: %s", name, type(calls.model).__name__, error)
 
-    def packs() -> bool:
-        found = calls.trees([whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),), 0)]).states
-        other = found[0, [0, 1, 2, 7, 8, 9]]
+    rows = [whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),), 0)]
+
+    def right_rows(found: Any, chain: Any) -> bool:
+        other = found[[0, 1, 2, 7, 8, 9]]
         return (
-            _same(torch, found[0, :7], expected[0])
+            _same(torch, found[:7], expected[0])
             and _same(torch, other[:3], expected[1][:3])
             and _same(torch, other[3:], expected[1][3:], decoy)
-            and _same(torch, found[1, :4], expected[1][:4])
+            and _same(torch, chain, expected[1][:4])
         )
+
+    def packs() -> bool:
+        found = calls.trees(rows).states
+        return right_rows(found[0], found[1, :4])
+
+    def flattens() -> bool:
+        found = calls.flat(rows).states[0]
+        return right_rows(found, found[10:])
 
     def caches() -> bool:
         cache = calls.new_cache()
@@ -358,6 +368,8 @@ def _tried(calls: ModelCalls) -> Capabilities:
     accepts = inspect.signature((calls.body or calls.model).forward).parameters
     if "position_ids" in accepts or any(p.kind is p.VAR_KEYWORD for p in accepts.values()):
         trial("packing", packs)
+        if can["packing"] and calls.device.type == "cpu":  # elsewhere many small calls cost more than padding
+            trial("flat", flattens)
         if can["packing"] and head != "model":
             trial("caching", caches)
     trial("left", lambda: pads("left"))
@@ -371,6 +383,7 @@ def _tried(calls: ModelCalls) -> Capabilities:
         _attention_weight(calls.model, calls.body),
         vocabulary,
         onednn=calls.device.type == "cpu" and calls.dtype_name == "float32" and uses_onednn(),
+        flat=can["flat"],
     )
     _log.debug("%s: %s", type(calls.model).__name__, found)
     return found if can["right"] else _plainly(found)

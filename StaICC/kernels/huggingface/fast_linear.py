@@ -3,19 +3,21 @@
 On a CPU, PyTorch multiplies float32 matrices with the library that it was built with, usually MKL, which uses AVX2 on
 processors of other makers even where they have AVX-512. oneDNN, which PyTorch ships too, generates code for the
 current processor. The arithmetic is the same (float32, only the order of additions differs), the speed can differ by a
-factor of two.
+factor of two. On Intel's processors MKL is the faster one, by 10 to 15 % for 512 rows and more.
 
 Nothing is patched: inside :func:`fast_linear`, and only in its thread, calls of ``torch.nn.functional.linear`` and
 ``torch.addmm`` are redirected where the operands are plain float32 tensors on the CPU. Whether they are is decided by
-the processor's instruction set (AVX-512), not by a timing trial: results must not depend on how busy the machine is.
-Where the operator is missing or returns other results, nothing is redirected.
+the processor's maker and instruction set (AVX-512), not by a timing trial: results must not depend on how busy the
+machine is. Where the operator is missing or returns other results, nothing is redirected.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
+import platform
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from StaICC.optional import require
@@ -36,17 +38,27 @@ def _product(torch: Any) -> Any:
         return None
 
 
+def _made_by_intel() -> bool:
+    try:
+        facts = Path("/proc/cpuinfo").read_text("utf-8", "replace")
+    except OSError:  # not Linux
+        facts = platform.processor()
+    return "GenuineIntel" in facts
+
+
 @functools.cache
 def uses_onednn() -> bool:
     """Whether float32 products on this machine's processor are given to oneDNN.
 
     Returns:
-        Whether the processor has AVX-512, and the operator exists and returns the default's result.
+        Whether the processor has AVX-512 and is not Intel's, and the operator exists and returns the default's result.
     """
     torch = require("torch", "hf", "the causal language model kernel")
     product = _product(torch)
     processor = getattr(torch.backends, "cpu", None)  # not in old releases
     if product is None or processor is None or not processor.get_cpu_capability().startswith("AVX512"):
+        return False
+    if torch.backends.mkl.is_available() and _made_by_intel():
         return False
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(64, 96, generator=generator)

@@ -5,7 +5,8 @@ Only this module and ``forward`` call the model. There are three kinds of calls:
 - **plain batch**: sequences padded on the right. With causal attention (or a recurrence) no later position can change
   an earlier one, so no mask is needed, whatever the family and the kind of positions. With ``padding="left"`` the
   padding comes first, with a mask and position numbers, as other software does it;
-- **packed batch**: tree-shaped rows (see ``prefix_plan``), each with its mask and its position numbers;
+- **packed batch**: tree-shaped rows (see ``prefix_plan``), each with its mask and its position numbers; one below the
+  other with padding, or one after the other without;
 - **over a prefix**: one packed row that continues a cached prefix.
 
 The last two need a model that supports a four-dimensional mask, position numbers and a key-value cache;
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from StaICC.kernels.huggingface.prefix_plan import Row
+from StaICC.kernels.huggingface.segmented_attention import Segment, segmented_attention
 from StaICC.optional import require
 
 __all__ = ["Hidden", "ModelCalls", "torch_module"]
@@ -107,6 +109,24 @@ class ModelCalls:
             positions[index, :size] = torch.tensor(row.depths())
             allowed[index, :size, :size] = self.tree_mask(row)
         return self._call(ids, mask=self.additive(allowed[:, None]), positions=positions)
+
+    def flat(self, rows: Sequence[Row]) -> Hidden:
+        """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
+        torch = self.torch
+        pieces: list[Segment] = []
+        start = 0
+        for row in rows:
+            size, chain = len(row.tokens), row.chain
+            pieces.append(Segment(start, start, start + chain))
+            if chain < size:
+                mask = self.additive(self.tree_mask(row)[None, None, chain:]).to(self.device)
+                pieces.append(Segment(start, start + chain, start + size, mask))
+            start += size
+        ids = torch.tensor([[token for row in rows for token in row.tokens]])
+        positions = torch.tensor([[depth for row in rows for depth in row.depths()]])
+        every = torch.full((1, 1, 1, 1), torch.nan, dtype=self.dtype, device=self.device).expand(1, 1, start, start)
+        with segmented_attention(every, pieces):
+            return self._call(ids, mask=every, positions=positions)
 
     def over(self, row: Row, cache: Any) -> Hidden:
         """One packed row that continues a cached prefix; the cache grows by the row's positions."""

@@ -49,7 +49,8 @@ class KernelOptions:
     """Noisy channel: the sum over the query's tokens, or, as in 0.1.1, minus the mean loss over the prompt."""
 
     token_budget: int | None = None
-    """Maximum number of positions in one call of the model. By default 2,048 on the CPU, 16,384 on a GPU."""
+    """Maximum number of positions in one call of the model. By default 1,024 on the CPU in float32, 2,048 there in
+    bfloat16, and 16,384 on a GPU."""
 
     max_length: int | None = None
     """Maximum number of tokens of a prompt. By default the model's limit."""

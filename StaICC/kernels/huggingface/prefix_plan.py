@@ -51,14 +51,20 @@ class Row:
     base: int
 
     @property
+    def chain(self) -> int:
+        """Number of positions at the beginning that are one plain sequence."""
+        return next((index for index, parent in enumerate(self.parents) if parent != index - 1), len(self.parents))
+
+    @property
     def is_chain(self) -> bool:
         """Whether the row is one plain sequence, for which causal attention is the right mask."""
-        return all(parent == index - 1 for index, parent in enumerate(self.parents))
+        return self.chain == len(self.tokens)
 
     def depths(self) -> list[int]:
         """Position number of each token in its sequence, from 0."""
-        depths: list[int] = []
-        for parent in self.parents:
+        chain = self.chain
+        depths = list(range(self.base, self.base + chain))
+        for parent in self.parents[chain:]:
             depths.append(self.base if parent < 0 else depths[parent] + 1)
         return depths
 

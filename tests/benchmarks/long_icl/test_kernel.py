@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import LongICL, card
+from StaICC.benchmarks.long_icl import Experiment, LongICL, card
 from StaICC.errors import OutputError
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
+from StaICC.kernels.huggingface.batching import BatchRunner  # noqa: E402
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
 from StaICC.kernels.text_inference import text_inference  # noqa: E402
 
@@ -100,6 +102,54 @@ def test_contexts_are_computed_once(small: Path, tokenizer: Any, scoring: Any) -
         return  # without reuse, that takes long
     plain = benchmark(CausalLMKernel(lm, tokenizer, label_scoring=scoring, prefix_reuse=False))
     assert plain.details["goemotions"].conditions == result.details["goemotions"].conditions
+
+
+@pytest.mark.parametrize("name", ["context", "shots", "order", "position", "controls"])
+def test_experiments_compute_few_more_than_the_distinct_positions(
+    small: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    levels = {"context": (256, 512, 1024, 1500), "shots": (0, 1, 2, 4)}.get(name, ())
+    experiment = Experiment(name, levels, shots=2)
+    benchmark = LongICL(small, ["goemotions"], test_number=4, experiment=experiment, verify=False, announce=quiet)
+    sequences: set[tuple[int, ...]] = set()
+    computed, original = [], BatchRunner.run
+
+    def run(self: BatchRunner, given: Any, *arguments: Any, **more: Any) -> Any:
+        counts = original(self, given, *arguments, **more)
+        computed.append(counts.computed)
+        sequences.update(map(tuple, given))
+        return counts
+
+    monkeypatch.setattr(BatchRunner, "run", run)
+    kernel = CausalLMKernel(model(tokenizer), tokenizer, token_budget=256)
+    result = benchmark(kernel)
+    ordered = sorted(sequences)
+    shared = [[a == b for a, b in zip(*two, strict=False)] for two in itertools.pairwise(ordered)]
+    distinct = sum(map(len, ordered)) - sum([*same, False].index(False) for same in shared)
+    assert 0 < sum(computed) <= 1.2 * distinct
+    own = benchmark[0]
+    for condition in own.rounds:
+        prompt = own.round_queries(condition)[0].prompt
+        assert result.timing[f"goemotions, {condition}, tokens"] == len(tokenizer(prompt).input_ids)
+    assert "model's tokens" in str(result) or name == "position"
+    found = benchmark.forecast(text_inference(kernel, 3), probe_seconds=0)
+    assert found.queries == found.distinct == len(own.prompt_set())
+    assert found.tokens == sum(len(tokenizer(prompt).input_ids) for prompt in own.prompt_set())
+    assert found.output_tokens == 3 * found.queries
+    assert found.positions is not None
+    assert distinct <= found.positions + 8 * found.queries
+    assert found.positions <= 1.05 * distinct
+
+
+def test_a_budget_beyond_the_model_is_reported(small: Path, tokenizer: Any) -> None:
+    experiment = Experiment("context", (256, 512, 1024))
+    benchmark = LongICL(small, ["goemotions"], test_number=3, experiment=experiment, verify=False, announce=quiet)
+    limit = len(tokenizer(benchmark[0].context("512")).input_ids)
+    result = benchmark(CausalLMKernel(model(tokenizer, limit), tokenizer))
+    rows = result.divided["goemotions"]["experiment"]["conditions"]
+    assert [row["score"] is None for row in rows.values()] == [False, True, True]
+    assert "longer than the model's limit" in result.details["goemotions"].missing["1K"]
+    assert "1K is undefined: not scored: context and query are longer" in str(result)
 
 
 def test_further_queries_cost_their_own_tokens(small: Path, tokenizer: Any) -> None:

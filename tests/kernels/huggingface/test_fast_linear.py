@@ -63,13 +63,23 @@ def test_elsewhere_nothing_happens():
 
 
 @pytest.mark.parametrize(
-    ("capability", "expected"), [("AVX512", True), ("AVX512_BF16", True), ("AVX2", False), ("DEFAULT", False)]
+    ("capability", "facts", "mkl", "expected"),
+    [
+        ("AVX512", "vendor_id : AuthenticAMD", True, True),
+        ("AVX512_BF16", "vendor_id : AuthenticAMD", True, True),
+        ("AVX512", "vendor_id : GenuineIntel", True, False),
+        ("AVX512", "vendor_id : GenuineIntel", False, True),
+        ("AVX2", "vendor_id : AuthenticAMD", True, False),
+        ("DEFAULT", "", True, False),
+    ],
 )
-def test_the_processor_decides(monkeypatch, capability, expected):
+def test_the_processor_decides(monkeypatch, capability, facts, mkl, expected):
     """A timing trial would let results depend on how busy the machine is."""
     if module._product(torch) is None:
         pytest.skip("this build of torch has no oneDNN")
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: mkl)
+    monkeypatch.setattr(module.Path, "read_text", lambda *_: facts)
     assert module.uses_onednn.__wrapped__() is expected
 
 

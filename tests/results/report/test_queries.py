@@ -204,8 +204,18 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     capsys.readouterr()
     data = data_of((tmp_path / "r.html").read_text("utf-8"))
     assert all(re.search(r"row \d+", prompt) for prompt in prompts_in(data, 0))
+    before = table.read_bytes()
+    assert main(["report", str(tmp_path / "a.json"), "-o", str(table), "--queries"]) == 2
+    assert table.read_bytes() == before
     table.unlink()
     assert main(["report", str(tmp_path / "a.json"), "-o", str(tmp_path / "r.html"), "--queries"]) == 0
     run = data_of((tmp_path / "r.html").read_text("utf-8"))["sets"][0]["runs"]["0"]
     assert run["prompts"] is None
     assert "own.csv is not here" in run["missing"]
+
+
+def test_results_without_records_of_queries_have_no_view_of_them(long_icl: Result) -> None:
+    """LongICL has its predictions; its prompts are too long."""
+    sets = data_of(report_html({"a": long_icl}, more=query_section({"a": long_icl}, written_prompts)))["sets"]
+    assert [one["dataset"] for one in sets] == ["banking77", "tacred"]
+    assert all(one["runs"]["0"]["prompts"] is None and one["runs"]["0"]["missing"] for one in sets)

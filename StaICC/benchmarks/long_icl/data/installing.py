@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from StaICC.benchmarks.long_icl.data.loading import LoadedFile, LongICLData, Skipped, load, show_notice, wanted
+from StaICC.benchmarks.long_icl.data.cards import cards
+from StaICC.benchmarks.long_icl.data.loading import LoadedFile, LongICLData, Skipped, find, load, show_notice, wanted
 from StaICC.datasets.outputs import check_outputs, write_output
-from StaICC.datasets.pack import data_home
+from StaICC.datasets.pack import TableStatus, data_home
 from StaICC.datasets.storage import file_digest
 from StaICC.errors import DataDamagedError, DataMissingError
 
-__all__ = ["Installed", "default_folder", "install"]
+__all__ = ["Installed", "default_folder", "install", "status"]
 
 FOLDER = "long_icl"
 
@@ -50,6 +51,36 @@ def default_folder(home: str | Path | None = None) -> Path:
         DataMissingError: The home folder is unknown.
     """
     return (data_home() if home is None else Path(home)) / FOLDER
+
+
+def status(home: str | Path | None = None, *, verify: bool = False) -> list[TableStatus]:
+    """Return which of the six data sets are installed.
+
+    Args:
+        home: The library's data home (see :func:`default_folder`).
+        verify: Read the files and compare them with the published ones. A data set whose published digests are not
+            known stays ``installed``.
+    """
+    folder, found = default_folder(home), []
+    for name, own in cards().items():
+        files = [find(name, folder, split) for split in ("train", "test")]
+        present = [file[0] for file in files if file is not None]
+        specs = [own.files[split][0] if file is None else file[1] for split, file in zip(own.files, files, strict=True)]
+        state, reason, digests = "missing", own.instructions(), None
+        if len(present) == len(files):
+            state, reason = "installed", ""
+            if verify:
+                digests = "+".join(map(file_digest, present))
+                try:
+                    loaded = load(name, folder, announce=lambda notice: None)
+                    state = "verified" if loaded.train_file.verified and loaded.test_file.verified else state
+                except (DataDamagedError, DataMissingError) as error:
+                    state, reason = "damaged", str(error)
+        rows = sum(spec.rows or 0 for spec in specs)
+        size = sum(path.stat().st_size for path in present) if present else None
+        expected = "+".join(spec.sha256[0] if spec.sha256 else "unknown" for spec in specs)
+        found.append(TableStatus(name, state, str(folder), rows, size, expected, digests, reason))
+    return found
 
 
 def _pieces(file: LoadedFile) -> Iterator[bytes]:

@@ -45,6 +45,9 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
+_MOST_TURNS = 1000
+"""Rows of a label that are kept in memory: experiments have more than five rounds."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
@@ -193,8 +196,8 @@ def _labels(row: FileRow) -> tuple[str, ...]:
 def _pool(rows: Iterable[FileRow], card: TaskCard, per_label: int | None) -> Iterator[FileRow]:
     """Yield the rows that a rule can select, to keep the others out of memory.
 
-    Labels that the benchmark leaves out are never chosen; with turns, no label can give more rows than there are
-    places.
+    Labels that the benchmark leaves out are never chosen; with turns, no label can give more rows to a round than there
+    are places.
     """
     seen: Counter[str | None] = Counter()
     for row in rows:
@@ -348,7 +351,7 @@ def load(
             raise DataMissingError(f"{own.title}: there is no {names} in {data_dir}. {own.instructions()}")
         turns = ROUNDS if split == "train" else own.test.size
         rule = own.demonstrations.rule if split == "train" else own.test.rule
-        limit = turns * len(own.labels) if rule == "turns" and turns else None
+        limit = max(turns * len(own.labels), _MOST_TURNS) if rule == "turns" and turns else None
         parts.append(_load_file(*found, own, verify, limit))
     (train, train_file), (test, test_file) = parts
     return LongICLData(own, train, test, train_file, test_file)
