@@ -34,7 +34,6 @@ OTHER = {
     "prefix_reuse": "false",
     "add_special_tokens": "false",
     "label_mass": "false",
-    "padding": "left",
     "scoring": "top-logprobs",
     "api": "chat",
     "top_n": "7",

@@ -199,7 +199,7 @@ class KernelBase:
         if self._runner is not None and self._runner.forward.record.guard != guard(self.model):
             self._runner = None
         if self._runner is None:
-            calls = ModelCalls(self.model, self.options.padding)
+            calls = ModelCalls(self.model)
             forward = Forward(calls, examine(calls))
             usual = CUDA_BUDGET if forward.device.type == "cuda" else CPU_BYTES // forward.dtype.itemsize
             self._runner = BatchRunner(forward, self.options.token_budget or usual, self.options.prefix_reuse)

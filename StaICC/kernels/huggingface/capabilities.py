@@ -71,7 +71,6 @@ class Capabilities:
         transform: Name of what is done to the logits after the product.
         packing: Tree-shaped rows have the same hidden states as plain ones.
         caching: Rows that continue a cached prefix have the same hidden states as plain ones.
-        left_padding: Padding on the left leaves the hidden states unchanged.
         attention_weight: Cost of an attended pair in units of a position outside attention.
         vocabulary: Number of rows of the output matrix.
     """
@@ -80,7 +79,6 @@ class Capabilities:
     transform: str
     packing: bool
     caching: bool
-    left_padding: bool
     attention_weight: float
     vocabulary: int
     onednn: bool = False
@@ -108,7 +106,7 @@ class Capabilities:
 
 
 def _plainly(can: Capabilities) -> Capabilities:
-    none = {"packing": False, "caching": False, "left_padding": False, "onednn": False, "flat": False}
+    none = {"packing": False, "caching": False, "onednn": False, "flat": False}
     return replace(can, head="model", transform="none", plain=True, **none)
 
 
@@ -302,7 +300,7 @@ def examine(calls: ModelCalls) -> ModelRecord:
 def _unexamined(calls: ModelCalls) -> Capabilities:
     """The capabilities of a model of which nothing but a plain call is known to be right."""
     size = int(getattr(_text_config(calls.model.config), "vocab_size", 0) or 50_000)
-    return _plainly(Capabilities("model", "none", False, False, False, 0.0, size))
+    return _plainly(Capabilities("model", "none", False, False, 0.0, size))
 
 
 def _tried(calls: ModelCalls) -> Capabilities:
@@ -311,14 +309,14 @@ def _tried(calls: ModelCalls) -> Capabilities:
     ids = [(7 + 37 * i) % max(size - 1, 1) for i in range(9)]
     head, transform, vocabulary = _head(calls, ids)
     if head == "model":
-        calls = ModelCalls(calls.model, calls.padding, separate=False)
+        calls = ModelCalls(calls.model, separate=False)
     # a b c d e | f g  and  a b c | h i j : two sequences that share three tokens.
     first, second = ids[:7], [*ids[:3], ids[8], ids[7], ids[6]]
     whole = Row(tuple(first + second[3:]), (-1, 0, 1, 2, 3, 4, 5, 2, 7, 8), ((0, 6), (1, 9)), 0)
     expected = [calls.chains([first]).states[0], calls.chains([second]).states[0]]
     # What the end of the second sequence would be if it attended to everything before it in the row.
     decoy = calls.chains([first + second[3:]]).states[0, 7:]
-    can = {"packing": False, "caching": False, "left": False, "right": False, "flat": False}
+    can = {"packing": False, "caching": False, "padding": False, "flat": False}
 
     def trial(name: str, run: Callable[[], bool]) -> None:
         try:
@@ -361,8 +359,8 @@ def _tried(calls: ModelCalls) -> Capabilities:
             cache.crop(-7)
         return right and cache.get_seq_length() == 3
 
-    def pads(side: str) -> bool:
-        found = calls.chains([first, second[:4]], padding=side).states
+    def pads() -> bool:
+        found = calls.chains([first, second[:4]]).states
         return _same(torch, found[0, :7], expected[0]) and _same(torch, found[1, :4], expected[1][:4])
 
     accepts = inspect.signature((calls.body or calls.model).forward).parameters
@@ -372,18 +370,16 @@ def _tried(calls: ModelCalls) -> Capabilities:
             trial("flat", flattens)
         if can["packing"] and head != "model":
             trial("caching", caches)
-    trial("left", lambda: pads("left"))
-    trial("right", lambda: pads("right"))
+    trial("padding", pads)
     found = Capabilities(
         head,
         transform,
         can["packing"],
         can["caching"],
-        can["left"],
         _attention_weight(calls.model, calls.body),
         vocabulary,
         onednn=calls.device.type == "cpu" and calls.dtype_name == "float32" and uses_onednn(),
         flat=can["flat"],
     )
     _log.debug("%s: %s", type(calls.model).__name__, found)
-    return found if can["right"] else _plainly(found)
+    return found if can["padding"] else _plainly(found)

@@ -28,7 +28,7 @@ class Forward(ModelCalls):
     """
 
     def __init__(self, calls: ModelCalls, record: ModelRecord) -> None:
-        super().__init__(calls.model, calls.padding, record.can.head != "model")
+        super().__init__(calls.model, record.can.head != "model")
         self.record = record
         self.exact_to, self.same_to = limits(self.model)
 
@@ -36,10 +36,6 @@ class Forward(ModelCalls):
     def can(self) -> Capabilities:
         """The capabilities of the model, as far as they are known now."""
         return self.record.can
-
-    def chains(self, rows: Sequence[Sequence[int]], padding: str | None = None) -> Hidden:
-        """Plain batch, padded on the right where the model does not support padding on the left."""
-        return super().chains(rows, padding if self.can.left_padding else "right")
 
     def _run(self, arguments: dict[str, Any], logits: bool) -> Hidden:
         if self.body is not None and (self.can.head != "model" or not logits):

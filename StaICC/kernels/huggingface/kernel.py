@@ -110,8 +110,6 @@ class CausalLMKernel(KernelBase):
             template, and labels are scored where the reply starts; ``"chat-turns"``: demonstrations are turns too.
         system: Text of a system turn before a chat prompt.
         template_arguments: Arguments of the chat template as a JSON object.
-        padding: Side on which plain batches are padded; results are the same. ``"right"`` needs no mask. A model
-            whose results differ with padding on the left is always padded on the right.
 
     Raises:
         ArgumentError: An argument has an illegal value.

@@ -3,8 +3,7 @@
 Only this module and ``forward`` call the model. There are three kinds of calls:
 
 - **plain batch**: sequences padded on the right. With causal attention (or a recurrence) no later position can change
-  an earlier one, so no mask is needed, whatever the family and the kind of positions. With ``padding="left"`` the
-  padding comes first, with a mask and position numbers, as other software does it;
+  an earlier one, so no mask is needed, whatever the family and the kind of positions;
 - **packed batch**: tree-shaped rows (see ``prefix_plan``), each with its mask and its position numbers; one below the
   other with padding, or one after the other without;
 - **over a prefix**: one packed row that continues a cached prefix.
@@ -17,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from StaICC.kernels.huggingface.prefix_plan import Row
 from StaICC.kernels.huggingface.segmented_attention import Segment, segmented_attention
@@ -51,13 +50,11 @@ class ModelCalls:
 
     Args:
         model: A causal language model of ``transformers``.
-        padding: The side on which plain batches are padded.
         separate: Whether to run the part below the output head where it can be separated; otherwise all of the model.
     """
 
-    def __init__(self, model: Any, padding: Literal["right", "left"] = "right", separate: bool = True) -> None:
+    def __init__(self, model: Any, separate: bool = True) -> None:
         self.model = model
-        self.padding = padding
         self.torch = torch_module()
         first = next(model.parameters())
         self.device = first.device
@@ -67,34 +64,13 @@ class ModelCalls:
 
     # Rows in, hidden states out
 
-    def chains(self, rows: Sequence[Sequence[int]], padding: str | None = None) -> Hidden:
-        """Plain batch.
-
-        Args:
-            rows: Token sequences, none empty.
-            padding: ``"right"`` or ``"left"``; None takes the side that was chosen.
-
-        Returns:
-            States of shape (rows, longest row, width). States at padding are meaningless. With padding on the left
-            the rows are shifted back, so that position ``i`` of a row is at ``i`` for either side.
-        """
+    def chains(self, rows: Sequence[Sequence[int]]) -> Hidden:
+        """Plain batch; states of shape (rows, longest row, width), meaningless at padding."""
         torch = self.torch
-        longest = max(len(row) for row in rows)
-        ids = torch.zeros((len(rows), longest), dtype=torch.long)
-        if (padding or self.padding) == "right" or all(len(row) == longest for row in rows):
-            for index, row in enumerate(rows):
-                ids[index, : len(row)] = torch.tensor(row)
-            return self._call(ids)
-        mask = torch.zeros_like(ids)
+        ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
         for index, row in enumerate(rows):
-            ids[index, longest - len(row) :] = torch.tensor(row)
-            mask[index, longest - len(row) :] = 1
-        positions = (mask.cumsum(-1) - 1).clamp(min=0)
-        hidden = self._call(ids, mask=mask, positions=positions)
-        shift = torch.tensor([longest - len(row) for row in rows], device=self.device)
-        where = (torch.arange(longest, device=self.device)[None, :] + shift[:, None]).clamp(max=longest - 1)
-        pick = torch.arange(len(rows), device=self.device)[:, None]
-        return Hidden(hidden.states[pick, where], None if hidden.logits is None else hidden.logits[pick, where])
+            ids[index, : len(row)] = torch.tensor(row)
+        return self._call(ids)
 
     def trees(self, rows: Sequence[Row]) -> Hidden:
         """Packed batch of rows without a prefix; states of shape (rows, longest row, width)."""

@@ -14,11 +14,10 @@ __all__ = ["NEUTRAL", "KernelOptions", "Normalisation", "OnTooLong", "Variant", 
 OnTooLong = Literal["error", "drop-demonstrations"]
 Variant = Literal["paper", "0.1.1"]
 Normalisation = Literal["sum", "mean"]
-Padding = Literal["right", "left"]
 PromptFormatName = Literal["plain", "chat", "chat-turns"]
 Choice = TypeVar("Choice")
 
-NEUTRAL = frozenset({"token_budget", "prefix_reuse", "label_mass", "padding"})
+NEUTRAL = frozenset({"token_budget", "prefix_reuse", "label_mass"})
 """Options that change no prediction beyond rounding, only speed, memory, or what is reported in addition."""
 
 
@@ -79,9 +78,6 @@ class KernelOptions:
     label_mass: bool = True
     """Also report the total probability of the labels."""
 
-    padding: Padding = "right"
-    """Side on which plain batches are padded."""
-
     def __post_init__(self) -> None:
         for name, value in (("token_budget", self.token_budget), ("max_length", self.max_length)):
             if value is not None:
@@ -104,7 +100,6 @@ class KernelOptions:
             arguments = None
         if not isinstance(arguments, dict):
             raise ArgumentError(f"template_arguments: got {self.template_arguments!r}, expected a JSON object")
-        choose("padding", self.padding, Padding)
         for name, flag in (
             ("prefix_reuse", self.prefix_reuse),
             ("add_special_tokens", self.add_special_tokens),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -62,12 +63,14 @@ def tokenizer(make_tokenizer):
 
 
 @pytest.mark.parametrize("family", [*REQUIRED, *MORE])
-@pytest.mark.parametrize("padding", ["right", "left"])
+@pytest.mark.parametrize("flat", [True, False])
 @pytest.mark.parametrize("reuse", [True, False])
 @pytest.mark.parametrize("budget", [4096, 150, 32])
-def test_batched_equals_one_by_one(models, tokenizer, family, padding, reuse, budget):
+def test_batched_equals_one_by_one(models, tokenizer, family, flat, reuse, budget):
     model = models(family)
-    kernel = CausalLMKernel(model, tokenizer, prefix_reuse=reuse, padding=padding, token_budget=budget)
+    kernel = CausalLMKernel(model, tokenizer, prefix_reuse=reuse, token_budget=budget)
+    record = kernel.runner().forward.record
+    record.can = dataclasses.replace(record.can, flat=flat and record.can.flat)
     kernel.runner().cache_from = 16
     found = kernel.score(PROMPTS, LABELS)
     for prompt, row, mass in zip(PROMPTS, found.probabilities, found.label_mass, strict=True):

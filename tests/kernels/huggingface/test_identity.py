@@ -638,7 +638,7 @@ def test_the_digest_for_other_devices_does_not_depend_on_pieces(monkeypatch):
 def test_what_changes_no_number_leaves_the_identity(make_model, tokenizer, folder, tmp_path):
     live = {
         digest(CausalLMKernel(make_model("Llama"), tokenizer, **options))
-        for options in ({}, {"token_budget": 32}, {"padding": "left"}, {"prefix_reuse": False}, {"label_mass": False})
+        for options in ({}, {"token_budget": 32}, {"prefix_reuse": False}, {"label_mass": False})
     }
     shutil.copytree(folder, tmp_path / "copy")
     used = spec_kernel(folder)
@@ -690,7 +690,6 @@ OTHER_VALUES = {
     "prefix_reuse": False,
     "add_special_tokens": False,
     "label_mass": False,
-    "padding": "left",
     "prompt_format": "chat-turns",
     "system": "Be brief.",
     "template_arguments": '{"thinking": false}',

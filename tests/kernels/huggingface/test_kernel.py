@@ -441,7 +441,6 @@ def test_generation_stops(model, tokenizer):
         ({"variant": "0.1.2"}, "variant must be one of 'paper', '0.1.1'"),
         ({"label_normalisation": "max"}, "label_normalisation must be one of 'sum', 'mean'"),
         ({"on_too_long": "cut"}, "on_too_long must be one of 'error', 'drop-demonstrations'"),
-        ({"padding": "middle"}, "padding must be one of 'right', 'left'"),
         ({"token_budget": 0}, "token_budget must be an integer of at least 1, not 0"),
         ({"token_budget": 2.5}, "token_budget must be an integer of at least 1"),
         ({"token_budget": True}, "token_budget must be an integer of at least 1"),
