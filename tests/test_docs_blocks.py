@@ -307,11 +307,9 @@ def only_parsed(args: argparse.Namespace, folder: Path) -> str | None:
     """Why a command cannot be run here, if so."""
     if args.command == "data" and args.action in ("install", "verify"):
         return "its data is fetched, or not there"
-    if (getattr(args, "model", None) or "ppm").partition(";")[0] != "ppm" and args.command in (
-        "run",
-        "race",
-        "prompts",
-    ):
+    models = getattr(args, "model", None) or "ppm"
+    named = {model.partition(";")[0] for model in (models if isinstance(models, list) else [models])}
+    if named != {"ppm"} and args.command in ("run", "race", "prompts"):
         return "needs a model"
     if getattr(args, "benchmark", None) == "long-icl":
         return "needs the reader's files"

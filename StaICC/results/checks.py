@@ -63,6 +63,7 @@ def _is_experiment(value: Mapping[str, object]) -> bool:
     rows = value.get("conditions")
     return (
         isinstance(rows, Mapping)
+        and isinstance(value.get("name"), str)
         and _is_figure(value.get("p_value"))
         and all(isinstance(row, Mapping) and all(map(_is_figure, row.values())) for row in rows.values())
     )

@@ -1,6 +1,7 @@
 """Positions that the experiments of LongICL compute, next to the distinct ones that they need.
 
-A tiny random Llama that reads 32,768 tokens, with the tokenizer of SmolLM2. Longer conditions have no score. Usage::
+A tiny random Llama that reads 32,768 tokens, with a tokenizer trained on the prompts. Longer conditions have no score.
+Usage::
 
     python tests/performance/experiments.py --data DIR [--dataset banking77] [--items 20] [--scoring last|full]
 """
@@ -12,7 +13,7 @@ import os
 import time
 from typing import Any
 
-from long_icl import random_model  # type: ignore[import-not-found]
+from long_icl import random_model, trained_tokenizer  # type: ignore[import-not-found]
 from methods import counted  # type: ignore[import-not-found]
 from records import record
 
@@ -31,7 +32,8 @@ def main() -> None:
     parser.add_argument("--scoring", default="last", choices=("last", "full"))
     parser.add_argument("--experiments", nargs="+", default=["context", "shots", "controls", "position", "order"])
     options = parser.parse_args()
-    tokenizer = CausalLMKernel.from_spec("smollm2").tokenizer
+    rounds = LongICL(options.data, [options.dataset], [5], 1, announce=lambda notice: None)
+    tokenizer = trained_tokenizer([rounds[0].context(5)])
     figures: dict[str, Any] = {}
     for name in options.experiments:
         model = random_model(len(tokenizer), 64, 2, POSITIONS, "cpu")

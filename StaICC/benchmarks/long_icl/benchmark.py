@@ -126,6 +126,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         folder = default_folder() if data_dir is None else os.fspath(data_dir)
         rounds = tuple(rounds) if isinstance(rounds, Iterable) else rounds  # an iterator serves six data sets
         experiment = Experiment(experiment) if isinstance(experiment, str) else experiment
+        if experiment is not None and not isinstance(experiment, Experiment):
+            raise ArgumentError(f"experiment must be an Experiment or its name, not {experiment!r}")
         if test_number == "default":
             test_number = 500 if experiment is None else EXPERIMENT_ITEMS
         if experiment is not None and datasets is None:

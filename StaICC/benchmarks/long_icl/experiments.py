@@ -140,6 +140,10 @@ class Experiment:
             )
         validate_integer("shots", self.shots, 1)
         validate_integer("seed", self.seed, 0)
+        if self.name in ("context", "shots") and (self.shots, self.seed) != (3, 0):
+            raise ArgumentError(
+                f"the experiment {self.name} has no options shots and seed; its levels say what it shows"
+            )
         object.__setattr__(self, "levels", levels)
 
     def options(self) -> dict[str, str]:

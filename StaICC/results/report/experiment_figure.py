@@ -35,10 +35,12 @@ def _length(result: Result, dataset: str, name: str) -> float:
 def _published(kind: str, result: Result, dataset: str, names: Sequence[str]) -> Iterator[Line]:
     """Yield the curves of the published models, if the prompts are the published ones."""
     scores = result.divided[dataset]
-    if kind not in ("context", "shots") or other_long_icl(scores["settings"], set(), None):
+    if kind not in ("context", "shots") or other_long_icl(scores.get("settings", {}), set(), None):
         return
-    labels = len(next(iter(scores["rounds"].values()))["labels"])
+    labels = max((len(one.get("labels", ())) for one in scores.get("rounds", {}).values()), default=0)
     last, row = list(_conditions(result, dataset).items())[-1]
+    if not labels or not row.get("demonstrations"):
+        return
     places: dict[str, float] = {
         f"{number}R": names.index(f"{number} shots") for number in range(1, 6) if f"{number} shots" in names
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
 import re
@@ -20,8 +21,8 @@ from StaICC.benchmarks.long_icl.protocol.prompts import write_context
 from StaICC.benchmarks.long_icl.protocol.selection import by_turns, turns_of
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
-from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.results import Result
+from StaICC.errors import ArgumentError, SchemaError, UnknownNameError
+from StaICC.results import Result, compare
 from StaICC.results import load as load_result
 from StaICC.results.published import compare_with_published
 from StaICC.results.report import experiment_chart, report_html
@@ -194,6 +195,8 @@ def test_controls(small: Path) -> None:
         (lambda: Experiment("position", (1,)), ArgumentError, "a level of the experiment position"),
         (lambda: Experiment("position", (3, 5)), ArgumentError, "at most 1"),
         (lambda: Experiment("controls", (1,)), ArgumentError, "at most 0"),
+        (lambda: Experiment("context", shots=4), ArgumentError, "has no options shots and seed"),
+        (lambda: Experiment("shots", seed=1), ArgumentError, "has no options shots and seed"),
         (lambda: Experiment("order", shots=0), ArgumentError, "shots"),
         (lambda: Experiment("order", seed=-1), ArgumentError, "seed"),
     ],
@@ -207,6 +210,8 @@ def test_what_an_experiment_cannot_have(small: Path) -> None:
     for options in ({"rounds": (1,)}, {"arrangement": "grouped"}):
         with pytest.raises(ArgumentError, match="the experiment controls replaces rounds and arrangement"):
             benchmark(small, "controls", **options)
+    with pytest.raises(ArgumentError, match="experiment must be an Experiment or its name, not 5"):
+        benchmark(small, 5)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="Few-NERD: items have several labels"):
         benchmark(small, "controls", "few_nerd")
     with pytest.raises(ArgumentError, match="got 29 parts for 28 labels"):
@@ -383,11 +388,17 @@ def test_symbols_are_parsed_as_labels_are(small: Path, parsing: str) -> None:
         )
 
 
+def values_mean(result: Result, name: str) -> float:
+    found: float = result.divided[name]["mean"]
+    return found
+
+
 @pytest.mark.parametrize("name", ["goemotions", "tacred"])
 @pytest.mark.parametrize("experiment", EVERY)
 def test_results_say_the_same_everywhere(small: Path, tmp_path: Path, experiment: str, name: str) -> None:
     levels = {"context": (1024, 1500, 2048), "shots": (0, 1, 4)}.get(experiment, ())
-    own = benchmark(small, Experiment(experiment, levels, 2, 3), name, test_number=20)
+    options = {} if levels else {"shots": 2, "seed": 3}
+    own = benchmark(small, Experiment(experiment, levels, **options), name, test_number=20)
     calls: list[str] = []
 
     def function(prompt: str, label_space: list[str]) -> str:
@@ -406,6 +417,17 @@ def test_results_say_the_same_everywhere(small: Path, tmp_path: Path, experiment
     assert [one.inconsistent for one in findings] == [(), ()]
     assert findings[0].same
     assert "scores" in findings[0].checked
+    forged = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    row = forged["Divided results"][name]["experiment"]["conditions"]
+    next(iter(row.values()))["score_low"] -= 0.001
+    assert any(one.inconsistent for one in verify(Result.from_dict(forged), data_dir=small))
+    next(iter(row.values()))["score_low"] = "<b>"
+    with pytest.raises(SchemaError, match="experiment"):
+        Result.from_dict(forged)
+    other = own(lambda prompt, label_space: label_space[len(prompt) % 5], model_name="other")
+    assert compare(result, other).overall.difference == pytest.approx(
+        values_mean(result, name) - values_mean(other, name)
+    )
     answers = [function(query.prompt, list(query.label_space)) for query in own[0].all_queries()]
     assert own(preentered_prediction=[answers]).divided == result.divided
     values, conditions = result.divided[name], rows_of(result, name)
@@ -444,7 +466,8 @@ def test_the_intervals_can_be_left_out(small: Path) -> None:
 
 @pytest.mark.parametrize("experiment", ["position", "shots"])
 def test_a_failed_condition_is_undefined(small: Path, experiment: str) -> None:
-    own = benchmark(small, Experiment(experiment, (), 1), test_number=20)
+    chosen = Experiment(experiment, (0, 1, 2)) if experiment == "shots" else Experiment(experiment, shots=1)
+    own = benchmark(small, chosen, test_number=20)
     bad = own[0].context(own[0].rounds[1])
 
     def function(prompt: str, label_space: list[str]) -> int:

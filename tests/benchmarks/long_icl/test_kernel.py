@@ -109,7 +109,7 @@ def test_experiments_compute_few_more_than_the_distinct_positions(
     small: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     levels = {"context": (256, 512, 1024, 1500), "shots": (0, 1, 2, 4)}.get(name, ())
-    experiment = Experiment(name, levels, shots=2)
+    experiment = Experiment(name, levels) if levels else Experiment(name, shots=2)
     benchmark = LongICL(small, ["goemotions"], test_number=4, experiment=experiment, verify=False, announce=quiet)
     sequences: set[tuple[int, ...]] = set()
     computed, original = [], BatchRunner.run
