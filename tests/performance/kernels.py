@@ -403,6 +403,8 @@ def compare(
                 continue  # the loops take longest
             asked = prompts[: (counts or {}).get(process.kind)]
             answers[process.kind].append(process.ask(asked, labels, **(more or {}).get(process.kind, {})))
+            if process.kind == "vllm":
+                time.sleep(2)  # its workers wait actively for a second
     found: dict[str, Any] = {}
     for process in processes:
         best = min(answers[process.kind], key=lambda answer: answer["seconds"])
