@@ -19,8 +19,6 @@ from StaICC.prompting import Prompt, Query
 if TYPE_CHECKING:
     from StaICC.inference.store import PredictionStore
 
-__all__ = ["Forecast", "ForecastOptions", "Tasks", "forecast"]
-
 PROBE_SECONDS = 4.0
 FIRST = 4
 """Queries of the first probe that counts; each further one has twice as many, up to a chunk."""

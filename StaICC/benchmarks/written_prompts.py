@@ -15,8 +15,6 @@ from StaICC.errors import StaICCError
 from StaICC.prompting import Prompt, PromptRenderer
 from StaICC.results import Result
 
-__all__ = ["written_prompts"]
-
 
 class _PartedPrompt(str):
     """A prompt with the positions where its demonstrations begin, and the end of the last one."""

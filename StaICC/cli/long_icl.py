@@ -21,17 +21,6 @@ from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.text_inference import load_for_text
 from StaICC.registry import is_reference
 
-__all__ = [
-    "NAME",
-    "add_install_arguments",
-    "add_run_arguments",
-    "install",
-    "listed",
-    "prepare",
-    "refuse",
-    "status",
-]
-
 NAME = "long-icl"
 """Name of the benchmark and its data on the command line."""
 

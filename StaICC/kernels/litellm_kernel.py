@@ -20,8 +20,6 @@ from StaICC.kernels.protocol import Capability
 from StaICC.kernels.reply_settings import ReplyKernel, ReplySettings
 from StaICC.optional import require
 
-__all__ = ["LiteLLMKernel"]
-
 _ENDS_RUN = ("AuthenticationError", "PermissionDeniedError", "NotFoundError", "BudgetExceededError")
 _WITHHELD = "ContentPolicyViolationError"
 

@@ -44,8 +44,6 @@ from StaICC.optional import require
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["VLLMKernel"]
-
 FEATURE = "the vLLM kernel"
 NOT_PASSED_ON = frozenset(
     {"model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "max_logprobs"}

@@ -7,8 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["bm25_scores"]
-
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())

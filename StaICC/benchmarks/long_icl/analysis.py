@@ -19,8 +19,6 @@ from StaICC.benchmarks.long_icl.scoring import scored
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.score_intervals import Part, combine, of_difference, ratio_part
 
-__all__ = ["analyse", "position_p_value", "score_part"]
-
 REDRAWS = 1999
 """Designs that the test of positions draws; its smallest p-value is 1 / 2000."""
 _METHOD = "Wilson score, design effect and t, unit: "

@@ -19,8 +19,6 @@ from StaICC.benchmarks.long_icl.data.items import EntityItem, Item
 from StaICC.benchmarks.long_icl.scoring import Tally, scored
 from StaICC.errors import UndefinedMetricError
 
-__all__ = ["LongICLBaselines", "compute_baselines"]
-
 
 @dataclass(frozen=True, slots=True)
 class LongICLBaselines:

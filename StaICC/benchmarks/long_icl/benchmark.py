@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
     from StaICC.benchmarks.forecast import Forecast
 
-__all__ = ["LongICL", "rebuild_long_icl"]
-
 _log = logging.getLogger(__name__)
 
 Functions = Inference | Sequence[Inference] | Mapping[str, Inference]

@@ -24,8 +24,6 @@ from StaICC.benchmarks.long_icl.protocol.selection import covering, turns_of
 from StaICC.errors import ArgumentError, unknown_name, validate_integer
 from StaICC.prompting.bm25 import bm25_scores
 
-__all__ = ["DESIGNS", "EXPERIMENT_ITEMS", "Condition", "Experiment", "Material", "blocks_of", "reference_tokens"]
-
 EXPERIMENT_ITEMS = 100
 """Test items of an experiment by default: the first of those of the benchmark."""
 

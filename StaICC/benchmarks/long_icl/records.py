@@ -10,8 +10,6 @@ from StaICC.benchmarks.long_icl.baselines import LongICLBaselines
 from StaICC.benchmarks.long_icl.data.items import Item
 from StaICC.benchmarks.long_icl.scoring import LabelCounts, Score, Tally
 
-__all__ = ["DataSetScore", "LongICLOutcome", "LongICLQuery", "RoundScore", "round_name"]
-
 
 def round_name(number: int | str) -> str:
     """Return the name of a round in the paper; the name of a condition of an experiment is returned unchanged.

@@ -22,22 +22,6 @@ from StaICC.benchmarks.long_icl.protocol.strict import as_label
 from StaICC.errors import OutputError, UndefinedMetricError
 from StaICC.inference.contract import check_answer
 
-__all__ = [
-    "Accuracy",
-    "LabelCounts",
-    "MicroF1",
-    "Score",
-    "Tally",
-    "label_counts",
-    "micro_f1",
-    "score_tallies",
-    "scored",
-    "tally_entities",
-    "tally_label",
-    "tally_prediction",
-    "tally_relations",
-]
-
 SMALL = 1e-8
 """The published precision and recall add this constant to their denominators."""
 

@@ -21,8 +21,6 @@ from StaICC.results import AVERAGED, DIVIDED, DatasetDetails, Result, short_dige
 if TYPE_CHECKING:
     from StaICC.benchmarks.long_icl.benchmark import LongICL
 
-__all__ = ["verify_long_icl"]
-
 _NOT_RECORDED = ("empty", "output", "notes")
 """Fields that need the text of the responses."""
 

@@ -27,17 +27,6 @@ from typing import Any, TypeAlias
 
 from StaICC.errors import ArgumentError
 
-__all__ = [
-    "KEY_VARIABLE",
-    "MIN_LENGTH",
-    "Secret",
-    "key_from_environment",
-    "occurs",
-    "redact",
-    "redact_environment",
-    "redacting",
-]
-
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 MIN_LENGTH = 12

@@ -29,8 +29,6 @@ from StaICC.kernels.protocol import TEXT_SCORES, Capability
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ALGORITHM", "KernelBase"]
-
 CPU_BYTES = 4096
 """Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
 CUDA_BUDGET = 16384

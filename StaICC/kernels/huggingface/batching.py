@@ -22,8 +22,6 @@ from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.model_calls import Hidden
 from StaICC.kernels.huggingface.prefix_plan import Row, Stage, distinct_positions, plan, shared_length
 
-__all__ = ["BatchRunner", "Counts", "Pick"]
-
 LEAST_BUDGET = 32
 """Budgets are not halved below this number of positions."""
 

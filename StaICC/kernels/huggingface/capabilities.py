@@ -27,18 +27,6 @@ from StaICC.kernels.huggingface.model_calls import ModelCalls, torch_module
 from StaICC.kernels.huggingface.prefix_plan import Row
 from StaICC.kernels.huggingface.values import is_library_code
 
-__all__ = [
-    "SHORTCUTS",
-    "Capabilities",
-    "ModelRecord",
-    "examine",
-    "forget",
-    "guard",
-    "is_out_of_memory",
-    "limits",
-    "logit_transforms",
-]
-
 SHORTCUTS = ("matrix library", "cached prefixes", "packed prefixes", "head rows", "batches")
 """What a kernel does instead of one plain call of the model per prompt."""
 

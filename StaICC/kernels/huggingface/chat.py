@@ -24,8 +24,6 @@ from StaICC.kernels.huggingface.prefix_plan import shared_length
 from StaICC.kernels.huggingface.prompt_tokens import PromptReader, Reading, encode
 from StaICC.kernels.noisy_channel import after_label
 
-__all__ = ["PromptFormat", "split_turns"]
-
 DATE = datetime.datetime(2024, 7, 26)
 """The date that templates show."""
 _DATED = f"{{%- macro strftime_now(form) -%}}{DATE:%d %b %Y}{{%- endmacro %}}"

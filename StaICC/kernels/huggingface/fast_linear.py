@@ -22,8 +22,6 @@ from typing import Any
 
 from StaICC.optional import require
 
-__all__ = ["fast_linear", "uses_onednn"]
-
 LEAST_ROWS = 8
 """Fewer rows than this are left to the default: laying out the weights would cost more than the product."""
 

@@ -21,8 +21,6 @@ from StaICC.datasets.pack import data_home
 from StaICC.datasets.storage import file_digest, write_beside
 from StaICC.errors import StaICCError
 
-__all__ = ["digest_of_file", "digest_of_files"]
-
 SETTLED = 2_000_000_000
 """Nanoseconds without a change after which a digest is remembered."""
 REMEMBERED = 1000

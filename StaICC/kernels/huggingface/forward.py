@@ -15,8 +15,6 @@ from StaICC.kernels.huggingface.capabilities import Capabilities, ModelRecord, l
 from StaICC.kernels.huggingface.fast_linear import fast_linear
 from StaICC.kernels.huggingface.model_calls import Hidden, ModelCalls
 
-__all__ = ["Forward"]
-
 
 class Forward(ModelCalls):
     """Runs a model in the ways that its record allows.

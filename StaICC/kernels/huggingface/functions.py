@@ -24,12 +24,6 @@ from StaICC.errors import ArgumentError, PromptError
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
-__all__ = [
-    "batched_ICL_inference_with_torch_Causal_LM",
-    "noisy_channel_ICL_inference_with_torch_Causal_LM",
-    "standard_ICL_inference_with_torch_Causal_LM",
-]
-
 Calibration = Callable[[list[float], Any, Any], list[float]]
 
 DETAILED_AT_ONCE = 256

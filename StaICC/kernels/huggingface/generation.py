@@ -18,8 +18,6 @@ from StaICC.kernels.huggingface.prefix_plan import Row
 from StaICC.kernels.huggingface.readout import last_positions
 from StaICC.kernels.protocol import stable_seed
 
-__all__ = ["Choice", "Ending", "generate_tokens"]
-
 
 class Ending:
     """Decides when a continuation is complete.

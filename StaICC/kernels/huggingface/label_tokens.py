@@ -17,8 +17,6 @@ from StaICC.errors import ArgumentError
 from StaICC.kernels.huggingface.prefix_plan import shared_length
 from StaICC.kernels.huggingface.prompt_tokens import encode
 
-__all__ = ["LabelIssue", "LabelScoring", "audit_labels", "continuations", "deciding_tokens", "reply_tokens"]
-
 LabelScoring = Literal["last", "first", "full"]
 _DECIDES = {"last": slice(-1, None), "first": slice(1), "full": slice(None)}
 """Which tokens of a label decide, for each value of ``LabelScoring``."""

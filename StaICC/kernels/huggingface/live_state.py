@@ -28,8 +28,6 @@ from StaICC.kernels.huggingface.values import (
 )
 from StaICC.optional import require
 
-__all__ = ["LiveState", "digest_of_tokenizer", "foreign_code", "live_state", "numerics"]
-
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _OWN = frozenset(
     {

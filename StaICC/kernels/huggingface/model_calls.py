@@ -22,8 +22,6 @@ from StaICC.kernels.huggingface.prefix_plan import Row
 from StaICC.kernels.huggingface.segmented_attention import Segment, segmented_attention
 from StaICC.optional import require
 
-__all__ = ["Hidden", "ModelCalls", "torch_module"]
-
 FEATURE = "the causal language model kernel"
 
 

@@ -9,8 +9,6 @@ from typing import Any, Literal, TypeVar, get_args
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.kernels.huggingface.label_tokens import LabelScoring
 
-__all__ = ["NEUTRAL", "KernelOptions", "Normalisation", "OnTooLong", "Variant", "choose"]
-
 OnTooLong = Literal["error", "drop-demonstrations"]
 Variant = Literal["paper", "0.1.1"]
 Normalisation = Literal["sum", "mean"]

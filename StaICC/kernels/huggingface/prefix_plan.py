@@ -25,8 +25,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["Row", "Stage", "distinct_positions", "plan", "shared_length"]
-
 CALL_COST = 48
 """Cost of one more call of the model over a cached prefix, in positions."""
 

@@ -16,8 +16,6 @@ from typing import Any
 from StaICC.errors import PromptError, validate_integer
 from StaICC.kernels.huggingface.shared_encoding import encode_shared
 
-__all__ = ["PromptReader", "Reading", "check_start", "drop_demonstrations", "encode", "length_limit"]
-
 _log = logging.getLogger(__name__)
 
 _UNLIMITED = 10**9

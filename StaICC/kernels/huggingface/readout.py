@@ -14,8 +14,6 @@ from StaICC.kernels.huggingface.batching import BatchRunner, Counts, Pick
 from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.model_calls import Hidden
 
-__all__ = ["LastPosition", "TokenLogProbabilities", "last_positions"]
-
 CHUNK = 1 << 23
 """Most logits that are held at once where only sums over the vocabulary are wanted."""
 

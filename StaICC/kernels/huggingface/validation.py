@@ -16,8 +16,6 @@ from StaICC.kernels.huggingface.batching import BatchRunner, Counts
 from StaICC.kernels.huggingface.capabilities import SHORTCUTS
 from StaICC.kernels.huggingface.readout import LastPosition, TokenLogProbabilities, last_positions
 
-__all__ = ["compute_checked"]
-
 SHARE = 0.02
 """Prompts are compared as long as their tokens are at most this share of the batch, but one at least."""
 MOST = 3

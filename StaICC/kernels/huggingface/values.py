@@ -21,16 +21,6 @@ from typing import Any
 
 from StaICC.optional import require
 
-__all__ = [
-    "LIBRARIES",
-    "Unidentifiable",
-    "checksum",
-    "digest_of_value",
-    "digests_of_tensors",
-    "is_library_code",
-    "is_library_type",
-]
-
 LIBRARIES = (
     "torch",
     "transformers",

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 from StaICC.datasets.outputs import write_output
 
-__all__ = ["ROLES", "STYLE", "Axis", "Bar", "Figure", "Key", "Line", "Mark", "Panel", "clip", "printable", "row_axis"]
-
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 ROLES = {

@@ -15,8 +15,6 @@ from StaICC.results.report.runs import Given, Runs, dataset_names, named
 from StaICC.results.result import Result
 from StaICC.results.table import experiment_rows
 
-__all__ = ["experiment_chart"]
-
 _CURVES = {"context": "tokens of the context", "shots": "demonstrations per label", "position": "part of the context"}
 _SCORE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
 

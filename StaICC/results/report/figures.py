@@ -26,17 +26,6 @@ from StaICC.results.report.runs import (
 )
 from StaICC.results.result import Result
 
-__all__ = [
-    "accuracy_by_dataset",
-    "bias_distributions",
-    "model_size_chart",
-    "noise_lines",
-    "reliability_diagrams",
-    "rounds_chart",
-    "shots_chart",
-    "shots_lines",
-]
-
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
 _SOURCES = {"Contextual_bias": "empty query", "Domain_bias": "random words", "Post_bias": "test queries"}
 _ROUNDS = range(1, 6)

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from StaICC.results.report.drawing import printable
 
-__all__ = ["Markup", "Missing", "element", "escape", "fold", "join", "scrolling", "table", "void"]
-
 
 class Markup(str):
     """Text that is HTML already."""

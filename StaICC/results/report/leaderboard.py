@@ -28,8 +28,6 @@ from StaICC.results.report.runs import (
 )
 from StaICC.results.result import Result, ResultGroup
 
-__all__ = ["Column", "comparable_groups", "figure_name", "group_title", "heat_map", "latex_scores", "leaderboard"]
-
 _SAME = ("datasets", "data", "split", "limit", "rows", "metrics", "options", "stopping", "unparsed")
 """Fields of the signature that comparable runs share."""
 _HIDDEN = {*_SAME, "benchmark", "prompts", "method", "failed"}

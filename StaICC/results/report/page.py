@@ -24,8 +24,6 @@ from StaICC.results.report.sections import Section, sections
 from StaICC.results.result import Result, ResultGroup
 from StaICC.version import __version__
 
-__all__ = ["report_html", "write_report"]
-
 
 def _resource(name: str) -> str:
     return (resources.files("StaICC.results.report") / name).read_text(encoding="utf-8")

@@ -10,8 +10,6 @@ from StaICC.results.report.html import Markup, element, fold, join, table
 from StaICC.results.report.leaderboard import figure_name
 from StaICC.results.report.runs import Runs, number_cell
 
-__all__ = ["published_figures"]
-
 
 def _where(one: PublishedComparison) -> str:
     return figure_name(one.benchmark, one.metric) if one.dataset is None else f"{one.dataset}, {one.metric}"

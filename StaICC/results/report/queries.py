@@ -19,8 +19,6 @@ from StaICC.results.report.runs import by_benchmark, labels_of
 from StaICC.results.report.sections import Section
 from StaICC.results.result import Result, ResultGroup
 
-__all__ = ["Prompts", "query_section"]
-
 Prompts = Callable[[Result], Mapping[str, Sequence[tuple[str, ...]] | str]]
 """Returns the prompts of a result by data set, in the order of its queries: each as instruction, demonstrations and
 query. A text is the reason why a data set has none."""

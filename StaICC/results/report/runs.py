@@ -13,25 +13,6 @@ from StaICC.results.report.html import Missing
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import split_runs
 
-__all__ = [
-    "Given",
-    "Runs",
-    "Score",
-    "accuracy_of",
-    "baselines_of",
-    "by_benchmark",
-    "dataset_names",
-    "figure",
-    "interval_cell",
-    "interval_of",
-    "labels_of",
-    "named",
-    "number_cell",
-    "reason_of",
-    "scores_of",
-    "shares_of",
-]
-
 
 class Score(NamedTuple):
     """A score with its interval."""

@@ -29,8 +29,6 @@ from StaICC.results.report.runs import Runs, accuracy_of, interval_cell, labels_
 from StaICC.results.result import Result
 from StaICC.results.table import remarks, result_rows
 
-__all__ = ["Section", "sections"]
-
 _BIAS = {"Contextual_bias": "contextual_bias", "Domain_bias": "domain_bias", "Post_bias": "DL div."}
 _VARIED = {
     "Template_sens": "Consistency over nine templates",

@@ -20,18 +20,6 @@ from typing import Any, TypeVar
 
 from StaICC.errors import SchemaError, unknown_name
 
-__all__ = [
-    "AnswerFormat",
-    "DemonstrationRule",
-    "FileSpec",
-    "PromptTemplate",
-    "ScoringRule",
-    "TaskCard",
-    "TestRule",
-    "card",
-    "cards",
-]
-
 ROUNDS = 5
 """Number of rounds of the benchmark."""
 

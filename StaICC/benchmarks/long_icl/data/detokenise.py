@@ -15,8 +15,6 @@ import unicodedata
 from collections.abc import Iterable
 from itertools import pairwise
 
-__all__ = ["detokenise"]
-
 _ENTITIES = (
     ("&bar;", "|"),
     ("&#124;", "|"),

@@ -30,8 +30,6 @@ from StaICC.datasets.storage import passing_folder, write_beside
 from StaICC.errors import DataDamagedError, DataError, DataMissingError, StaICCError
 from StaICC.optional import require
 
-__all__ = ["SOURCES", "HubClient", "HubSource", "install_from_hub", "read_parquet"]
-
 _log = logging.getLogger(__name__)
 
 REVISION = "refs/convert/parquet"

@@ -20,8 +20,6 @@ from StaICC.datasets.pack import TableStatus, data_home
 from StaICC.datasets.storage import file_digest
 from StaICC.errors import DataDamagedError, DataMissingError
 
-__all__ = ["Installed", "default_folder", "install", "status"]
-
 FOLDER = "long_icl"
 
 _log = logging.getLogger(__name__)

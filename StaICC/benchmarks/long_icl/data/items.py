@@ -21,18 +21,6 @@ from typing import Any, ClassVar, TypeAlias
 from StaICC.benchmarks.long_icl.data.cards import card
 from StaICC.errors import ArgumentError
 
-__all__ = [
-    "DialogueItem",
-    "EntityItem",
-    "Item",
-    "PairItem",
-    "Relation",
-    "RelationItem",
-    "TextItem",
-    "as_item",
-    "relabelled",
-]
-
 
 class _Item:
     """An item whose query template has fields of the same names."""

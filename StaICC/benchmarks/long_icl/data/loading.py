@@ -31,18 +31,6 @@ from StaICC.datasets import Dataset
 from StaICC.datasets.storage import file_digest
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, validate_integer
 
-__all__ = [
-    "LoadedFile",
-    "LongICLData",
-    "Skipped",
-    "find",
-    "load",
-    "load_available",
-    "read_file",
-    "show_notice",
-    "wanted",
-]
-
 _log = logging.getLogger(__name__)
 
 _MOST_TURNS = 1000

@@ -30,8 +30,6 @@ from StaICC.datasets import Dataset, Template
 from StaICC.errors import ArgumentError
 from StaICC.prompting import SubsetView, split_dataset
 
-__all__ = ["LEAST_LABELS", "load_chosen", "load_own"]
-
 LEAST_LABELS = 20
 """Least number of labels of a LongICL task."""
 

@@ -32,8 +32,6 @@ from StaICC.benchmarks.long_icl.data.items import (
 from StaICC.benchmarks.long_icl.data.source import json_list, lines, malformed
 from StaICC.errors import unknown_name
 
-__all__ = ["READERS", "FileRow", "Reader"]
-
 
 @dataclass(frozen=True, slots=True)
 class FileRow:

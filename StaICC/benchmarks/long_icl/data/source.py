@@ -14,8 +14,6 @@ from typing import Any
 from StaICC.datasets.json_reading import unique_keys
 from StaICC.errors import DataDamagedError, DataMissingError
 
-__all__ = ["json_list", "lines", "malformed"]
-
 _BOM = "\ufeff"
 _BLANK = " \t\n\r"
 

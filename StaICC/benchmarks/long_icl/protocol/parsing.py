@@ -19,8 +19,6 @@ from StaICC.benchmarks.long_icl.protocol import strict
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference.reply_parser import parse_reply, reply_text
 
-__all__ = ["PARSINGS", "VARIANTS", "parse_answer", "parse_entities", "parse_text"]
-
 VARIANTS = ("published", "strict")
 """``published``: as the published code; ``strict``: with its errors corrected."""
 

@@ -12,8 +12,6 @@ from StaICC.benchmarks.long_icl.data.cards import TaskCard
 from StaICC.benchmarks.long_icl.data.items import DialogueItem, Item
 from StaICC.errors import ArgumentError, unknown_name
 
-__all__ = ["ARRANGEMENTS", "arrange", "merge_dialogues", "write_answer", "write_context", "write_query"]
-
 ARRANGEMENTS = ("interleaved", "grouped")
 """``interleaved``: as published; ``grouped``: all demonstrations of a label together, labels in alphabetical order, as
 the paper does with TACRED."""

@@ -21,8 +21,6 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import chain
 from typing import TypeVar
 
-__all__ = ["at_most", "by_pairs", "by_passes", "by_turns", "covering", "turns_of"]
-
 _Label = TypeVar("_Label", bound=Hashable)
 
 

@@ -31,8 +31,6 @@ import re
 from StaICC.benchmarks.long_icl.data.cards import AnswerFormat, TaskCard
 from StaICC.benchmarks.long_icl.data.items import DialogueItem, EntityItem, Item
 
-__all__ = ["as_label", "parse_entities", "parse_text"]
-
 _AROUND = ".\"'\u201c\u201d\u2018\u2019`*"
 _BULLET = re.compile(r"^(?:[-*\u2022]|\d+[.)])\s+")
 
