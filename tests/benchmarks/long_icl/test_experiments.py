@@ -27,6 +27,7 @@ from StaICC.results import Result, compare
 from StaICC.results import load as load_result
 from StaICC.results.published import compare_with_published
 from StaICC.results.report import experiment_chart, report_html
+from StaICC.results.report.drawing import Panel
 from StaICC.results.table import experiment_rows
 
 EVERY = ("context", "shots", "order", "position", "controls")
@@ -509,6 +510,17 @@ def test_differences_are_on_the_items_that_both_conditions_have(small: Path) -> 
     parts = benchmark(small, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
     rows = rows_of(parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]]))
     assert {row["difference"] for row in rows.values()} == {0.0}
+
+
+def test_the_figure_orders_the_levels_of_several_runs(small: Path) -> None:
+    def panel(name: str, *levels: tuple[int, ...]) -> Panel:
+        runs = {str(one): benchmark(small, Experiment(name, one), test_number=20)(constant) for one in levels}
+        return experiment_chart(runs).panels[0]
+
+    drawn = panel("shots", (0, 5), (1, 2))
+    assert drawn.x.ticks == [(0.0, "0"), (1.0, "1"), (2.0, "2"), (3.0, "5")]
+    assert [mark.x for mark in drawn.marks] == [0.0, 3.0, 1.0, 2.0]
+    assert [mark.x for mark in panel("position", (2,), (4,)).marks] == [0.5, 2.5, 0.0, 1.0, 2.0, 3.0]
 
 
 def test_tokens_of_the_model_are_those_of_the_longest_prompt(small: Path) -> None:
