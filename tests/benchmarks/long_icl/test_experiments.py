@@ -523,13 +523,14 @@ def test_the_figure_orders_the_levels_of_several_runs(small: Path) -> None:
     assert [mark.x for mark in panel("position", (2,), (4,)).marks] == [0.5, 2.5, 0.0, 1.0, 2.0, 3.0]
 
 
-def test_tokens_of_the_model_are_those_of_the_longest_prompt(small: Path) -> None:
+@pytest.mark.parametrize(("answer", "more"), [(0, 0), ("joy", 100)])
+def test_tokens_of_the_model_are_those_of_the_longest_prompt(small: Path, answer: int | str, more: int) -> None:
     class Counted:
-        def __call__(self, prompt: str, label_space: list[str]) -> int:
-            return 0
+        def __call__(self, prompt: str, label_space: list[str]) -> int | str:
+            return answer
 
         def workload(self, prompts: list[str], label_space: list[str]) -> Workload:
-            return Workload(longest=max(map(len, prompts)))
+            return Workload(output=more * len(prompts), longest=max(map(len, prompts)) + more)
 
     own, reports = benchmark(small, Experiment("retrieval", (4,)), test_number=20), []
     result = own(Counted(), progress=reports.append)
