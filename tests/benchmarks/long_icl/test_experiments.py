@@ -507,6 +507,10 @@ def test_differences_are_on_the_items_that_both_conditions_have(small: Path) -> 
     first, second = rows_of(result).values()
     assert (first["score"], second["score"], second["items"]) == (25 / 40, 25 / 30, 30)
     assert second["difference"] == 0.0
+    guessing = result.details["goemotions"].baselines  # on the queries of the score
+    assert [one.queries for one in guessing.values()] == [40, 30]
+    expected = sum(math.comb(30, hits) * 27 ** (30 - hits) for hits in range(25, 31)) / 28**30
+    assert guessing["1 shots"].p_value == pytest.approx(expected)
     parts = benchmark(small, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
     rows = rows_of(parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]]))
     assert {row["difference"] for row in rows.values()} == {0.0}
@@ -521,6 +525,13 @@ def test_the_figure_orders_the_levels_of_several_runs(small: Path) -> None:
     assert drawn.x.ticks == [(0.0, "0"), (1.0, "1"), (2.0, "2"), (3.0, "5")]
     assert [mark.x for mark in drawn.marks] == [0.0, 3.0, 1.0, 2.0]
     assert [mark.x for mark in panel("position", (2,), (4,)).marks] == [0.5, 2.5, 0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("experiment", ["shots", "position"])
+def test_one_item_has_a_score_without_interval(small: Path, experiment: str) -> None:
+    chosen = Experiment(experiment, (1, 2) if experiment == "shots" else (2,))
+    rows = rows_of(benchmark(small, chosen, test_number=1)(knows))
+    assert {(row["score"], row["score_low"], row["difference"]) for row in rows.values()} == {(1.0, None, None)}
 
 
 @pytest.mark.parametrize(("answer", "more"), [(0, 0), ("joy", 100)])
