@@ -201,6 +201,7 @@ def test_controls(small: Path) -> None:
         (lambda: Experiment("shots", seed=1), ArgumentError, "has no options shots and seed"),
         (lambda: Experiment("order", shots=0), ArgumentError, "shots"),
         (lambda: Experiment("order", seed=-1), ArgumentError, "seed"),
+        (lambda: Experiment("order", seed=10**9), ArgumentError, "seed"),
     ],
 )
 def test_options_are_checked(make_experiment: Callable[[], Experiment], error: type[Exception], said: str) -> None:
@@ -218,6 +219,9 @@ def test_what_an_experiment_cannot_have(small: Path) -> None:
         benchmark(small, "controls", "few_nerd")
     with pytest.raises(ArgumentError, match="got 29 parts for 28 labels"):
         benchmark(small, Experiment("position", (29,)))
+    assert len(benchmark(small, Experiment("order", (27,), shots=1))[0].rounds) == 55
+    with pytest.raises(ArgumentError, match="got 28 rotations of 28 demonstrations"):
+        benchmark(small, Experiment("order", (28,), shots=1))
     for name in ("order", "position", "controls"):
         with pytest.raises(ArgumentError, match="got 9 shots, but the training data has 6 demonstrations of every"):
             benchmark(small, Experiment(name, shots=9))
@@ -521,6 +525,10 @@ def test_the_figure_orders_the_levels_of_several_runs(small: Path) -> None:
         runs = {str(one): benchmark(small, Experiment(name, one), test_number=20)(constant) for one in levels}
         return experiment_chart(runs).panels[0]
 
+    forged = benchmark(small, Experiment("shots", (0, 1)), test_number=20)(constant).to_dict()
+    conditions = forged["Divided results"]["goemotions"]["experiment"]["conditions"]
+    conditions[""] = conditions["<b>"] = conditions["1 shots"]
+    assert "<b>," not in experiment_chart(Result.from_dict(json.loads(json.dumps(forged)))).svg()
     drawn = panel("shots", (0, 5), (1, 2))
     assert drawn.x.ticks == [(0.0, "0"), (1.0, "1"), (2.0, "2"), (3.0, "5")]
     assert [mark.x for mark in drawn.marks] == [0.0, 3.0, 1.0, 2.0]
