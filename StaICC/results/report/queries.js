@@ -99,7 +99,7 @@
       if (state.show === "unparsed" && own !== -3) return false;
       if (state.show === "differs") {
         var other = state.other ? prediction(item, state.other) : NOT_RUN;
-        if (other === NOT_RUN || other === own) return false;
+        if (other === NOT_RUN || other === own || own === -2 || other === -2) return false; // failed: no prediction
       }
       if (!found) return true;
       var prompt = promptOf(item, state.run), parts = prompt === null ? [] : data.prompts[prompt];
@@ -142,7 +142,7 @@
 
   function prompt(item, name) {
     var number = promptOf(item, name), run = runOf(item, name);
-    if (number === null) return make("p", {class: "soft"}, "The prompt is not shown: " + printable(run ? run.missing : "not evaluated") + ".");
+    if (number === null) return make("p", {class: "soft"}, "The prompt is not shown: " + printable(run && run.missing || "not evaluated") + ".");
     if (!textsShown) return make("p", {class: "soft"}, "Texts are hidden until you choose \u201cShow texts\u201d.");
     var parts = data.prompts[number], last = parts.length - 1;
     return make.apply(null, ["div", {}].concat(parts.map(function (part, place) {

@@ -363,6 +363,27 @@ def test_a_query_without_true_label_is_neither_right_nor_wrong(show: Open) -> No
         assert browser.execute_script(COUNT) == "0 of 6 queries."
 
 
+def test_a_failed_query_has_no_prediction_that_differs(show: Open) -> None:
+    def model(prompt: str, label_space: list[str]) -> list[float]:
+        if len(prompt) % 3 == 0:
+            raise ValueError
+        return [0.95, 0.03, 0.02] if len(prompt) % 2 else [0.3, 0.3, 0.4]
+
+    few = StaICC.Normal(datasets=["mini"], limit=5)(lambda prompt, label_space: 0)
+    failing = StaICC.Normal(datasets=["mini"], limit=30)(model, on_error="collect")
+    (own,) = failing.details["mini"].conditions
+    browser = show({"a": failing, "x\udcff": few}, "#run=x%5Cudcff&other=a&show=differs", queries=True)
+    expected = sum(label not in (None, 0) for row, label in zip(own.rows, own.predictions, strict=True) if row < 5)
+    assert 0 < expected < sum(label != 0 for row, label in zip(own.rows, own.predictions, strict=True) if row < 5)
+    assert browser.execute_script(COUNT) == f"{expected} of 10 queries."
+    for key, value in {"run": "a", "other": "x\\udcff", "show": "all"}.items():
+        browser.execute_script(SET, key, value)
+    browser.execute_script("document.querySelector('.query-list').scrollTop = 1e6")
+    browser.execute_script("document.querySelector('.query-list').focus()")
+    browser.switch_to.active_element.send_keys("\ue010")  # the End key
+    assert "The prompt is not shown: not evaluated." in browser.execute_script(DETAIL)
+
+
 def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:
     runs = two_runs()
     browser = show(runs, queries=True)
