@@ -84,7 +84,7 @@
     count, make("div", {class: "query-columns"}, list, panel));
 
   function filter() {
-    var started = performance.now(), wanted = state.text.toLowerCase(), found = null;
+    var started = performance.now(), wanted = state.text.toLowerCase(), found = null, lone = 0;
     if (wanted) {
       lower = lower || data.parts.map(function (text) { return text.toLowerCase(); });
       found = lower.map(function (text) { return text.indexOf(wanted) >= 0; });
@@ -98,8 +98,10 @@
       if (state.show === "failed" && own !== -2) return false;
       if (state.show === "unparsed" && own !== -3) return false;
       if (state.show === "differs") {
-        var other = state.other ? prediction(item, state.other) : NOT_RUN;
-        if (other === NOT_RUN || other === own || own === -2 || other === -2) return false; // failed: no prediction
+        var other = state.other ? prediction(item, state.other) : NOT_RUN, missing = [NOT_RUN, -2]; // failed: no prediction
+        var single = missing.indexOf(own) >= 0 || missing.indexOf(other) >= 0;
+        lone += single;
+        if (single || other === own) return false;
       }
       if (!found) return true;
       var prompt = promptOf(item, state.run), parts = prompt === null ? [] : data.prompts[prompt];
@@ -110,7 +112,8 @@
     }
     var total = items.filter(function (item) { return prediction(item, state.run) !== NOT_RUN; }).length;
     count.textContent = matches.length + " of " + total + " queries" +
-      (state.show === "differs" && !state.other ? ". Choose the other run." : ".");
+      (state.show === "differs" && !state.other ? ". Choose the other run." :
+        lone ? "; " + lone + " have no prediction of both runs." : ".");
     selected = matches.findIndex(function (item) { return item.key === state.query; });
     space.style.height = matches.length * ROW + "px";
     list.scrollTop = selected > 0 ? (selected - 3) * ROW : 0;
