@@ -335,6 +335,34 @@ def test_filters_select_the_queries_of_the_result(show: Open) -> None:
     assert browser.get_log("browser") == []
 
 
+@pytest.mark.parametrize("chosen", [{"run": "all"}, {"run": "all", "text": "all"}, {"set": "Normal/mini"}])
+def test_the_address_keeps_each_filter_of_its_own(chosen: dict[str, str], show: Open) -> None:
+    first, other = two_runs().values()
+    browser = show({"first": first, "all": other}, queries=True)
+    for key, value in chosen.items():
+        browser.execute_script(SET, key, value)
+    browser.execute_script("document.getElementById('query-text').dispatchEvent(new Event('change'))")
+    expected, link = browser.execute_script(COUNT), browser.current_url
+    browser.get("about:blank")
+    browser.get(link)
+    for key, value in chosen.items():
+        assert browser.execute_script(f"return document.getElementById('query-{key}').value") == value
+    assert browser.execute_script(COUNT) == expected
+
+
+def test_a_query_without_true_label_is_neither_right_nor_wrong(show: Open) -> None:
+    result = StaICC.ContextualBias(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.95, 0.03, 0.02])
+    browser = show({"one": result, "two": two_runs()["one"]}, queries=True)
+    assert browser.execute_script(COUNT) == "6 of 6 queries."
+    assert browser.execute_script(ROWS)[0].startswith("no true label food (0.9500)Contextual_bias")
+    browser.execute_script(SET, "other", "two")
+    browser.execute_script("document.querySelector('.query-row').click()")
+    assert "True label: none.one: food, no true label.two: not evaluated." in browser.execute_script(DETAIL)
+    for name in ("wrong", "confident"):
+        browser.execute_script(SET, "show", name)
+        assert browser.execute_script(COUNT) == "0 of 6 queries."
+
+
 def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:
     runs = two_runs()
     browser = show(runs, queries=True)
