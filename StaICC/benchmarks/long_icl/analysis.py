@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from StaICC.benchmarks.intervals import aligned
@@ -54,6 +55,15 @@ def score_part(
     return aligned(part, list(sizes), list(dict.fromkeys(units)))
 
 
+def _shared(outcomes: Iterable[Sequence[LongICLOutcome]]) -> list[tuple[LongICLOutcome, ...]]:
+    """Return the outcomes of conditions; an item that has no tally in one of them has none in the others."""
+    items = [
+        one if all(outcome.tally for outcome in one) else tuple(replace(outcome, tally=None) for outcome in one)
+        for one in zip(*outcomes, strict=True)
+    ]
+    return list(zip(*items, strict=True))
+
+
 def analyse(own: LongICLExperimentor, score: DataSetScore, level: float | None) -> dict[str, Any]:
     """Return the scores of an experiment, their differences, and the p-value of the test of positions.
 
@@ -88,14 +98,24 @@ def analyse(own: LongICLExperimentor, score: DataSetScore, level: float | None) 
         }
         if complete:
             correct: dict[str, list[int]] = {label: [0] * count for label in own.card.labels}
-            for order, own_outcomes in enumerate(orders):
+            for order, own_outcomes in enumerate(_shared(orders)):
                 for label, one in zip(labels, own_outcomes, strict=True):
                     correct[label][order] += bool(one.tally and one.tally.correct)
             p_value = position_p_value(correct, blocks)
     parts = {name: score_part(own, found, level or 0.95, units) if found else None for name, found in outcomes.items()}
-    found = {}
+
+    def difference(name: str, others: Sequence[str]) -> Part | None:
+        """Return the difference from the mean of other conditions, on the items that have a tally in all of them."""
+        compared = [outcomes[one] for one in (name, *others)]
+        if not others or not all(compared):
+            return None
+        scores = [score_part(own, one, level or 0.95, units) for one in _shared(compared)]
+        known = [of_difference(one, level or 0.95) for one in scores if one is not None]
+        return combine(known, [1.0, *[-1.0 / len(others)] * len(others)]) if len(known) == len(scores) else None
+
+    found, first = {}, next(iter(outcomes))
     for number, (name, part) in enumerate(parts.items()):
-        others = [one for other, one in parts.items() if other != name] if by_position else [next(iter(parts.values()))]
+        others = [other for other in outcomes if other != name] if by_position else [first] * bool(number)
         key = own.rounds[number]
         contexts = {own.context(key, place) for place in range(len(labels))}
         found[name] = {
@@ -104,19 +124,9 @@ def analyse(own: LongICLExperimentor, score: DataSetScore, level: float | None) 
             "reference_tokens": max(map(reference_tokens, contexts)),
             "all_contexts": sum(map(reference_tokens, contexts)),
             **_with_limits("score", part, level, 0.0),
-            **_with_limits(
-                "difference", _difference(part, others if by_position or number else [], level), level, -1.0
-            ),
+            **_with_limits("difference", difference(name, others), level, -1.0),
         }
     return {"name": own.experiment.name, "conditions": found, **({"p_value": p_value} if by_position else {})}
-
-
-def _difference(part: Part | None, others: Sequence[Part | None], level: float | None) -> Part | None:
-    """Return the difference from the mean of other parts; ``None`` without them."""
-    known = [of_difference(one, level or 0.95) for one in (part, *others) if one is not None]
-    if len(known) < 1 + len(others) or not others:
-        return None
-    return combine(known, [1.0, *[-1.0 / len(others)] * len(others)])
 
 
 def _with_limits(name: str, part: Part | None, level: float | None, least: float) -> dict[str, float | None]:

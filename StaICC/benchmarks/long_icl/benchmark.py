@@ -10,6 +10,7 @@ continues with the next round, also with ``on_error="raise"``.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -207,7 +208,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
             _check_function(one, function)
         timing: dict[str, float] = {}
         answers: dict[str, list[Any]] = {}
-        parts = sum(len(one.rounds) for one in self.experimentor)
+        parts, asked = sum(len(one.rounds) for one in self.experimentor), itertools.count()
         with RunContext(batched_inference, **run) as running:
             running.start(functions)
             for one, function, predictions in zip(self, functions, given, strict=True):
@@ -219,13 +220,15 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                 for number in one.rounds:
                     name = f"{one.name}, {round_name(number)}"
                     before = time.monotonic()
-                    part = Part(f"{self.task_name}, {name}", len(timing), parts)
+                    part = Part(f"{self.task_name}, {name}", next(asked), parts)
                     answers[one.name] += (found := _ask_round(one, number, function, part, options))
                     if one.unparsed == "error":
                         one.score_round(number, found)  # ends the run now, not after all rounds
                     timing[name] = time.monotonic() - before
-                    query = one.round_queries(number)[0]
-                    work = work_of(function, [query.prompt], query.label_space) if one.experiment is not None else None
+                    if one.experiment is None:
+                        continue
+                    longest = max(one.round_queries(number), key=lambda query: len(query.prompt))
+                    work = work_of(function, [longest.prompt], longest.label_space)
                     if work is not None:
                         timing[f"{name}, tokens"] = float(work.longest)
         scores = {one.name: one.score(answers[one.name]) for one in self.experimentor}

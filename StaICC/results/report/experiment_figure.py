@@ -54,17 +54,22 @@ def _published(kind: str, result: Result, dataset: str, names: Sequence[str]) ->
 
 def _panel(kind: str, runs: Runs, dataset: str) -> Panel:
     names = list(dict.fromkeys(name for one in runs.values() for name in _conditions(one, dataset)))
+    if kind == "shots":  # runs may have other levels
+        names.sort(key=lambda name: int(name.split()[0]))
     first = next(one for one in runs.values() if _conditions(one, dataset))
     curve = kind in _CURVES
     lines = list(_published(kind, first, dataset, names))
     marks: list[Mark] = []
     for number, (run, result) in enumerate(list(runs.items())[:SERIES]):
         points: list[tuple[float, float, Any, Any]] = []
-        for name, row in _conditions(result, dataset).items():
+        own = _conditions(result, dataset)
+        for name, row in own.items():
             value, low, high = (row.get(key) for key in ("score", "score_low", "score_high"))
             if value is None:
                 continue
             place = _length(result, dataset, name) if kind == "context" else float(names.index(name))
+            if kind == "position":  # the middle of the part; runs may have other numbers of parts
+                place = (place + 0.5) * len(names) / len(own) - 0.5
             points.append((place, value, low, high))
             span = None if curve or low is None or high is None else (low, high)
             x, y = (place, value) if curve else (value, place + 0.1 * number)

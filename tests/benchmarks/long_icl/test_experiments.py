@@ -22,10 +22,12 @@ from StaICC.benchmarks.long_icl.protocol.selection import by_turns, turns_of
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, SchemaError, UnknownNameError
+from StaICC.inference.workload import Workload
 from StaICC.results import Result, compare
 from StaICC.results import load as load_result
 from StaICC.results.published import compare_with_published
 from StaICC.results.report import experiment_chart, report_html
+from StaICC.results.report.drawing import Panel
 from StaICC.results.table import experiment_rows
 
 EVERY = ("context", "shots", "order", "position", "controls")
@@ -494,6 +496,47 @@ def test_excluded_replies_are_left_out_of_a_part(small: Path) -> None:
     result = own(function)
     assert {row["items"] for row in rows_of(result).values()} <= set(range(1, 72))
     assert all(row["score"] == 1.0 for row in rows_of(result).values())
+
+
+def test_differences_are_on_the_items_that_both_conditions_have(small: Path) -> None:
+    """Excluded replies are those of hard items here: the score of the rest rises, no prediction changes."""
+    own = benchmark(small, Experiment("shots", (0, 1)), test_number=40, unparsed="excluded")
+    gold = [item.gold[0] for item in own[0].test_items]
+    right = [label if place < 25 else gold[place - 1] for place, label in enumerate(gold)]
+    result = own(preentered_prediction=[right + [answer if place < 30 else "?" for place, answer in enumerate(right)]])
+    first, second = rows_of(result).values()
+    assert (first["score"], second["score"], second["items"]) == (25 / 40, 25 / 30, 30)
+    assert second["difference"] == 0.0
+    parts = benchmark(small, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
+    rows = rows_of(parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]]))
+    assert {row["difference"] for row in rows.values()} == {0.0}
+
+
+def test_the_figure_orders_the_levels_of_several_runs(small: Path) -> None:
+    def panel(name: str, *levels: tuple[int, ...]) -> Panel:
+        runs = {str(one): benchmark(small, Experiment(name, one), test_number=20)(constant) for one in levels}
+        return experiment_chart(runs).panels[0]
+
+    drawn = panel("shots", (0, 5), (1, 2))
+    assert drawn.x.ticks == [(0.0, "0"), (1.0, "1"), (2.0, "2"), (3.0, "5")]
+    assert [mark.x for mark in drawn.marks] == [0.0, 3.0, 1.0, 2.0]
+    assert [mark.x for mark in panel("position", (2,), (4,)).marks] == [0.5, 2.5, 0.0, 1.0, 2.0, 3.0]
+
+
+def test_tokens_of_the_model_are_those_of_the_longest_prompt(small: Path) -> None:
+    class Counted:
+        def __call__(self, prompt: str, label_space: list[str]) -> int:
+            return 0
+
+        def workload(self, prompts: list[str], label_space: list[str]) -> Workload:
+            return Workload(longest=max(map(len, prompts)))
+
+    own, reports = benchmark(small, Experiment("retrieval", (4,)), test_number=20), []
+    result = own(Counted(), progress=reports.append)
+    for name in own[0].rounds:
+        longest = max(len(query.prompt) for query in own[0].round_queries(name))
+        assert result.timing[f"goemotions, {name}, tokens"] == longest
+    assert {(one.number, one.parts) for one in reports} == {(0, 2), (1, 2)}
 
 
 @pytest.mark.parametrize("levels", [["1K", "2k"], ["1024", "2048"]])

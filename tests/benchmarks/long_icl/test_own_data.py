@@ -123,6 +123,17 @@ def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str |
     assert one.score([LABELS.index(label) for label in gold]).rounds[0].score == one.score(gold).rounds[0].score
 
 
+@pytest.mark.parametrize("parsing", ["published", "strict", "tolerant"])
+def test_texts_that_are_part_of_a_label_are_parsed(parsing: str) -> None:
+    given = [(f"{label[-1]}{turn or ''}", label) for turn in range(16) for label in LABELS]
+    one = LongICL(datasets=[dataset(given, split=SplitSizes(0, 200, 168))], rounds=[1], parsing=parsing)[0]
+    gold = [item.gold[0] for item in one.test_items]
+    assert any(len(item.needle) < 10 and item.gold[0][-1] in item.needle for item in one.test_items)
+    score = one.score([f"{label}\ninput: x7\nlabel: kind b" for label in gold]).rounds[0].score
+    assert score is not None
+    assert score.value == 1.0
+
+
 def test_a_template_without_label_prefix_is_parsed() -> None:
     one = LongICL(datasets=[dataset(template=Template("", ("",), ("\n",), "", "\n"))], rounds=[1], test_number=None)[0]
     gold = [item.gold[0] for item in one.test_items]
@@ -151,6 +162,7 @@ def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
         (lambda: dataset(name="Banking77"), "got 'Banking77', which is a data set of LongICL"),
         (lambda: dataset(rows([*LABELS, "KIND A"])), "the labels 'kind a' and 'KIND A' differ only in case"),
         (lambda: dataset(rows([*LABELS, "label: x"])), "the label 'label: x' contains 'label:', which ends a response"),
+        (lambda: dataset(rows([*LABELS, "LABEL: x"])), "the label 'LABEL: x' contains 'label:', which ends a response"),
         (lambda: dataset(rows([*LABELS, "an input: x"])), "contains 'input:'"),
         (lambda: dataset(rows([*LABELS, "a\nb"])), r"the label 'a\\nb' contains '\\n'"),
         (lambda: dataset(template=Template("", ("a",), ("b",), "c", "d", "e")), "got the query prefix 'e'"),

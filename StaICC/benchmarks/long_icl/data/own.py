@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from StaICC.benchmarks.long_icl.data.cards import (
@@ -32,6 +33,18 @@ from StaICC.prompting import SubsetView, split_dataset
 
 LEAST_LABELS = 20
 """Least number of labels of a LongICL task."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnItem(TextItem):
+    """A text with one label; parsers search for it as the prompt has it, because it may be one letter or word."""
+
+    before: str
+    after: str
+
+    @property
+    def needle(self) -> str:
+        return f"{self.before}{self.text}{self.after}"
 
 
 def load_chosen(
@@ -131,12 +144,13 @@ def load_own(dataset: Dataset) -> LongICLData:
 
 
 def _rows(part: SubsetView, template: Template) -> tuple[FileRow, ...]:
+    before, after = template.input_text_prefixes[0], _affixes(template)[-1]
     gaps = [a + b for a, b in zip(_affixes(template), template.input_text_prefixes[1:], strict=False)]
     found = []
     for place, number in enumerate(part.indexes):
         texts, label = part.texts(place), part.get_label(place)
         text = texts[0] + "".join(gap + more for gap, more in zip(gaps, texts[1:], strict=True))
-        make = functools.partial(TextItem, number, text, label)
+        make = functools.partial(_OwnItem, number, text, label, before, after)
         found.append(FileRow(number, number, label, None, make))
     return tuple(found)
 
@@ -179,7 +193,7 @@ def _answers(template: Template, labels: Sequence[str], where: str) -> AnswerFor
     spelled: dict[str, str] = {}
     for label in labels:
         for text in ("\n", cue, marker):
-            if text and text in label:
+            if text and text.casefold() in label.casefold():
                 raise ArgumentError(
                     f"{where}: the label {label!r} contains {text!r}, which ends a response. Name the labels with "
                     "labels={...}, or choose another prefix with template=Template(...)"
