@@ -219,9 +219,10 @@
     detail();
     remember();
   }
-  function restore() {
+  function restore(event) {
     var given = new URLSearchParams(location.hash.slice(1)), keys = Object.keys(state);
     var linked = keys.some(function (key) { return given.has(key); });
+    if (event && !linked) return; // the reader went to another section
     keys.forEach(function (key) { state[key] = (linked && given.get(key)) || ""; });
     if (data.runs.indexOf(state.run) < 0) state.run = data.runs[0];
     if (data.runs.indexOf(state.other) < 0) state.other = "";

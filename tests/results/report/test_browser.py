@@ -343,6 +343,10 @@ def test_the_address_keeps_each_filter_of_its_own(chosen: dict[str, str], show: 
         browser.execute_script(SET, key, value)
     browser.execute_script("document.getElementById('query-text').dispatchEvent(new Event('change'))")
     expected, link = browser.execute_script(COUNT), browser.current_url
+    browser.execute_script("location.hash = 'accurate'")
+    browser.execute_async_script("setTimeout(arguments[0], 50)")  # the event of the change has been handled
+    for key, value in chosen.items():
+        assert browser.execute_script(f"return document.getElementById('query-{key}').value") == value
     browser.get("about:blank")
     browser.get(link)
     for key, value in chosen.items():
