@@ -278,10 +278,8 @@ class ResultGroup(dict[str, Any]):
         _check_schema(data, "group")
         if not isinstance(data.get("name"), str):
             raise SchemaError(f"the group's name must be a text, not {data.get('name')!r:.60}")
-        try:
-            return cls(data["name"], {name: _from_dict(part) for name, part in data["parts"].items()})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(f"the group of results cannot be read: {error!r}") from error
+        check_type("parts", data.get("parts"), Mapping[str, object])
+        return cls(data["name"], {name: _from_dict(part) for name, part in data["parts"].items()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all results as one JSON file, completely or not at all."""

@@ -84,7 +84,7 @@
     count, make("div", {class: "query-columns"}, list, panel));
 
   function filter() {
-    var started = performance.now(), wanted = state.text.toLowerCase(), found = null;
+    var started = performance.now(), wanted = state.text.toLowerCase(), found = null, lone = 0;
     if (wanted) {
       lower = lower || data.parts.map(function (text) { return text.toLowerCase(); });
       found = lower.map(function (text) { return text.indexOf(wanted) >= 0; });
@@ -98,8 +98,10 @@
       if (state.show === "failed" && own !== -2) return false;
       if (state.show === "unparsed" && own !== -3) return false;
       if (state.show === "differs") {
-        var other = state.other ? prediction(item, state.other) : NOT_RUN;
-        if (other === NOT_RUN || other === own) return false;
+        var other = state.other ? prediction(item, state.other) : NOT_RUN, missing = [NOT_RUN, -2]; // failed: no prediction
+        var single = missing.indexOf(own) >= 0 || missing.indexOf(other) >= 0;
+        lone += single;
+        if (single || other === own) return false;
       }
       if (!found) return true;
       var prompt = promptOf(item, state.run), parts = prompt === null ? [] : data.prompts[prompt];
@@ -110,7 +112,8 @@
     }
     var total = items.filter(function (item) { return prediction(item, state.run) !== NOT_RUN; }).length;
     count.textContent = matches.length + " of " + total + " queries" +
-      (state.show === "differs" && !state.other ? ". Choose the other run." : ".");
+      (state.show === "differs" && !state.other ? ". Choose the other run." :
+        lone ? "; " + lone + " have no prediction of both runs." : ".");
     selected = matches.findIndex(function (item) { return item.key === state.query; });
     space.style.height = matches.length * ROW + "px";
     list.scrollTop = selected > 0 ? (selected - 3) * ROW : 0;
@@ -142,7 +145,7 @@
 
   function prompt(item, name) {
     var number = promptOf(item, name), run = runOf(item, name);
-    if (number === null) return make("p", {class: "soft"}, "The prompt is not shown: " + printable(run ? run.missing : "not evaluated") + ".");
+    if (number === null) return make("p", {class: "soft"}, "The prompt is not shown: " + printable(run && run.missing || "not evaluated") + ".");
     if (!textsShown) return make("p", {class: "soft"}, "Texts are hidden until you choose \u201cShow texts\u201d.");
     var parts = data.prompts[number], last = parts.length - 1;
     return make.apply(null, ["div", {}].concat(parts.map(function (part, place) {
@@ -216,9 +219,10 @@
     detail();
     remember();
   }
-  function restore() {
+  function restore(event) {
     var given = new URLSearchParams(location.hash.slice(1)), keys = Object.keys(state);
     var linked = keys.some(function (key) { return given.has(key); });
+    if (event && !linked) return; // the reader went to another section
     keys.forEach(function (key) { state[key] = (linked && given.get(key)) || ""; });
     if (data.runs.indexOf(state.run) < 0) state.run = data.runs[0];
     if (data.runs.indexOf(state.other) < 0) state.other = "";

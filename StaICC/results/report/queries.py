@@ -48,7 +48,7 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
         for name, result in runs.items():
             view.add(names.index(name), benchmark, result)
     values = {
-        "runs": names,
+        "runs": [name.encode("utf-8", "backslashreplace").decode() for name in names],  # links hold no lone surrogate
         "conditions": list(view.conditions),
         "sets": [one.values for one in view.sets],
         "parts": list(view.parts),
