@@ -146,22 +146,21 @@ def _guessing(own: LongICLExperimentor, score: DataSetScore, tried: int) -> dict
     """Return the accuracy of random guessing, and the p-value of the accuracy, for each scored round."""
     if own.card.structured:
         return {}
-    items, labels = own.test_items, len(own.card.labels)
-    guesser = RandomBaseline(len(items), 1 / labels)
-    best = guesser.max_random_baseline(tried)
-    return {
-        round_name(one.round): Baselines(
-            queries=len(items),
-            labels=labels,
-            uniform=1 / labels,
-            majority=score.baselines.majority or 0.0,
-            tried=tried,
-            max_random=best,
-            p_value=guesser.p_value_of_count(sum(part.correct for part in one.labels), tried),
-        )
-        for one in score.rounds
-        if one.score is not None
-    }
+    labels, found = len(own.card.labels), {}
+    for one in score.rounds:
+        if one.score is not None:
+            queries, correct = (sum(getattr(part, count) for part in one.labels) for count in ("gold", "correct"))
+            guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
+            found[round_name(one.round)] = Baselines(
+                queries=queries,
+                labels=labels,
+                uniform=1 / labels,
+                majority=score.baselines.majority or 0.0,
+                tried=tried,
+                max_random=guesser.max_random_baseline(tried),
+                p_value=guesser.p_value_of_count(correct, tried),
+            )
+    return found
 
 
 def _notes(own: LongICLExperimentor, score: DataSetScore) -> tuple[str, ...]:

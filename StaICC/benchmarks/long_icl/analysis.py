@@ -16,7 +16,7 @@ from StaICC.benchmarks.intervals import aligned
 from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
 from StaICC.benchmarks.long_icl.experiments import blocks_of, reference_tokens
 from StaICC.benchmarks.long_icl.records import DataSetScore, LongICLOutcome, round_name
-from StaICC.benchmarks.long_icl.scoring import scored
+from StaICC.benchmarks.long_icl.scoring import score_tallies, scored
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.score_intervals import Part, combine, of_difference, ratio_part
 
@@ -118,12 +118,16 @@ def analyse(own: LongICLExperimentor, score: DataSetScore, level: float | None) 
         others = [other for other in outcomes if other != name] if by_position else [first] * bool(number)
         key = own.rounds[number]
         contexts = {own.context(key, place) for place in range(len(labels))}
+        tallies = [one.tally for one in outcomes[name] if one.tally is not None]
+        limits = _with_limits("score", part, level, 0.0)
+        if part is None and tallies:  # one unit: a score without an interval
+            limits["score"] = score_tallies(own.card.scoring, tallies, own.variant).value
         found[name] = {
-            "items": sum(one.tally is not None for one in outcomes[name]),
+            "items": len(tallies),
             "demonstrations": own.conditions[key].demonstrations,
             "reference_tokens": max(map(reference_tokens, contexts)),
             "all_contexts": sum(map(reference_tokens, contexts)),
-            **_with_limits("score", part, level, 0.0),
+            **limits,
             **_with_limits("difference", difference(name, others), level, -1.0),
         }
     return {"name": own.experiment.name, "conditions": found, **({"p_value": p_value} if by_position else {})}

@@ -229,8 +229,9 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                         continue
                     longest = max(one.round_queries(number), key=lambda query: len(query.prompt))
                     work = work_of(function, [longest.prompt], longest.label_space)
-                    if work is not None:
-                        timing[f"{name}, tokens"] = float(work.longest)
+                    if work is not None:  # of one prompt, without what the model may generate
+                        scores_labels = any(not isinstance(one, (str, Failure)) for one in found)
+                        timing[f"{name}, tokens"] = float(work.longest - (0 if scores_labels else work.output))
         scores = {one.name: one.score(answers[one.name]) for one in self.experimentor}
         timing["seconds"] = time.monotonic() - started
         used = {one.name: function for one, function in zip(self.experimentor, functions, strict=True)}

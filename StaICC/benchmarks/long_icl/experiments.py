@@ -28,6 +28,7 @@ EXPERIMENT_ITEMS = 100
 """Test items of an experiment by default: the first of those of the benchmark."""
 
 _BYTES = 4
+_MOST = 10**9 - 1  # the largest number of an option, which fits into a signature
 _Value = TypeVar("_Value")
 
 
@@ -130,14 +131,14 @@ class Experiment:
             raise ArgumentError(f"levels must be whole numbers in a list, not {self.levels!r}")
         levels = tuple(self.levels) or default
         for level in levels:
-            validate_integer(f"a level of the experiment {self.name}", level, least)
+            validate_integer(f"a level of the experiment {self.name}", level, least, _MOST)
         if sorted(set(levels)) != list(levels) or len(levels) > most:
             raise ArgumentError(
                 f"levels of the experiment {self.name}: got {levels!r}, expected "
                 + (f"at most {most}" if most < 2 else "different numbers in rising order")
             )
         validate_integer("shots", self.shots, 1)
-        validate_integer("seed", self.seed, 0)
+        validate_integer("seed", self.seed, 0, _MOST)
         if self.name in ("context", "shots") and (self.shots, self.seed) != (3, 0):
             raise ArgumentError(
                 f"the experiment {self.name} has no options shots and seed; its levels say what it shows"
@@ -210,6 +211,8 @@ def _order(experiment: Experiment, material: Material) -> dict[str, Condition | 
     """Show the same demonstrations in the published order, rotated, and shuffled."""
     shown = material.shots(experiment.shots)
     (each,) = experiment.levels
+    if each >= len(shown):
+        raise ArgumentError(f"{material.data.card.title}: got {each} rotations of {len(shown)} demonstrations")
     orders = {"published": shown}
     for number in range(1, each + 1):
         cut = len(shown) * number // (each + 1)

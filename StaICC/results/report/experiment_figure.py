@@ -55,7 +55,12 @@ def _published(kind: str, result: Result, dataset: str, names: Sequence[str]) ->
 def _panel(kind: str, runs: Runs, dataset: str) -> Panel:
     names = list(dict.fromkeys(name for one in runs.values() for name in _conditions(one, dataset)))
     if kind == "shots":  # runs may have other levels
-        names.sort(key=lambda name: int(name.split()[0]))
+        shown = {
+            name: row.get("demonstrations") or 0
+            for one in runs.values()
+            for name, row in _conditions(one, dataset).items()
+        }
+        names.sort(key=lambda name: shown[name])
     first = next(one for one in runs.values() if _conditions(one, dataset))
     curve = kind in _CURVES
     lines = list(_published(kind, first, dataset, names))
@@ -81,9 +86,7 @@ def _panel(kind: str, runs: Runs, dataset: str) -> Panel:
                 lines += [Line(band, number, dashed=True)] if band else []
     if not curve:
         return Panel(dataset, _SCORE, row_axis(names), marks, lines)
-    ticks = [
-        (float(place), name.split()[-1] if kind == "position" else name.split()[0]) for place, name in enumerate(names)
-    ]
+    ticks = [(float(place), name.removeprefix("part ").removesuffix(" shots")) for place, name in enumerate(names)]
     if kind == "context":
         places = [x for line in lines for x, _ in line.points] or [12.0]
         powers = range(math.floor(min(places)), math.ceil(max(places)) + 1)

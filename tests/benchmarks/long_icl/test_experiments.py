@@ -201,6 +201,7 @@ def test_controls(small: Path) -> None:
         (lambda: Experiment("shots", seed=1), ArgumentError, "has no options shots and seed"),
         (lambda: Experiment("order", shots=0), ArgumentError, "shots"),
         (lambda: Experiment("order", seed=-1), ArgumentError, "seed"),
+        (lambda: Experiment("order", seed=10**9), ArgumentError, "seed"),
     ],
 )
 def test_options_are_checked(make_experiment: Callable[[], Experiment], error: type[Exception], said: str) -> None:
@@ -218,6 +219,9 @@ def test_what_an_experiment_cannot_have(small: Path) -> None:
         benchmark(small, "controls", "few_nerd")
     with pytest.raises(ArgumentError, match="got 29 parts for 28 labels"):
         benchmark(small, Experiment("position", (29,)))
+    assert len(benchmark(small, Experiment("order", (27,), shots=1))[0].rounds) == 55
+    with pytest.raises(ArgumentError, match="got 28 rotations of 28 demonstrations"):
+        benchmark(small, Experiment("order", (28,), shots=1))
     for name in ("order", "position", "controls"):
         with pytest.raises(ArgumentError, match="got 9 shots, but the training data has 6 demonstrations of every"):
             benchmark(small, Experiment(name, shots=9))
@@ -507,6 +511,10 @@ def test_differences_are_on_the_items_that_both_conditions_have(small: Path) -> 
     first, second = rows_of(result).values()
     assert (first["score"], second["score"], second["items"]) == (25 / 40, 25 / 30, 30)
     assert second["difference"] == 0.0
+    guessing = result.details["goemotions"].baselines  # on the queries of the score
+    assert [one.queries for one in guessing.values()] == [40, 30]
+    expected = sum(math.comb(30, hits) * 27 ** (30 - hits) for hits in range(25, 31)) / 28**30
+    assert guessing["1 shots"].p_value == pytest.approx(expected)
     parts = benchmark(small, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
     rows = rows_of(parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]]))
     assert {row["difference"] for row in rows.values()} == {0.0}
@@ -517,19 +525,31 @@ def test_the_figure_orders_the_levels_of_several_runs(small: Path) -> None:
         runs = {str(one): benchmark(small, Experiment(name, one), test_number=20)(constant) for one in levels}
         return experiment_chart(runs).panels[0]
 
+    forged = benchmark(small, Experiment("shots", (0, 1)), test_number=20)(constant).to_dict()
+    conditions = forged["Divided results"]["goemotions"]["experiment"]["conditions"]
+    conditions[""] = conditions["<b>"] = conditions["1 shots"]
+    assert "<b>," not in experiment_chart(Result.from_dict(json.loads(json.dumps(forged)))).svg()
     drawn = panel("shots", (0, 5), (1, 2))
     assert drawn.x.ticks == [(0.0, "0"), (1.0, "1"), (2.0, "2"), (3.0, "5")]
     assert [mark.x for mark in drawn.marks] == [0.0, 3.0, 1.0, 2.0]
     assert [mark.x for mark in panel("position", (2,), (4,)).marks] == [0.5, 2.5, 0.0, 1.0, 2.0, 3.0]
 
 
-def test_tokens_of_the_model_are_those_of_the_longest_prompt(small: Path) -> None:
+@pytest.mark.parametrize("experiment", ["shots", "position"])
+def test_one_item_has_a_score_without_interval(small: Path, experiment: str) -> None:
+    chosen = Experiment(experiment, (1, 2) if experiment == "shots" else (2,))
+    rows = rows_of(benchmark(small, chosen, test_number=1)(knows))
+    assert {(row["score"], row["score_low"], row["difference"]) for row in rows.values()} == {(1.0, None, None)}
+
+
+@pytest.mark.parametrize(("answer", "more"), [(0, 0), ("joy", 100)])
+def test_tokens_of_the_model_are_those_of_the_longest_prompt(small: Path, answer: int | str, more: int) -> None:
     class Counted:
-        def __call__(self, prompt: str, label_space: list[str]) -> int:
-            return 0
+        def __call__(self, prompt: str, label_space: list[str]) -> int | str:
+            return answer
 
         def workload(self, prompts: list[str], label_space: list[str]) -> Workload:
-            return Workload(longest=max(map(len, prompts)))
+            return Workload(output=more * len(prompts), longest=max(map(len, prompts)) + more)
 
     own, reports = benchmark(small, Experiment("retrieval", (4,)), test_number=20), []
     result = own(Counted(), progress=reports.append)
