@@ -355,7 +355,8 @@ LINES: dict[str, tuple[str, str, str]] = {
     "--data without columns": ("run normal --data tickets.csv", "texts and label is missing", "text, label"),
     "--text without --data": ("run normal --text text", "--text describes a file of own data", "--data FILE"),
     "--k negative": ("run normal --datasets mini --k -1", "k must be an integer of at least 0, not -1", ""),
-    "--seed": ("run normal --seed 1", "there is no option '--seed'", "nothing to seed"),
+    "--seed": ("run normal --seed 1", "--seed belongs to long-icl", "nothing to seed"),
+    "--shots": ("run normal --shots 1", "--shots belongs to long-icl", "use --k"),
     "--num-fewshot": ("run normal --num-fewshot 1", "there is no option", "use --k"),
     "--json into a missing folder": (
         "run normal --datasets mini --json no/r.json",

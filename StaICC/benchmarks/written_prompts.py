@@ -57,17 +57,21 @@ def written_prompts(
         For each data set the prompts, in the order of its queries; of the noisy channel, the text of the first label.
         A text is the reason why there are none: the data are not there, or the prompts are not those of the run.
     """
+    if result.benchmark == "LongICL":
+        return dict.fromkeys(result.details, "prompts of LongICL are too long for a page")
     try:
         benchmark = rebuild(result, data_files=data_files)
     except StaICCError as error:
         return dict.fromkeys(result.details, str(error))
-    if not isinstance(benchmark, Benchmark):
-        return dict.fromkeys(result.details, f"prompts of {result.benchmark} are too long for a page")
+    assert isinstance(benchmark, Benchmark)  # only LongICL is another
     found: dict[str, list[tuple[str, ...]] | str] = {}
     for name, details in result.details.items():
         own = benchmark[name]
         conditions = own.select(own.task.conditions(replace(own.task_input(), renderer=_PartRenderer)))
         queries = [query for one in conditions for query in one.queries]
         same, _, message = compare_prompts(details, *digest_prompts(queries))
+        recorded = [pair for one in details.conditions for pair in zip(one.rows, one.truth, strict=True)]
+        if same and recorded != [(query.row, query.label) for query in queries]:
+            same, message = False, "the records of the queries are not those of the prompts"
         found[name] = [_parts(query.prompt) for query in queries] if same else message
     return found

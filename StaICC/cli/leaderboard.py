@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 from StaICC.benchmarks.verify import verify_file
 from StaICC.cli.files import check_output, print_json
@@ -55,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     for path in files:
         name = path.relative_to(args.folder).with_suffix("").as_posix()
         status, reason = _verified(path, name, results)
-        link = element("a", name, href=f"results/{name}.json") if name in results else element("bdi", name)
+        address = quote(os.fsencode(f"results/{name}.json"))
+        link = element("a", name, href=address) if name in results else element("bdi", name)
         rows.append([link, status, reason])
     if not results:
         raise ArgumentError(f"{args.folder}: no file is a consistent result. {'; '.join(row[2] for row in rows)}")

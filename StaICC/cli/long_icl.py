@@ -14,6 +14,7 @@ from typing import Any
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.cli.benchmark_options import check_text_options, datasets_of
 from StaICC.cli.files import print_json
+from StaICC.cli.parser import INSTEAD
 from StaICC.datasets.pack import TableStatus
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import Capability, capabilities_of
@@ -126,7 +127,9 @@ def refuse(args: argparse.Namespace) -> None:
     """
     for name in _OWN:
         if getattr(args, name) is not None:
-            raise ArgumentError(f"--{name.replace('_', '-')} belongs to {NAME}; {args.benchmark} has no such argument")
+            option = f"--{name.replace('_', '-')}"
+            advice = f"; {INSTEAD[option]}" if option in INSTEAD else ""
+            raise ArgumentError(f"{option} belongs to {NAME}; {args.benchmark} has no such argument{advice}")
 
 
 def _kernel(args: argparse.Namespace) -> tuple[Any, bool]:

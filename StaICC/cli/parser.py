@@ -9,14 +9,14 @@ from typing import Any
 from StaICC.errors import unknown_name
 from StaICC.registry import fold
 
-_ELSEWHERE = {
+INSTEAD = {
     "--seed": "rows, demonstrations and prompts are fixed, so there is nothing to seed",
     "--shots": "use --k for the number of demonstrations",
     "--num-fewshot": "use --k for the number of demonstrations",
     "--output": "use --json FILE to save the result",
     "--dataset": "use --datasets for the benchmark's data sets, --data FILE for your own",
 }
-"""Options that users of other tools try."""
+"""Options that users of other tools try, and what to do instead."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,8 +40,8 @@ class Parser(argparse.ArgumentParser):
                 )
                 hint = hint if "--datasets" in command._option_string_actions else ""
                 command.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-            if wrong in _ELSEWHERE:
-                command.error(f"there is no option {wrong!r}: {_ELSEWHERE[wrong]}")
+            if wrong in INSTEAD:
+                command.error(f"there is no option {wrong!r}: {INSTEAD[wrong]}")
             known = [option for option in command._option_string_actions if option.startswith("--")]
             command.error(str(unknown_name("option", wrong, known)))
         return found

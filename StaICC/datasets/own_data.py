@@ -488,7 +488,8 @@ def reopen(record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) 
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise SchemaError(f"the record of the data file cannot be read: {error}") from error
     named = (Path(one) for one in places if not Path(one).is_dir() and file_digest(one) == fields[0])
-    inside = (file for one in places if Path(one).is_dir() and (file := Path(one) / name).is_file())
+    inside = [file for one in places if Path(one).is_dir() and (file := Path(one) / name).is_file()]
+    inside.sort(key=lambda file: file_digest(file) != fields[0])  # folders may have other files of this name
     file = next(itertools.chain(named, inside), None)
     if file is None:
         raise ArgumentError(f"the file {name} is not here. Put it next to the result, or name it with --data")

@@ -20,7 +20,7 @@ def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float
 
     Example:
         >>> [round(score, 3) for score in bm25_scores(["a lost card"], ["My card is lost.", "Where is it?"])[0]]
-        [1.258, 0.0]
+        [1.303, 0.0]
     """
     bags = [Counter(_words(text)) for text in texts]
     lengths = [bag.total() for bag in bags]

@@ -189,10 +189,13 @@ def read_fields(kind: type[Record], data: Mapping[str, Any], what: str, *require
     Raises:
         SchemaError: A field is missing, unknown, or holds a value of another type.
     """
+    check_type(what, data, Mapping[str, object])
     try:
         record = _record(kind, {name: data[name] for name in (*required, *data.keys())})
         check_fields(record)
-    except (KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
+        raise SchemaError(f"{what} cannot be read: the field {error} is missing") from error
+    except (TypeError, AttributeError) as error:
         raise SchemaError(f"{what} cannot be read: {error!r}") from error
     return record
 
@@ -240,7 +243,25 @@ def check_type(name: str, value: Any, hint: Any) -> None:
         SchemaError: The value has another type.
     """
     if not _fits(value, hint):
-        raise SchemaError(f"{name} must be {hint}, not {value!r:.60}")
+        raise SchemaError(f"{name} must be {_in_words(hint)}, not {value!r:.60}")
+
+
+_WORDS = {str: "text", int: "whole number", float: "number"}
+
+
+def _in_words(hint: Any, several: bool = False) -> str:
+    """Return a type in words, as JSON has it: one value, or several."""
+    parts = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(_in_words(part, several) for part in parts)
+    if get_origin(hint) in (tuple, Mapping):
+        kind, inner = ("a list", parts[0]) if get_origin(hint) is tuple else ("an object", parts[1])
+        return f"{kind.split()[1]}s" if several else f"{kind} of {_in_words(inner, True)}"
+    if hint in (bool, type(None)):
+        return "true or false" if hint is bool else "null"
+    if hint in _WORDS:
+        return f"{_WORDS[hint]}s" if several else f"a {_WORDS[hint]}"
+    return "values" if hint is object else "records" if several else "a record"
 
 
 def _fits(value: Any, hint: Any) -> bool:

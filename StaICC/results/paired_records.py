@@ -120,6 +120,8 @@ def probabilities_of(record: ConditionRecord, width: int) -> list[Any]:
             ).probabilities
             or []
         )
+    if len(rows) != len(answered):
+        raise _LeftOutError(f"the file has label scores of {len(rows)} queries, and predictions of {len(answered)}")
     numbers = iter(rows)
     return [None if label is None else next(numbers) for label in record.predictions]
 

@@ -170,10 +170,12 @@ class Result(dict[str, Any]):
             raise SchemaError(f"the result's benchmark must be a name, not {data.get('benchmark')!r:.60}")
         try:
             check_divided(data[DIVIDED])
+            check_type("details", data["details"], Mapping[str, object])
             if set(data["details"]) != set(data[DIVIDED]):
                 raise SchemaError("the scores and the details are not of the same data sets")
             plain = {name: data[name] for name in (AVERAGED, "signature", "environment", "timing", "with_divided")}
-            plain |= {"warnings": tuple(data.get("warnings", ())), "files": data.get("files", {})}
+            listed = data.get("warnings", [])
+            plain |= {"warnings": tuple(listed) if isinstance(listed, list) else listed, "files": data.get("files", {})}
             for name, value in plain.items():
                 check_type(name, value, _TYPES[name])
             stopping = EarlyStopping.from_dict(data["stopping"]) if "stopping" in data else None
@@ -194,7 +196,9 @@ class Result(dict[str, Any]):
                 warnings=plain["warnings"],
                 files=plain["files"],
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except KeyError as error:
+            raise SchemaError(f"the result cannot be read: the field {error} is missing") from error
+        except (TypeError, AttributeError) as error:
             raise SchemaError(f"the result cannot be read: {error!r}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -274,10 +278,8 @@ class ResultGroup(dict[str, Any]):
         _check_schema(data, "group")
         if not isinstance(data.get("name"), str):
             raise SchemaError(f"the group's name must be a text, not {data.get('name')!r:.60}")
-        try:
-            return cls(data["name"], {name: _from_dict(part) for name, part in data["parts"].items()})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(f"the group of results cannot be read: {error!r}") from error
+        check_type("parts", data.get("parts"), Mapping[str, object])
+        return cls(data["name"], {name: _from_dict(part) for name, part in data["parts"].items()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all results as one JSON file, completely or not at all."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -44,6 +45,16 @@ def test_verified_files_are_ranked_and_the_others_are_listed(folder: Path, capsy
     assert 'href="results/deep/b.json"' in page
     assert Path("site/results/deep/b.json").read_bytes() == Path("runs/deep/b.json").read_bytes()
     assert not Path("site/results/changed.json").exists()
+
+
+def test_links_lead_to_files_of_any_name(folder: Path) -> None:
+    name = "k#1?x%20 a&b.json"
+    Path("runs/a.json").rename(f"runs/{name}")
+    main(["leaderboard", "runs", "-o", "site"])
+    links = re.findall('href="(results/k[^"]*)"', Path("site/index.html").read_text("utf-8"))
+    assert [urlsplit(one).path for one in links] == links
+    assert [unquote(one) for one in links] == [f"results/{name}"]
+    assert Path("site/results", name).exists()
 
 
 def test_the_same_files_give_the_same_site_and_a_file_more_one_run_more(folder: Path) -> None:

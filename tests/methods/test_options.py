@@ -8,8 +8,8 @@ import pytest
 
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.kernels.option_text import OptionFact, options_of
 from StaICC.methods.catalogue import METHODS
-from StaICC.methods.options import OptionFact, options_of
 from StaICC.methods.run import Method
 from StaICC.results import Signature
 

@@ -337,6 +337,27 @@ def test_nested_groups_are_saved(tmp_path: Path, group: ResultGroup) -> None:
     assert loaded.name == "outer"
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("environment", [], "environment must be an object of texts, not []"),
+        ("Averaged results", 1, "Averaged results must be an object of numbers or null, not 1"),
+        ("warnings", "abc", "warnings must be a list of texts, not 'abc'"),
+        ("with_divided", None, "with_divided must be true or false, not None"),
+        ("details", ["mini"], "details must be an object of values, not ['mini']"),
+        ("means", 3, "the details of the means must be an object of values, not 3"),
+        ("signature", KeyError, "the result cannot be read: the field 'signature' is missing"),
+    ],
+)
+def test_what_is_wrong_with_a_field_is_said_in_words(result: Result, key: str, value: Any, message: str) -> None:
+    plain = {**result.to_dict(), key: value}
+    if value is KeyError:
+        del plain[key]
+    with pytest.raises(SchemaError) as caught:
+        Result.from_dict(plain)
+    assert str(caught.value) == message
+
+
 def places_of(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place of a JSON value, of lists the first item only."""
     if here:

@@ -159,6 +159,12 @@ def _text_config(config: Any) -> Any:
     return get() if callable(get) else config
 
 
+def _layer_configs(config: Any) -> list[Any]:
+    """The configuration of each layer where they differ (Gemma 4); otherwise the one of all layers."""
+    text = _text_config(config)
+    return list(text.per_layer_config) if getattr(text, "is_heterogeneous", False) else [text]
+
+
 def logit_transforms(config: Any) -> dict[str, Callable[[Any], Any]]:
     """What models are known to do to their logits after the product; the right one is found by trial."""
     text = _text_config(config)
@@ -219,7 +225,7 @@ def _head(calls: ModelCalls, ids: list[int]) -> tuple[Literal["rows", "module", 
 
 def _attention_weight(model: Any, body: Any) -> float:
     """Cost of an attended pair over that of a position, from the sizes of the model."""
-    text = _text_config(model.config)
+    text = _layer_configs(model.config)[0]
     width = getattr(text, "hidden_size", None) or getattr(text, "n_embd", None) or 1024
     layers = getattr(text, "num_hidden_layers", None) or getattr(text, "n_layer", None) or 1
     heads = getattr(text, "num_attention_heads", None) or 1
@@ -237,9 +243,13 @@ def limits(model: Any) -> tuple[float, float]:
     text = _text_config(model.config)
     window = math.inf
     for name in ("sliding_window", "attention_chunk_size", "window_size"):
-        value = getattr(text, name, None)
-        if isinstance(value, int) and value > 0 and getattr(text, "use_sliding_window", True):
-            window = min(window, value)
+        for one in _layer_configs(model.config):
+            value = getattr(one, name, None)
+            if isinstance(value, int) and value > 0 and getattr(one, "use_sliding_window", True):
+                window = min(window, value)
+    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers.
+    if "local" in getattr(text, "attention_layers", ()) or getattr(text, "attn_temperature_tuning", False):
+        window = 0
     stretched = math.inf
     for name in ("rope_scaling", "rope_parameters"):
         rope = getattr(text, name, None)
@@ -274,6 +284,9 @@ def examine(calls: ModelCalls) -> ModelRecord:
     if known is not None and known.guard == now:
         return known
     foreign = foreign_code(calls.model)
+    adapters = getattr(calls.model, "peft_config", None) or {}
+    if any(getattr(one, "alora_invocation_tokens", None) for one in adapters.values()):
+        foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
     if foreign:
         record = ModelRecord(_unexamined(calls), now, True, dict.fromkeys(SHORTCUTS, f"not used: {foreign[0]}"))
         _log.info("every prompt is given to the model alone: %s", "; ".join(foreign))

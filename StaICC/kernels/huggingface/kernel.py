@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import threading
 import weakref
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -53,6 +54,9 @@ TOKENS_AT_ONCE = 20_000_000
 _log = logging.getLogger(__name__)
 _logged: weakref.WeakKeyDictionary[Any, set[tuple[str, ...]]] = weakref.WeakKeyDictionary()
 """Label spaces whose issues were logged already."""
+_locking = threading.Lock()
+_locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
+"""One for each model: several kernels, each in its thread, may share one."""
 
 
 def _report(counts: Counts, reading: Reading | None = None) -> RunReport:
@@ -70,15 +74,18 @@ def _totals(tokens: Sequence[int], logits: Sequence[Sequence[float]], log_mass: 
 
 @contextlib.contextmanager
 def _evaluating(model: Any) -> Iterator[None]:
-    """Switch the model and all its modules to evaluation mode within the block."""
-    training = [module for module in model.modules() if module.training]
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
+    """Switch the model and all its modules to evaluation mode within the block; other kernels of the model wait."""
+    with _locking:
+        lock = _locks.setdefault(model, threading.RLock())
+    with lock:
+        training = [module for module in model.modules() if module.training]
         for module in training:
-            module.training = True
+            module.training = False
+        try:
+            yield
+        finally:
+            for module in training:
+                module.training = True
 
 
 class CausalLMKernel(KernelBase):

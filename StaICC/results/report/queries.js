@@ -29,15 +29,15 @@
   function prediction(item, name) { var run = runOf(item, name); return run && item.i in run.predictions ? run.predictions[item.i] : NOT_RUN; }
   function scores(item, name) { var run = runOf(item, name); return run && run.scores ? run.scores[item.i] : null; }
   function confidence(item, name) { var row = scores(item, name); return row ? Math.max.apply(null, row) / 10000 : null; }
-  function isWrong(item, name) { var found = prediction(item, name); return found >= -1 && found !== item.set.truth[item.i]; }
+  function isWrong(item, name) { var found = prediction(item, name); return found >= -1 && item.set.truth[item.i] >= 0 && found !== item.set.truth[item.i]; }
   function label(item, name) {
     var found = prediction(item, name);
     return found === NOT_RUN ? "not evaluated" : STATES[found] || printable(item.set.labels[found]);
   }
-  function truth(item) { return item.set.truth[item.i] < 0 ? "several labels" : printable(item.set.labels[item.set.truth[item.i]]); }
+  function truth(item) { return item.set.truth[item.i] < 0 ? "none" : printable(item.set.labels[item.set.truth[item.i]]); }
   function verdict(item, name) {
     var found = prediction(item, name);
-    return found < -1 ? STATES[found] || "" : isWrong(item, name) ? "wrong" : "right";
+    return found < -1 ? label(item, name) : item.set.truth[item.i] < 0 ? "no true label" : isWrong(item, name) ? "wrong" : "right";
   }
   function promptOf(item, name) {
     var run = runOf(item, name), number = run && run.prompts ? run.prompts[item.i] : -1;
@@ -84,7 +84,7 @@
     count, make("div", {class: "query-columns"}, list, panel));
 
   function filter() {
-    var started = performance.now(), wanted = state.text.toLowerCase(), found = null;
+    var started = performance.now(), wanted = state.text.toLowerCase(), found = null, lone = 0;
     if (wanted) {
       lower = lower || data.parts.map(function (text) { return text.toLowerCase(); });
       found = lower.map(function (text) { return text.indexOf(wanted) >= 0; });
@@ -98,8 +98,10 @@
       if (state.show === "failed" && own !== -2) return false;
       if (state.show === "unparsed" && own !== -3) return false;
       if (state.show === "differs") {
-        var other = state.other ? prediction(item, state.other) : NOT_RUN;
-        if (other === NOT_RUN || other === own) return false;
+        var other = state.other ? prediction(item, state.other) : NOT_RUN, missing = [NOT_RUN, -2]; // failed: no prediction
+        var single = missing.indexOf(own) >= 0 || missing.indexOf(other) >= 0;
+        lone += single;
+        if (single || other === own) return false;
       }
       if (!found) return true;
       var prompt = promptOf(item, state.run), parts = prompt === null ? [] : data.prompts[prompt];
@@ -110,7 +112,8 @@
     }
     var total = items.filter(function (item) { return prediction(item, state.run) !== NOT_RUN; }).length;
     count.textContent = matches.length + " of " + total + " queries" +
-      (state.show === "differs" && !state.other ? ". Choose the other run." : ".");
+      (state.show === "differs" && !state.other ? ". Choose the other run." :
+        lone ? "; " + lone + " have no prediction of both runs." : ".");
     selected = matches.findIndex(function (item) { return item.key === state.query; });
     space.style.height = matches.length * ROW + "px";
     list.scrollTop = selected > 0 ? (selected - 3) * ROW : 0;
@@ -127,9 +130,9 @@
       var item = matches[n], sure = confidence(item, state.run), how = verdict(item, state.run);
       var row = make("div", {
         role: "option", id: "query-row-" + n, "aria-selected": n === selected, "aria-posinset": n + 1,
-        "aria-setsize": matches.length, class: "query-row " + (how === "right" ? "" : "query-bad"),
+        "aria-setsize": matches.length, class: "query-row " + (isWrong(item, state.run) || STATES[prediction(item, state.run)] ? "query-bad" : ""),
       },
-      make("span", {}, make("strong", {}, how), " " + label(item, state.run) + (sure === null ? "" : " (" + sure.toFixed(4) + ")") +
+      make("span", {}, make("strong", {}, how), (prediction(item, state.run) < -1 ? "" : " " + label(item, state.run)) + (sure === null ? "" : " (" + sure.toFixed(4) + ")") +
         (how === "wrong" ? ", true: " + truth(item) : "")),
       make("small", {}, textsShown && shownText(item) ? printable(shownText(item).slice(0, 160)).replace(/\s+/g, " ") : printable(item.key)));
       row.style.top = n * ROW + "px";
@@ -142,7 +145,7 @@
 
   function prompt(item, name) {
     var number = promptOf(item, name), run = runOf(item, name);
-    if (number === null) return make("p", {class: "soft"}, "The prompt is not shown: " + printable(run ? run.missing : "not evaluated") + ".");
+    if (number === null) return make("p", {class: "soft"}, "The prompt is not shown: " + printable(run && run.missing || "not evaluated") + ".");
     if (!textsShown) return make("p", {class: "soft"}, "Texts are hidden until you choose \u201cShow texts\u201d.");
     var parts = data.prompts[number], last = parts.length - 1;
     return make.apply(null, ["div", {}].concat(parts.map(function (part, place) {
@@ -184,7 +187,7 @@
       make("p", {}, "True label: " + truth(item) + "."));
     names.forEach(function (name) {
       var why = reason(item, name);
-      panel.append(make("p", {}, make("strong", {}, printable(name)), ": " + label(item, name) + ", " + verdict(item, name) +
+      panel.append(make("p", {}, make("strong", {}, printable(name)), ": " + (prediction(item, name) < -1 ? "" : label(item, name) + ", ") + verdict(item, name) +
         (why ? ": " + (textsShown ? printable(why) : "the reason is hidden with the texts") : "") + "."));
     });
     var none = names.every(function (name) { return !scores(item, name); });
@@ -201,7 +204,7 @@
 
   function link() {
     var found = new URLSearchParams();
-    Object.keys(state).forEach(function (key) { if (state[key] && state[key] !== "all") found.set(key, state[key]); });
+    Object.keys(state).forEach(function (key) { if (state[key] && (key !== "show" || state.show !== "all")) found.set(key, state[key]); });
     return found.toString();
   }
   function remember() { history.replaceState(null, "", "#" + link()); }
@@ -216,9 +219,11 @@
     detail();
     remember();
   }
-  function restore() {
-    var given = new URLSearchParams(location.hash.slice(1)), linked = given.has("query") || given.has("show");
-    Object.keys(state).forEach(function (key) { state[key] = (linked && given.get(key)) || ""; });
+  function restore(event) {
+    var given = new URLSearchParams(location.hash.slice(1)), keys = Object.keys(state);
+    var linked = keys.some(function (key) { return given.has(key); });
+    if (event && !linked) return; // the reader went to another section
+    keys.forEach(function (key) { state[key] = (linked && given.get(key)) || ""; });
     if (data.runs.indexOf(state.run) < 0) state.run = data.runs[0];
     if (data.runs.indexOf(state.other) < 0) state.other = "";
     if (!SHOW.some(function (one) { return one[0] === state.show; })) state.show = "all";

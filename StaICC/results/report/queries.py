@@ -48,7 +48,7 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
         for name, result in runs.items():
             view.add(names.index(name), benchmark, result)
     values = {
-        "runs": names,
+        "runs": [name.encode("utf-8", "backslashreplace").decode() for name in names],  # links hold no lone surrogate
         "conditions": list(view.conditions),
         "sets": [one.values for one in view.sets],
         "parts": list(view.parts),
@@ -104,7 +104,7 @@ class _View:
         self.prompts: dict[tuple[int, ...], int] = {}
         self.sets: list[_Set] = []
         self.known: dict[tuple[object, ...], list[_Set]] = {}
-        self.written: dict[tuple[str, ...], list[int] | str] = {}
+        self.written: dict[tuple[object, ...], list[int] | str] = {}
 
     def add(self, run: int, benchmark: str, result: Result) -> None:
         """Add the queries of a result."""
@@ -112,9 +112,10 @@ class _View:
         for dataset, details in result.details.items():
             if not details.conditions:
                 continue
-            # Equal digests are equal prompts.
-            mark = (benchmark, dataset, details.prompts, details.query_digests)
-            if mark not in self.written:
+            # Equal digests are equal prompts, in the order of the records.
+            records = tuple((record.rows, record.truth) for record in details.conditions)
+            mark = (benchmark, dataset, details.prompts, details.query_digests, records)
+            if isinstance(self.written.get(mark, ""), str):  # not written yet, or not from the other result
                 found = self.prompts_of(result) if found is None else found
                 prompts = found.get(dataset, "the benchmark has no such data set")
                 self.written[mark] = prompts if isinstance(prompts, str) else list(map(self._number, prompts))
@@ -131,7 +132,9 @@ class _View:
             for record in details.conditions
             for key in query_keys(record.rows)
         ]
-        truth = [label for record in details.conditions for label in record.truth]
+        # Empty and random queries have the label of a test row, which is not theirs.
+        asked = benchmark not in ("Contextual_bias", "Domain_bias")
+        truth = [label if asked else -1 for record in details.conditions for label in record.truth]
         same = self.known.setdefault((benchmark, dataset, details.labels, details.data), [])
         own = next((one for one in same if one.fits(keys, truth)), None)
         if own is None:

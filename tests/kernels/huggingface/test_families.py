@@ -254,3 +254,52 @@ def test_positions_that_stretch_with_length(make_model, tokenizer, family):
     for prompt, row in zip(PROMPTS, found, strict=True):
         fresh = make_model(family, rope_parameters=rope, rope_scaling=dict(rope), max_position_embeddings=32)
         assert row == pytest.approx(plain_last(fresh, tokenizer, prompt, LABELS), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "more"),
+    [
+        ("GPTNeo", {"num_layers": 2, "num_heads": 4, "attention_types": [[["local"], 2]], "window_size": 40}),
+        (
+            "Llama4Text",
+            {
+                "intermediate_size_mlp": 64,
+                "num_key_value_heads": 2,
+                "head_dim": 8,
+                "num_hidden_layers": 4,
+                "num_local_experts": 2,
+                "attention_chunk_size": 40,
+                "floor_scale": 40,
+                "attn_scale": 1.0,
+            },
+        ),
+    ],
+)
+def test_attention_that_counts_places_in_the_row(make_model, tokenizer, family, more):
+    """A packed row is longer than the window, its prompts are not; the comparison of a few prompts may miss it."""
+    model = make_model(family, **more)
+    kernel = CausalLMKernel(model, tokenizer)
+    kernel.runner().forward.record.checked = True
+    prompts = [f"the city and the good people {'who ' * (i % 9)}{i} play" for i in range(40)]
+    assert max(len(tokenizer(prompt)["input_ids"]) for prompt in prompts) < 40
+    for prompt, row in zip(prompts, kernel.batch(prompts, LABELS), strict=True):
+        assert row == pytest.approx(plain_last(model, tokenizer, prompt, LABELS), abs=1e-5)
+
+
+def test_a_model_whose_layers_differ(make_model, tokenizer):
+    """Their sizes cannot be read from the configuration of all layers."""
+    model = make_model("Gemma4Text", num_key_value_heads=2, head_dim=8, global_head_dim=16, sliding_window=24)
+    for prompt, row in zip(PROMPTS, CausalLMKernel(model, tokenizer).batch(PROMPTS, LABELS), strict=True):
+        assert row == pytest.approx(plain_last(model, tokenizer, prompt, LABELS), abs=1e-5)
+
+
+def test_an_adapter_used_from_certain_tokens_on(make_model, tokenizer):
+    """The part of the model below its output head knows nothing of them; ``peft`` finds them in the whole input."""
+    peft = pytest.importorskip("peft")
+    start = tokenizer("question:")["input_ids"]
+    config = peft.LoraConfig(
+        task_type="CAUSAL_LM", target_modules=["q_proj"], alora_invocation_tokens=start, init_lora_weights=False
+    )
+    model = peft.get_peft_model(make_model("Llama"), config).eval()
+    for prompt, row in zip(PROMPTS, CausalLMKernel(model, tokenizer).batch(PROMPTS, LABELS), strict=True):
+        assert row == pytest.approx(plain_last(model, tokenizer, prompt, LABELS), abs=1e-5)

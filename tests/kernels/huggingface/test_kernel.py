@@ -9,6 +9,8 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -510,3 +512,26 @@ def test_what_names_no_model(spec, message):
 
 def test_no_prompts_no_answers(kernel):
     assert kernel.batch([], LABELS) == []
+
+
+def test_kernels_that_share_a_model_in_training_mode_wait_for_each_other(make_model, make_tokenizer):
+    """The first that is done switches it back, while the other would still compute."""
+    model, seen = make_model("Llama").train(), []
+
+    def slow(module, inputs):
+        time.sleep(0.02)
+        seen.append(module.training)
+
+    kernels = [CausalLMKernel(model, make_tokenizer()) for _ in range(2)]
+    model.register_forward_pre_hook(slow)
+    with ThreadPoolExecutor(2) as pool:
+        list(
+            pool.map(
+                lambda kernel, count: kernel.batch(["the"] + ["good " * n for n in range(1, count)], ["a", "b"]),
+                kernels,
+                (3, 9),
+            )
+        )
+    assert len(seen) == 12
+    assert not any(seen)
+    assert model.training

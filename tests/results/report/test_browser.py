@@ -335,6 +335,61 @@ def test_filters_select_the_queries_of_the_result(show: Open) -> None:
     assert browser.get_log("browser") == []
 
 
+@pytest.mark.parametrize("chosen", [{"run": "all"}, {"run": "all", "text": "all"}, {"set": "Normal/mini"}])
+def test_the_address_keeps_each_filter_of_its_own(chosen: dict[str, str], show: Open) -> None:
+    first, other = two_runs().values()
+    browser = show({"first": first, "all": other}, queries=True)
+    for key, value in chosen.items():
+        browser.execute_script(SET, key, value)
+    browser.execute_script("document.getElementById('query-text').dispatchEvent(new Event('change'))")
+    expected, link = browser.execute_script(COUNT), browser.current_url
+    browser.execute_script("location.hash = 'accurate'")
+    browser.execute_async_script("setTimeout(arguments[0], 50)")  # the event of the change has been handled
+    for key, value in chosen.items():
+        assert browser.execute_script(f"return document.getElementById('query-{key}').value") == value
+    browser.get("about:blank")
+    browser.get(link)
+    for key, value in chosen.items():
+        assert browser.execute_script(f"return document.getElementById('query-{key}').value") == value
+    assert browser.execute_script(COUNT) == expected
+
+
+def test_a_query_without_true_label_is_neither_right_nor_wrong(show: Open) -> None:
+    result = StaICC.ContextualBias(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.95, 0.03, 0.02])
+    browser = show({"one": result, "two": two_runs()["one"]}, queries=True)
+    assert browser.execute_script(COUNT) == "6 of 6 queries."
+    assert browser.execute_script(ROWS)[0].startswith("no true label food (0.9500)Contextual_bias")
+    browser.execute_script(SET, "other", "two")
+    browser.execute_script("document.querySelector('.query-row').click()")
+    assert "True label: none.one: food, no true label.two: not evaluated." in browser.execute_script(DETAIL)
+    for name in ("wrong", "confident"):
+        browser.execute_script(SET, "show", name)
+        assert browser.execute_script(COUNT) == "0 of 6 queries."
+
+
+def test_a_failed_query_has_no_prediction_that_differs(show: Open) -> None:
+    def model(prompt: str, label_space: list[str]) -> list[float]:
+        if len(prompt) % 3 == 0:
+            raise ValueError
+        return [0.95, 0.03, 0.02] if len(prompt) % 2 else [0.3, 0.3, 0.4]
+
+    few = StaICC.Normal(datasets=["mini"], limit=5)(lambda prompt, label_space: 0)
+    failing = StaICC.Normal(datasets=["mini"], limit=30)(model, on_error="collect")
+    (own,) = failing.details["mini"].conditions
+    browser = show({"a": failing, "x\udcff": few}, "#run=x%5Cudcff&other=a&show=differs", queries=True)
+    expected = sum(label not in (None, 0) for row, label in zip(own.rows, own.predictions, strict=True) if row < 5)
+    assert 0 < expected < sum(label != 0 for row, label in zip(own.rows, own.predictions, strict=True) if row < 5)
+    failed = sum(label is None for row, label in zip(own.rows, own.predictions, strict=True) if row < 5)
+    said = f"{expected} of 10 queries; {failed} have no prediction of both runs."
+    assert browser.execute_script(COUNT) == said
+    for key, value in {"run": "a", "other": "x\\udcff", "show": "all"}.items():
+        browser.execute_script(SET, key, value)
+    browser.execute_script("document.querySelector('.query-list').scrollTop = 1e6")
+    browser.execute_script("document.querySelector('.query-list').focus()")
+    browser.switch_to.active_element.send_keys("\ue010")  # the End key
+    assert "The prompt is not shown: not evaluated." in browser.execute_script(DETAIL)
+
+
 def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:
     runs = two_runs()
     browser = show(runs, queries=True)

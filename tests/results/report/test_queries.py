@@ -167,6 +167,41 @@ def test_a_forged_result_has_no_prompts(tmp_path: Path) -> None:
     assert "differs" in written_prompts(load(path))["mini"]
 
 
+def test_prompts_come_from_whichever_run_has_the_data() -> None:
+    """Equal prompts are written again for the second run if the first one's data are not there."""
+    result = StaICC.Normal(datasets=["mini"], limit=3)(scorer(0))
+    runs = {"a": result, "b": StaICC.Normal(datasets=["mini"], limit=3)(scorer(1))}
+    here = query_section(runs, lambda one: {"mini": "no data"} if one is result else written_prompts(one))
+    (own,) = data_of(report_html(runs, more=here))["sets"]
+    assert own["runs"]["0"]["missing"] == "no data"
+    assert len(own["runs"]["1"]["prompts"]) == 6
+
+
+@pytest.mark.parametrize("kept", [slice(5), slice(None), slice(None, None, -1)])
+def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
+    """Fewer records, more of them, or others, than the prompts and the scores: not paired with them."""
+    values = json.loads(json.dumps(StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).to_dict()))
+    (record,) = values["details"]["mini"]["conditions"]
+    for name in ("rows", "truth", "predictions"):
+        record[name] = (record[name] + record[name][: kept == slice(None)])[kept]
+    edited = Result.from_dict(values)
+    found = written_prompts(edited)["mini"]
+    assert isinstance(found, str)
+    assert (found == "the records of the queries are not those of the prompts") == (kept.step == -1)
+    runs = {"a": StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)), "b": edited}
+    (own,) = data_of(report_html(runs, more=query_section(runs, written_prompts)))["sets"]
+    assert own["runs"]["0"]["prompts"] is not None
+    assert own["runs"]["1"]["prompts"] is None
+    assert (own["runs"]["1"]["scores"] is None) == (kept.step is None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_empty_and_random_queries_have_no_true_label(kind: Any) -> None:
+    runs = {"a": kind(datasets=["mini"], limit=3)(scorer(0))}
+    (own,) = data_of(report_html(runs, more=query_section(runs, written_prompts)))["sets"]
+    assert (set(own["truth"]) == {-1}) == (kind in (StaICC.ContextualBias, StaICC.DomainBias))
+
+
 def test_texts_cannot_become_markup() -> None:
     rows = [(f"text {row}", row % 2) for row in range(60)]
     own = Dataset.from_rows(rows, name="</script><b>own", label_space=["</script>", "\u2028 & <i>"])
@@ -214,8 +249,23 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "own.csv is not here" in run["missing"]
 
 
+def test_files_of_one_name_next_to_their_results(tmp_path: Path) -> None:
+    for name in "ab":
+        folder = tmp_path / name
+        folder.mkdir()
+        table = folder / "own.csv"
+        table.write_text("text,label\n" + "".join(f"{name} {n},{'ab'[n % 2]}\n" for n in range(60)), "utf-8")
+        options = ["--data", str(table), "--text", "text", "--label", "label", "--limit", "3"]
+        assert main(["run", "normal", *options, "--json", str(folder / "r.json")]) == 0
+    results = [str(tmp_path / name / "r.json") for name in "ab"]
+    assert main(["report", *results, "-o", str(tmp_path / "r.html"), "--queries"]) == 0
+    sets = data_of((tmp_path / "r.html").read_text("utf-8"))["sets"]
+    assert [one["runs"][str(run)]["missing"] for run, one in enumerate(sets)] == ["", ""]
+
+
 def test_results_without_records_of_queries_have_no_view_of_them(long_icl: Result) -> None:
     """LongICL has its predictions; its prompts are too long."""
     sets = data_of(report_html({"a": long_icl}, more=query_section({"a": long_icl}, written_prompts)))["sets"]
     assert [one["dataset"] for one in sets] == ["banking77", "tacred"]
-    assert all(one["runs"]["0"]["prompts"] is None and one["runs"]["0"]["missing"] for one in sets)
+    assert all(one["runs"]["0"]["prompts"] is None for one in sets)
+    assert {one["runs"]["0"]["missing"] for one in sets} == {"prompts of LongICL are too long for a page"}
