@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from StaICC.benchmarks.long_icl.data.cards import TaskCard
 from StaICC.benchmarks.long_icl.data.items import Item, relabelled
-from StaICC.benchmarks.long_icl.data.loading import LongICLData
+from StaICC.benchmarks.long_icl.data.loading import MOST_TURNS, LongICLData
 from StaICC.benchmarks.long_icl.protocol.prompts import write_answer, write_context, write_query
 from StaICC.benchmarks.long_icl.protocol.selection import covering, turns_of
 from StaICC.errors import ArgumentError, unknown_name, validate_integer
@@ -173,7 +173,10 @@ def _shuffled(values: Sequence[_Value], seed: int) -> list[_Value]:
 def _context(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
     """Show as many demonstrations, in the published order, as a budget has room for."""
     card, train = material.data.card, material.data.train
-    rest = chain.from_iterable(material.turns())
+    turns = material.turns()
+    cut = material.data.dataset is None and len(turns) == MOST_TURNS
+    whole = f"first {MOST_TURNS} training rows of each label fill" if cut else "training data fills"
+    rest = chain.from_iterable(turns)
     shown: list[Item] = []
     size = _size(write_context(card, (), instruct=material.instruct))
     place = next(rest, None)
@@ -189,7 +192,7 @@ def _context(experiment: Experiment, material: Material) -> dict[str, Condition 
         name = f"{budget // 1024}K" if budget % 1024 == 0 else str(budget)
         if place is None:
             filled = f"{-(-size // _BYTES)} reference tokens with {len(shown)} demonstrations"
-            found[name] = f"the training data fills only {filled}"
+            found[name] = f"the {whole} only {filled}"
         elif not shown:
             found[name] = f"no demonstration fits into {budget} reference tokens"
         else:

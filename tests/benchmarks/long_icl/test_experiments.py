@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor, card, load, reference_tokens
+from StaICC.benchmarks.long_icl import (
+    Experiment,
+    LongICL,
+    LongICLExperimentor,
+    card,
+    experiments,
+    load,
+    reference_tokens,
+)
 from StaICC.benchmarks.long_icl.analysis import position_p_value
 from StaICC.benchmarks.long_icl.experiments import Condition, blocks_of
 from StaICC.benchmarks.long_icl.protocol.prompts import write_context
@@ -105,6 +113,12 @@ def test_a_budget_that_the_data_cannot_fill_is_reported(small: Path) -> None:
     assert set(details.missing) == {"10", "1000000"}
     with pytest.raises(ArgumentError, match=r"the experiment has no condition: 10: no demonstration fits"):
         make("goemotions", small, Experiment("context", (10,)))
+
+
+def test_a_budget_beyond_the_rows_that_are_kept_is_reported(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "MOST_TURNS", 6)  # as many rows of each label as there are here
+    own = make("goemotions", small, Experiment("context", (1024, 10**6)), test_number=3)
+    assert own.unavailable["1000000"].startswith("the first 6 training rows of each label fill only ")
 
 
 @pytest.mark.parametrize("name", SINGLE)

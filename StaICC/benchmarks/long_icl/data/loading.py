@@ -33,7 +33,7 @@ from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, val
 
 _log = logging.getLogger(__name__)
 
-_MOST_TURNS = 1000
+MOST_TURNS = 1000
 """Rows of a label that are kept in memory: experiments have more than five rounds."""
 
 
@@ -339,7 +339,7 @@ def load(
             raise DataMissingError(f"{own.title}: there is no {names} in {data_dir}. {own.instructions()}")
         turns = ROUNDS if split == "train" else own.test.size
         rule = own.demonstrations.rule if split == "train" else own.test.rule
-        limit = max(turns * len(own.labels), _MOST_TURNS) if rule == "turns" and turns else None
+        limit = max(turns * len(own.labels), MOST_TURNS) if rule == "turns" and turns else None
         parts.append(_load_file(*found, own, verify, limit))
     (train, train_file), (test, test_file) = parts
     return LongICLData(own, train, test, train_file, test_file)
