@@ -15,12 +15,14 @@ Requests are sent in the order of their prefixes, so that the prefix cache holds
 
 from __future__ import annotations
 
+import atexit
 import copy
 import dataclasses
 import json
 import math
 import os
 import threading
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +56,13 @@ NO_NUMBER = frozenset({"download_dir", "hf_token"})
 TOKENS_PER_REQUEST = 128
 """The maximum number of tokens whose log-probabilities one request returns, set by vLLM."""
 Tokens = tuple[int, ...]
+
+
+def _shut_down(client: weakref.ref[Any]) -> None:
+    """Stop the processes of an engine before Python waits for them at its exit, which could be forever."""
+    alive = client()
+    if alive is not None:
+        alive.shutdown()
 
 
 class VLLMKernel:
@@ -167,6 +176,7 @@ class VLLMKernel:
                 name, revision = _checkpoint(self._source)
                 arguments = {"enable_prefix_caching": True, "seed": 0, **self.engine_arguments}
                 engine = vllm.LLM(model=name, revision=revision, max_logprobs=-1, **arguments)
+                atexit.register(_shut_down, weakref.ref(engine.llm_engine.engine_core))
                 if self._source.content() != content:
                     raise StaICCError(f"the files of the model {name!r} changed while it was loaded; load it again")
                 self._engine, self._content = engine, content

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib.util
 import pickle
 import random
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -58,6 +60,14 @@ class Logprob(types.SimpleNamespace):
     """An entry of vLLM's dictionaries."""
 
 
+class EngineCore:
+    def __init__(self) -> None:
+        self.stopped = 0
+
+    def shutdown(self) -> None:
+        self.stopped += 1
+
+
 class FakeLLM:
     """vLLM's offline engine on a plain model: one forward pass for each request, no batches, no cache."""
 
@@ -67,7 +77,7 @@ class FakeLLM:
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(model)
         limit = arguments.get("max_model_len") or self.model.config.max_position_embeddings
         config = types.SimpleNamespace(hf_config=self.model.config, max_model_len=limit)
-        self.llm_engine = types.SimpleNamespace(model_config=config)
+        self.llm_engine = types.SimpleNamespace(model_config=config, engine_core=EngineCore())
         self.requests: list[tuple[int, ...]] = []
 
     def get_tokenizer(self) -> Any:
@@ -365,6 +375,46 @@ class Recorded:
         made = [len(output.outputs[0].token_ids) for output in self.outputs]
         self.outputs.clear()
         return sum(read), sum(made), max(a + b for a, b in zip(read, made, strict=True))
+
+
+def test_the_engine_is_stopped_at_the_exit(fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one whose kernel is gone, and that only the garbage collector would find."""
+    hooks: list[Any] = []
+    monkeypatch.setattr("atexit.register", lambda *call: hooks.append(call))
+    kernel = load_kernel(f"vllm:{folder}")
+    assert not hooks
+    core = kernel.engine.llm_engine.engine_core
+    del kernel
+    ((function, *arguments),) = hooks
+    function(*arguments)
+    assert core.stopped == 1
+    del core
+    gc.collect()
+    function(*arguments)  # the engine is gone
+
+
+PROGRAM = """
+import sys, weakref
+class Early: pass
+early = Early()
+weakref.finalize(early, int)  # an exit hook of Python, registered before that of multiprocessing
+from StaICC import load_kernel
+if __name__ == "__main__":
+    kernel = load_kernel(f"vllm:{sys.argv[1]};dtype=float32;enforce_eager=true;max_model_len=256")
+    print(kernel.batch(["a b"], ["x", "y"]))
+"""
+
+
+@pytest.mark.slow
+@needs_vllm
+def test_a_program_ends(folder: Path, tmp_path: Path) -> None:  # pragma: no cover
+    """Python's multiprocessing waits for vLLM's processes at the exit; something must stop them before."""
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py", str(folder)], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "[" in done.stdout
 
 
 @pytest.mark.slow
