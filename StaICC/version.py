@@ -6,6 +6,8 @@ sampler or one file format says so.
 
 from __future__ import annotations
 
+__all__ = ["RESULT_SCHEMA", "SAMPLER_VERSION", "__version__"]  # the last begins with an underscore
+
 __version__ = "1.0.0"
 
 SAMPLER_VERSION = "lcg42"

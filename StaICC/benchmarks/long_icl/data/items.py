@@ -162,6 +162,7 @@ class DialogueItem:
 
 
 Item: TypeAlias = TextItem | PairItem | RelationItem | EntityItem | DialogueItem
+"""An item of any data set."""
 
 KINDS: Mapping[str, type[Item]] = {
     kind.kind: kind for kind in (TextItem, PairItem, RelationItem, EntityItem, DialogueItem)
