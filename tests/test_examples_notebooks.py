@@ -251,8 +251,8 @@ def test_an_example_runs_as_a_script(name: str, place: Place, need: Need) -> Non
     example.check(done.stdout, place.folder)
     assert place.written() == example.files
     shown = (EXAMPLES / "outputs" / f"{name}.txt").read_text("utf-8")
-    told = f"write it again: python examples/{name}.py > examples/outputs/{name}.txt"
-    assert stable(done.stdout) == stable(shown), told
+    advice = f"write it again: python examples/{name}.py > examples/outputs/{name}.txt"
+    assert stable(done.stdout) == stable(shown), advice
 
 
 def test_the_program_has_the_output_on_its_page(place: Place) -> None:

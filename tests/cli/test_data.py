@@ -95,15 +95,15 @@ def test_data_sets_of_long_icl_are_listed(home: Path, capsys: pytest.CaptureFixt
         assert f" {len(own.labels)} " in line
         states[own.name] = "installed" if " installed " in line else "missing"
     assert [name for name, state in states.items() if state == "installed"] == ["tacred", "few_nerd"]
-    told = "\n".join(lines[7:])
-    assert f"banking77: {card('banking77').obtain}\n" in told
-    assert f"dialogre: {card('dialogre').obtain} {card('dialogre').terms}\n" in told
-    assert "tacred: " not in told
+    listed = "\n".join(lines[7:])
+    assert f"banking77: {card('banking77').obtain}\n" in listed
+    assert f"dialogre: {card('dialogre').obtain} {card('dialogre').terms}\n" in listed
+    assert "tacred: " not in listed
     (home / "long_icl" / "tacred_test.json").unlink()
     assert run("list") == 0
-    told = capsys.readouterr().out
-    assert "LDC2018T24" in told.split("tacred: ")[1].splitlines()[0]
-    assert "only with your own licensed copy" in told
+    listed = capsys.readouterr().out
+    assert "LDC2018T24" in listed.split("tacred: ")[1].splitlines()[0]
+    assert "only with your own licensed copy" in listed
 
 
 def test_data_sets_of_long_icl_are_verified(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +120,7 @@ def test_data_sets_of_long_icl_are_verified(home: Path, capsys: pytest.CaptureFi
 def test_published_files_are_verified(home: Path, damaged: bool, capsys: pytest.CaptureFixture[str]) -> None:
     folder = os.environ.get("STAICC_LONGICL_DATA", "")
     if not folder:
-        pytest.skip("STAICC_LONGICL_DATA names no folder")
+        pytest.skip("needs the published files of BANKING77: set STAICC_LONGICL_DATA to their folder")
     assert run("install", "long-icl", "--from", folder, "--datasets", "banking77") == 0
     installed = home / "long_icl" / "banking77_test.csv"
     if damaged:
