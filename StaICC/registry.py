@@ -285,7 +285,9 @@ class Registry(Mapping[str, T]):
         except PluginError as error:
             missing = error.__cause__
             if isinstance(missing, ModuleNotFoundError) and f"{module}.".startswith(f"{missing.name}."):
-                there = f"There is no module {missing.name!r} either."
+                there = f"There is no module {missing.name!r} either (current folder, installed packages)."
+                if module.endswith(".py"):
+                    there = f"For a function in a file, write {name.replace('.py:', ':', 1)!r}."
                 raise unknown_name(self.kind, module, self.names(), there) from None
             raise
         return Entry(name, value, origin_of(_imported(name)))

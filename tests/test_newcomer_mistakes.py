@@ -297,7 +297,22 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "results are saved as JSON: got 'r.csv'",
         "export scores",
     ),
-    "data set as k": (lambda: Normal("mini", datasets=["mini"]), "k must be an integer of at least 0, not 'mini'", ""),
+    "data set as k": (
+        lambda: Normal("mini"),
+        "k must be an integer of at least 0, not 'mini'",
+        "Normal(datasets=[...])",
+    ),
+    "f as k": (lambda: Normal(first), "k must be an integer of at least 0, not <function first", "Normal()(function)"),
+    "f without label_space": (
+        lambda: run(lambda prompt: 0),
+        "unexpected keyword argument 'label_space'",
+        "call its parameters prompt and label_space",
+    ),
+    "f with a third parameter": (
+        lambda: run(lambda prompt, label_space, model: 0),
+        "missing 1 required positional argument: 'model'",
+        "functools.partial",
+    ),
     "argument misspelt": (
         lambda: Normal(dataset=["mini"]),
         "no argument of Normal 'dataset'",
@@ -351,8 +366,12 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
 LINES: dict[str, tuple[str, str, str]] = {
     "benchmark misspelt": ("run norml", "there is no benchmark 'norml'", "did you mean 'normal'"),
     "data set misspelt": ("run normal --datasets TRECC", "there is no data set 'TRECC'", "did you mean 'TREC'"),
-    "a file as a data set": ("run normal --datasets tickets.csv", "no data set 'tickets.csv'", ""),
-    "--data without columns": ("run normal --data tickets.csv", "texts and label is missing", "text, label"),
+    "a file as a data set": (
+        "run normal --datasets tickets.csv",
+        "no data set 'tickets.csv'",
+        "--data FILE or Dataset.from_file",
+    ),
+    "--data without columns": ("run normal --data tickets.csv", "texts and label is missing", "--text and --label"),
     "--text without --data": ("run normal --text text", "--text describes a file of own data", "--data FILE"),
     "--k negative": ("run normal --datasets mini --k -1", "k must be an integer of at least 0, not -1", ""),
     "--seed": ("run normal --seed 1", "--seed belongs to long-icl", "nothing to seed"),
@@ -406,6 +425,19 @@ LINES: dict[str, tuple[str, str, str]] = {
         "the model is missing",
         "openai:BASE_URL#MODEL",
     ),
+    "no command": ("--quiet", "are required: COMMAND", "There are: run, race"),
+    "run without a benchmark": ("run", "are required: BENCHMARK", "There are: normal, contextual-bias"),
+    "a function in a file": (
+        "run normal --datasets mini --model tickets.py:f",
+        "no kind of model 'tickets.py'",
+        "write 'tickets:f'",
+    ),
+    "a function in no file": ("run normal --datasets mini --model nowhere:f", "no module 'nowhere'", "current folder"),
+    "columns of an empty object": (
+        "run normal --data empty.json --text text --label label",
+        "empty.json, line 1 has no columns",
+        "expected text, label",
+    ),
     "report of the data": ("report tickets.csv", "tickets.csv: this is not JSON", ""),
     "model folder missing": ("run normal --datasets mini --limit 1 --model hf:./nowhere", "nowhere", ""),
 }
@@ -441,6 +473,7 @@ def test_in_python(mistake: str) -> None:
 def test_on_the_command_line(mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
     line, said, advice = LINES[mistake]
     written("tickets.csv", GOOD)
+    written("empty.json", "{}")
     if "hf:" in line:
         pytest.importorskip("torch")
     try:
@@ -564,3 +597,9 @@ def test_a_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> 
     Path("closed").mkdir(mode=0o500)
     assert main(["run", "normal", "--datasets", "mini", "--json", "closed/r.json"]) == 2
     assert "cannot be written to; give another path" in capsys.readouterr().err
+
+
+def test_a_mistake_within_f_gets_no_advice_about_its_parameters() -> None:
+    with pytest.raises(StaICCError) as caught:
+        run(lambda prompt, label_space: first(prompt))  # type: ignore[call-arg]
+    assert "functools.partial" not in str(caught.value)

@@ -96,6 +96,12 @@ class Benchmark(ExperimentorList[Experimentor]):
                 f"argument of {type(self).__name__}", unknown[0], legal, "The benchmark may have further arguments."
             )
             raise TypeError(str(error))
+        if callable(k) or isinstance(k, (str, list, tuple, Dataset)):
+            name = type(self).__name__
+            use = f"{name}()(function)" if callable(k) else f"{name}(datasets=[...])"
+            raise ArgumentError(
+                f"k must be an integer of at least 0, not {k!r:.60}. For data sets or a function, write {use}"
+            )
         self.task = task
         self._stopping: EarlyStopping | None = None
         self.metrics = MetricTable(metrics)

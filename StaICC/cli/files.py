@@ -107,7 +107,11 @@ def show_result(
     printed = save is not None and str(save) == STDOUT
     if save is not None and not printed:  # before printing, which may fail on a closed pipe
         replaced = save.is_file() and save.stat().st_size > 0
-        result.save(save)
+        try:
+            result.save(save)
+        except OSError:  # a full disk: at least the table remains
+            print(result if text is None else text)
+            raise
         if replaced:
             print(f"{one_line(str(save))} was replaced", file=sys.stderr)
     if records is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from StaICC.errors import unknown_name
 from StaICC.registry import fold
@@ -45,6 +45,17 @@ class Parser(argparse.ArgumentParser):
             known = [option for option in command._option_string_actions if option.startswith("--")]
             command.error(str(unknown_name("option", wrong, known)))
         return found
+
+    def error(self, message: str) -> NoReturn:
+        """Print an error and exit; that an argument is missing is followed by its values.
+
+        Args:
+            message: What is wrong.
+        """
+        for action in self._actions:
+            if action.choices and not action.option_strings and message.endswith(f"are required: {action.metavar}"):
+                message += f". There are: {', '.join(map(str, action.choices))}."
+        super().error(message)
 
     def _chosen(self, found: argparse.Namespace) -> Parser:
         """Return the parser of the chosen command, or of its action."""

@@ -324,7 +324,7 @@ class _Datasets(Registry[Dataset]):
 
     def __init__(self) -> None:
         known = records.catalogue()
-        hint = "List them with: python -m StaICC data list"
+        hint = "List them with: python -m StaICC data list. For a file: --data FILE or Dataset.from_file"
         names = dict.fromkeys(known.cards, "")
         super().__init__(
             "data set", "staicc.datasets", names, _read_entry, hint, known.folded, lambda data: data.card.name

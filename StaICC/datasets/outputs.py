@@ -237,6 +237,10 @@ def write_output(path: StrPath, parts: Iterable[bytes | bytearray]) -> None:
         ArgumentError: As for :func:`check_outputs`.
         OSError: The file could not be written; a regular file is then as it was.
     """
-    with open_output(path) as file:
-        for part in parts:
-            file.write(part)
+    try:
+        with open_output(path) as file:
+            for part in parts:
+                file.write(part)
+    except OSError as error:  # a full disk names no file
+        error.filename = error.filename or os.fspath(path)
+        raise

@@ -369,7 +369,8 @@ def from_file(
     if file.is_file() and (facts.get("texts") is None or facts.get("label") is None):
         asked = " and ".join(one for one in ("texts", "label") if facts.get(one) is None)
         raise ArgumentError(
-            f"{file.name}: name the columns: {asked} is missing. {_listed(file, facts.get('encoding'))}"
+            f"{file.name}: name the columns: {asked} is missing (--text and --label on the command line). "
+            f"{_listed(file, facts.get('encoding'))}"
         )
     chosen, label = _columns(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
     encoding = facts.get("encoding")

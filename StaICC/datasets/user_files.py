@@ -115,6 +115,8 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[
             raise ArgumentError(f"{source}: {names.count(name)} columns are called {name!r}. Rename all but one")
         if name not in names:
             shown = [text if len(text) <= 40 else text[:37] + "..." for text in map(str, names)]
+            if not shown:
+                raise ArgumentError(f"{source} has no columns, expected {', '.join(wanted)}")
             raise unknown_name(f"column of {source}", name, shown)
         positions.append(names.index(name))
     return positions

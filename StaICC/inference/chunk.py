@@ -75,7 +75,10 @@ def _raised(who: str, error: BaseException) -> Failure:
     if isinstance(error, MissingDependencyError):
         return Failure(str(error), error, final=True)
     hint = ""
-    if isinstance(error, TypeError) and "unexpected keyword argument 'prompt" in str(error):
+    called = isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None
+    if called and "required positional argument" in str(error):
+        hint = "; it is called with prompt and label_space only: bind other parameters with functools.partial"
+    elif called and "unexpected keyword argument" in str(error):
         hint = "; it is called with arguments by name: call its parameters "
         if who.startswith("the batched"):
             hint += "prompts and label_space"

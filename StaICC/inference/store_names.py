@@ -44,7 +44,8 @@ def name_in_store(identity: Identity, model_name: str | None = None) -> str:
         raise ArgumentError(
             "the inference function cannot be identified completely, so a store cannot tell its predictions from those "
             f"of another one: {reasons}{f' (and {more} more)' if more > 0 else ''}. Name it "
-            "(model_name='my-model-v1'), and change the name whenever its predictions may change"
+            "(model_name='my-model-v1', or --model-name my-model-v1), and change the name whenever its predictions may "
+            "change"
         )
     shown = next((identity.who[name] for name in _NAMED_BY if name in identity.who), "")
     return f"{IDENTITY}{identity.digest} {shown}".strip()

@@ -116,7 +116,9 @@ def test_a_full_disk_is_said_and_other_faults_are_not_hidden(
     command = ["run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json"]
     fault = errno.ENOSPC
     assert main(command) == 2
-    assert capsys.readouterr().err.endswith(f"staicc: r.json: {os.strerror(errno.ENOSPC)}\n")
+    shown = capsys.readouterr()
+    assert shown.err.endswith(f"staicc: r.json: {os.strerror(errno.ENOSPC)}\n")
+    assert "StaICC|benchmark:Normal|" in shown.out  # the scores of a long run are not lost with the file
     fault = errno.EBADF
     with pytest.raises(OSError, match=r"r\.json"):
         main(command)

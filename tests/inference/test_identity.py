@@ -76,7 +76,7 @@ def test_what_cannot_be_identified_needs_a_name(name: str, tmp_path: Path) -> No
     changed = functions[1]  # the first of a pair may be complete, where the second one is patched
     assert identity_of(changed).unidentified
     assert run(changed)[1].identity.unidentified
-    with pytest.raises(ArgumentError, match=r"cannot be identified completely.*model_name='my-model-v1'"):
+    with pytest.raises(ArgumentError, match=r"cannot be identified completely.*my-model-v1', or --model-name"):
         run(changed, tmp_path / "run.sqlite")
     for number, function in enumerate(functions):
         assert run(function, tmp_path / "run.sqlite", model_name=f"m{number}")[1].counts.computed == len(QUERIES)

@@ -502,6 +502,7 @@ def test_what_is_no_model(tokenizer, model):
         ("nothing", "cannot make out the model 'nothing'; give 'smollm2', 'hf:NAME'"),
         ("", "a model must be named by a non-empty string"),
         ("hf:", "cannot make out the model 'hf:'"),
+        ("./missing", "there is no folder './missing'"),
         ("missing.gguf", "there is no GGUF file 'missing.gguf'"),
     ],
 )
