@@ -152,7 +152,8 @@ def create(path: Path) -> None:
         raise StoreError(f"{path}: the prediction store cannot be made ({error}); give another path") from error
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
-            sibling(fresh, suffix).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # on a read-only file system, which the error above is about
+                sibling(fresh, suffix).unlink(missing_ok=True)
 
 
 def connect(path: Path, read_only: bool, timeout: float) -> sqlite3.Connection:

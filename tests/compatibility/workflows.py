@@ -185,6 +185,15 @@ show('result', benchmark(probabilities))
 show('rows', len(benchmark[0].test_set()))""",
     ),
     Workflow(
+        "Template_sens: another function",
+        """\
+from StaICC import Template_sens
+benchmark = Template_sens(k=2)
+benchmark[0](probabilities)
+show('result', benchmark[0](lambda prompt, label_space: len(prompt) % len(label_space)))""",
+        "state",
+    ),
+    Workflow(
         "Demo_sens",
         """\
 from StaICC import Demo_sens
@@ -772,6 +781,18 @@ show('prompts', sha(experimentor.prompt_set()))""",
 prompt_former.set_config_dict({'instruction': 'Choose. ', 'use_noisy_channel': False})
 show('settings', prompt_former.get_config_dict())""",
         "config",
+    ),
+    normal(
+        "set_config_dict: a part, after a change",
+        """\
+prompt_former.change_label_prefix('A: ')
+prompt_former.set_config_dict({'instruction': 'Choose. '})
+show('settings', prompt_former.get_config_dict())""",
+        "config",
+        """\
+prompt_former.reset()
+prompt_former.set_config_dict({'instruction': 'Choose. '})
+show('settings', prompt_former.get_config_dict())""",
     ),
     normal(
         "set_config_dict: what get_config_dict returns",

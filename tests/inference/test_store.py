@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import logging
@@ -529,6 +530,20 @@ def test_a_full_disk_loses_nothing_that_was_stored(path):
         store._connection.execute("PRAGMA max_page_count = 100000")
         store.put_many("model", [(key(number), answer(number)) for number in range(50, 5000)])
         assert store.info(verify=True).answers == 5000
+
+
+def test_a_read_only_file_system_is_an_error_about_the_store(path, monkeypatch):
+    def refuse(*given, **options):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(given[0]))
+
+    def unable(*given, **options):
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr("StaICC.inference.store_file.sqlite3.connect", unable)
+    with pytest.raises(StoreError, match="the prediction store cannot be") as caught:
+        PredictionStore(path)
+    assert str(caught.value).startswith(f"{path}: ")
 
 
 @pytest.mark.posix
