@@ -8,6 +8,7 @@ a value that cannot be scored, or an object whose methods fail becomes a :class:
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -230,6 +231,13 @@ def _solve_batch(
         return [
             dataclasses.replace(values, reason=f"{values.reason}, asked for {len(prompts)} queries from this one on")
         ]
+    if isinstance(values.cause, OutputError):
+        warnings.warn(  # a constant text at one place: shown once
+            "batch() did not return a list with one prediction for each prompt; its prompts are evaluated again in "
+            "smaller batches",
+            RuntimeWarning,
+            stacklevel=1,
+        )
     half = len(prompts) // 2
     answers = _solve_batch(batch, prompts[:half], label_space, on_error)
     if ends(answers, on_error):

@@ -232,7 +232,7 @@ def _divided(number: int, row: list[float], total: float) -> tuple[float, ...]:
     if lowest < 0:
         raise OutputError(
             f"row {number}, column {row.index(lowest)} of the predictions is {lowest}, "
-            "which cannot be a probability; expected numbers from 0 to 1, or kind='logits'"
+            "which cannot be a probability; expected numbers of at least 0, or kind='logits'"
         )
     if total == 0:
         raise OutputError(

@@ -298,7 +298,7 @@ def test_a_failing_batch_ends_the_run_at_the_guilty_query() -> None:
 def test_a_batch_of_a_wrong_shape_is_no_exception_of_the_function(
     failure: Callable[[list[Any]], Any], message: str
 ) -> None:
-    with pytest.raises(OutputError) as caught:
+    with pytest.raises(OutputError) as caught, pytest.warns(RuntimeWarning, match="one prediction for each prompt"):
         ask(Batching(["prompt 2"], failure), queries(4), "Test")
     assert str(caught.value).startswith(f"Test, query 2: {message}")
 
