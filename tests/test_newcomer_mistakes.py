@@ -438,6 +438,7 @@ LINES: dict[str, tuple[str, str, str]] = {
         "empty.json, line 1 has no columns",
         "expected text, label",
     ),
+    "report of a store": ("report run.sqlite", "run.sqlite: this is a prediction store", "--json FILE"),
     "report of the data": ("report tickets.csv", "tickets.csv: this is not JSON", ""),
     "model folder missing": ("run normal --datasets mini --limit 1 --model hf:./nowhere", "nowhere", ""),
 }
@@ -474,6 +475,7 @@ def test_on_the_command_line(mistake: str, capsys: pytest.CaptureFixture[str]) -
     line, said, advice = LINES[mistake]
     written("tickets.csv", GOOD)
     written("empty.json", "{}")
+    written("run.sqlite", b"SQLite format 3\0\xff")
     if "hf:" in line:
         pytest.importorskip("torch")
     try:

@@ -100,6 +100,10 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         kind = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
         raise SchemaError(f"{where}: this is {kind}, expected the file of a saved result")
+    if stat.S_ISREG(mode):
+        with open(path, "rb") as file:
+            if file.read(16) == b"SQLite format 3\0":
+                raise SchemaError(f"{where}: this is a prediction store, expected a saved result (--json FILE)")
     data = read_json(path)
     if not isinstance(data, dict):
         raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
