@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -26,11 +26,7 @@ LEVELS = 3
 
 
 _WORDS = {str: "a string", int: "a whole number, 0 or more", bool: "True or False"}
-
-
-@functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
 
 
 def _checked(owner: str, key: str, value: Any, hint: Any) -> Any:
@@ -298,10 +294,8 @@ class Card:
         name = data.get("name") if isinstance(data, Mapping) else None
         owner = f"card {name!r}"
         fields = dict(_record(owner, data, _keys(cls)))
-        card: Any = cls
-        for key, hint in _hints(card).items():
+        for key, hint in _hints(cls).items():
             kind: Any = (get_args(hint) or (hint,))[0]
-            is_record = hasattr(kind, "__dataclass_fields__")
-            if is_record and not (fields[key] is None and kind is not hint):
+            if hasattr(kind, "__dataclass_fields__") and not (fields[key] is None and kind is not hint):
                 fields[key] = kind(**_record(f"{owner}, {key!r}", fields[key], _keys(kind)))
         return cls(**fields)

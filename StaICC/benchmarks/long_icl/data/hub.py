@@ -15,7 +15,6 @@ import csv
 import hashlib
 import io
 import json
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks.long_icl.data.cards import TaskCard
-from StaICC.benchmarks.long_icl.data.installing import Installed, default_folder
-from StaICC.benchmarks.long_icl.data.loading import Skipped, check_published, show_notice, wanted
+from StaICC.benchmarks.long_icl.data.installing import Installed, default_folder, install_each
+from StaICC.benchmarks.long_icl.data.loading import check_published, show_notice, wanted
 from StaICC.datasets.fetch import OFFLINE
 from StaICC.datasets.storage import passing_folder, write_beside
-from StaICC.errors import DataDamagedError, DataError, DataMissingError, StaICCError
+from StaICC.errors import DataDamagedError, DataMissingError, StaICCError
 from StaICC.optional import require
-
-_log = logging.getLogger(__name__)
 
 REVISION = "refs/convert/parquet"
 EXTRA = "hub"
@@ -224,27 +221,16 @@ def install_from_hub(
     if os.environ.get(OFFLINE, "") not in ("", "0"):
         raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
     folder = default_folder(home)
-    files: dict[str, list[Path]] = {}
-    skipped: list[Skipped] = []
     hub = require("huggingface_hub", EXTRA, FEATURE)
     require("pyarrow.parquet", EXTRA, FEATURE)
-    try:
+
+    def fetch(card: TaskCard) -> list[Path]:
+        if card.name not in SOURCES:
+            raise DataMissingError(f"{card.title} is not fetched from the hub")
+        announce(card.notice())
         folder.mkdir(parents=True, exist_ok=True)
         with passing_folder(folder) as passing:
-            for card in chosen:
-                try:
-                    if card.name not in SOURCES:
-                        raise DataMissingError(f"{card.title} is not fetched from the hub")
-                    announce(card.notice())
-                    files[card.name] = [_write_split(hub, card, split, passing) for split in ("train", "test")]
-                except DataError as error:
-                    skipped.append(Skipped(card.name, str(error), card.instructions()))
-                    _log.warning("%s is not installed: %s", card.title, error)
-            if not files:
-                reasons = "; ".join(f"{one.dataset}: {one.reason}" for one in skipped)
-                raise DataMissingError(f"nothing could be fetched from the hub: {reasons}")
-            written = [path for paths in files.values() for path in paths]
-            targets = tuple(path.replace(folder / path.name) for path in written)
-    except OSError as error:
-        raise DataMissingError(f"the files could not be written to {folder}: {error}") from error
-    return Installed(folder, tuple(files), targets, tuple(skipped))
+            written = [_write_split(hub, card, split, passing) for split in ("train", "test")]
+            return [path.replace(folder / path.name) for path in written]
+
+    return install_each(chosen, folder, fetch, "nothing could be fetched from the hub")
