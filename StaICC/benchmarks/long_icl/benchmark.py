@@ -193,18 +193,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                 does not raise; the score of its round is undefined.
         """
         started, began = time.monotonic(), utc_now()
-        if list_of_forward_inference is not None and preentered_prediction is not None:
-            raise ArgumentError("got an inference function and preentered_prediction; give one of the two")
-        functions: Sequence[Inference | None] = [None] * len(self)
-        if list_of_forward_inference is not None:
-            functions = self.functions_for_datasets(list_of_forward_inference)
-        given = self.predictions_for_datasets(preentered_prediction)
-        for one, function, predictions in zip(self, functions, given, strict=True):
-            if function is None and predictions is None:
-                raise ArgumentError(
-                    f"{one.name} has neither an inference function nor predictions; give an inference function, a "
-                    "list with one for each data set, or preentered_prediction"
-                )
+        functions, given = self.functions_and_predictions(list_of_forward_inference, preentered_prediction)
+        for one, function in zip(self, functions, strict=True):
             _check_function(one, function)
         timing: dict[str, float] = {}
         answers: dict[str, list[Any]] = {}
