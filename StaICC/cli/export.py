@@ -1,4 +1,16 @@
-"""``python -m StaICC export``: benchmarks as lm-evaluation-harness tasks, results as tables."""
+"""``python -m StaICC export``: benchmarks as lm-evaluation-harness tasks, results as tables.
+
+lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. scores and queries write saved
+results as tables with one score or one query in each row, for data frames. latex writes the mean scores of runs in the
+layout of the paper, a table for each group of comparable runs.
+
+examples:
+  python -m StaICC export lm-eval tasks
+  python -m StaICC export lm-eval tasks --benchmark normal --datasets mini --limit 10
+  python -m StaICC export scores a.json b.json -o scores.csv
+  python -m StaICC export queries result.json -o queries.jsonl
+  python -m StaICC export latex a.json b.json -o scores.tex
+"""
 
 from __future__ import annotations
 
@@ -17,19 +29,6 @@ from StaICC.cli.parser import add_action
 from StaICC.results.records import query_records, score_records
 from StaICC.results.report.leaderboard import latex_scores
 from StaICC.results.runs import split_runs
-
-EPILOG = """\
-lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. scores and queries write saved
-results as tables with one score or one query in each row, for data frames. latex writes the mean scores of runs in the
-layout of the paper, a table for each group of comparable runs.
-
-examples:
-  python -m StaICC export lm-eval tasks
-  python -m StaICC export lm-eval tasks --benchmark normal --datasets mini --limit 10
-  python -m StaICC export scores a.json b.json -o scores.csv
-  python -m StaICC export queries result.json -o queries.jsonl
-  python -m StaICC export latex a.json b.json -o scores.tex
-"""
 
 _TABLES = {
     "scores": ("write the scores of saved results with their intervals, one in each row", score_records),

@@ -1,12 +1,5 @@
-"""``python -m StaICC models``: list the kinds of models with their options."""
+"""``python -m StaICC models``: list the kinds of models with their options.
 
-from __future__ import annotations
-
-import argparse
-
-from StaICC.cli import show
-
-EPILOG = """\
 A model is named as KIND:NAME;option=value;... in quotes, or with --model-option option=value for each option.
 
 examples:
@@ -14,6 +7,12 @@ examples:
   python -m StaICC run normal --model 'ppm;order=8' --datasets mini
   python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
 """
+
+from __future__ import annotations
+
+import argparse
+
+from StaICC.cli import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

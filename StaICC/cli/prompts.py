@@ -1,4 +1,17 @@
-"""``python -m StaICC prompts``: write the prompts of a benchmark for another engine."""
+"""``python -m StaICC prompts``: write the prompts of a benchmark for another engine.
+
+One line for each query: id, benchmark, dataset, condition, row, repeat, label_space, prompt. A prediction is a record
+with the id and one of: probabilities, logits, index, label. Score the predictions with 'python -m StaICC score'
+and the same options. They are matched by id; their order is ignored.
+
+With --model, each line also has the prompt as that model reads it: "rendered".
+
+examples:
+  python -m StaICC prompts normal -o prompts.jsonl
+  python -m StaICC prompts normal --datasets mini --limit 10 -o prompts.csv
+  python -m StaICC prompts diagnosis --datasets mini --limit 2
+  python -m StaICC prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'
+"""
 
 from __future__ import annotations
 
@@ -14,20 +27,6 @@ from StaICC.cli.files import STDOUT, check_output, write_text
 from StaICC.cli.run import add_model_options, model_files, model_of
 from StaICC.kernels.protocol import RendersPrompts
 from StaICC.kernels.registry import load_kernel
-
-EPILOG = """\
-One line for each query: id, benchmark, dataset, condition, row, repeat, label_space, prompt. A prediction is a record
-with the id and one of: probabilities, logits, index, label. Score the predictions with 'python -m StaICC score'
-and the same options. They are matched by id; their order is ignored.
-
-With --model, each line also has the prompt as that model reads it: "rendered".
-
-examples:
-  python -m StaICC prompts normal -o prompts.jsonl
-  python -m StaICC prompts normal --datasets mini --limit 10 -o prompts.csv
-  python -m StaICC prompts diagnosis --datasets mini --limit 2
-  python -m StaICC prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
