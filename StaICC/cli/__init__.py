@@ -33,9 +33,9 @@ from StaICC.version import __version__
 
 __all__ = ["main", "script"]
 
-# One module for each command: ``add_arguments(parser)``, ``run(args) -> int``, and a docstring: its first line says what
-# the command does, --help prints the rest. A module calls public functions of the library and prints: data to stdout,
-# messages to stderr. Only the module of the chosen command is imported.
+# One module for each command: ``add_arguments(parser)``, ``run(args) -> int``, and a docstring. Its first line says
+# what the command does, --help prints the rest. A module calls public functions of the library and prints: data to
+# stdout, messages to stderr. Only the module of the chosen command is imported.
 _COMMANDS = {
     "run": "run a benchmark on a model and print its table",
     "race": "evaluate two models until the better one is known, on as few test rows as needed",
