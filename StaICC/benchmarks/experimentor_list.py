@@ -107,13 +107,15 @@ class ExperimentorList(FixedAttributes, Generic[_E]):
         """
         if functions is not None and predictions is not None:
             raise ArgumentError("got an inference function and preentered_prediction; give one of the two")
-        if functions is None and predictions is None:
-            raise ArgumentError(
-                "give an inference function (the function itself, not what it returns), a list with one for each data "
-                "set, or preentered_prediction"
-            )
         chosen = [None] * len(self) if functions is None else self.functions_for_datasets(functions)
-        return chosen, self.predictions_for_datasets(predictions)
+        given = self.predictions_for_datasets(predictions)
+        for one, function, own in zip(self, chosen, given, strict=True):
+            if function is None and own is None:
+                raise ArgumentError(
+                    "give an inference function (the function itself, not what it returns), a list with one for each "
+                    f"data set, or preentered_prediction; {one.name} has neither"
+                )
+        return chosen, given
 
     @staticmethod
     def given_functions(by_position: Any, by_keyword: Any) -> Any:

@@ -24,7 +24,7 @@ from typing import Any
 from StaICC.benchmarks.exchange.files import csv_lines, json_lines
 from StaICC.benchmarks.exchange.harness import export_tasks
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, make, repeated
-from StaICC.cli.files import STDOUT, check_output, load_named, print_json, write_text
+from StaICC.cli.files import add_output, check_output, load_named, print_json, write_text
 from StaICC.cli.parser import add_action
 from StaICC.results.records import query_records, score_records
 from StaICC.results.report.leaderboard import latex_scores
@@ -51,17 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (text, _) in _TABLES.items():
         table = add_action(actions, name, text, "write JSON Lines for any file name")
         table.add_argument("results", nargs="+", metavar="RESULT", help="results saved by run --json")
-        table.add_argument(
-            "--output",
-            "-o",
-            default=STDOUT,
-            metavar="FILE",
-            help="output file: JSON Lines if it ends in .jsonl, otherwise CSV",
-        )
+        add_output(table, "output file: JSON Lines if it ends in .jsonl, otherwise CSV")
     text = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
     latex = add_action(actions, "latex", text, "write a JSON object with the LaTeX text")
     latex.add_argument("results", nargs="+", metavar="RESULT", help="results saved by run --json, one run each")
-    latex.add_argument("--output", "-o", default=STDOUT, metavar="FILE", help="output file (default: stdout)")
+    add_output(latex, "output file (default: stdout)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import argparse
 
-from StaICC.cli import show
+from StaICC.cli.show import run
+
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of a list")
-
-
-def run(args: argparse.Namespace) -> int:
-    """List the kinds of models; return the exit status: 1 if a plug-in cannot be loaded."""
-    args.kind = "kernels"
-    return show.run(args)
+    parser.set_defaults(kind="kernels")

@@ -23,7 +23,7 @@ from typing import Any
 from StaICC.benchmarks.exchange.files import csv_lines, json_lines
 from StaICC.benchmarks.exchange.queries import prompt_records
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, inputs_of, make
-from StaICC.cli.files import STDOUT, check_output, write_text
+from StaICC.cli.files import STDOUT, add_output, check_output, write_text
 from StaICC.cli.run import add_model_options, model_files, model_of
 from StaICC.kernels.protocol import RendersPrompts
 from StaICC.kernels.registry import load_kernel
@@ -33,13 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_benchmark(parser)
     add_prompt_options(parser)
-    parser.add_argument(
-        "--output",
-        "-o",
-        default=STDOUT,
-        metavar="FILE",
-        help="output file: CSV if it ends in .csv, otherwise JSON Lines",
-    )
+    add_output(parser, "output file: CSV if it ends in .csv, otherwise JSON Lines")
     parser.add_argument("--model", default="", help="add the prompts as this model reads them, such as a conversation")
     add_model_options(parser)
     parser.add_argument("--with-truth", action="store_true", help="add ground_truth, the index of the true label")
