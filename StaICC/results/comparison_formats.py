@@ -204,7 +204,7 @@ def _csv(found: Sequence[BenchmarkComparison]) -> str:
     runs = ("first run", "second run", "data set", "rows", "first", "second", "difference")
     writer.writerow(["benchmark", "metric", *runs, "low", "high", "p", "p (Holm)", "detectable", "note"])
     for one in (pair for each in found for pair in each.comparisons):
-        for row in [*one.datasets, *([one.mean] if one.mean else [])]:
+        for row in one.lines:
             ends = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
             names = (one.benchmark, one.metric, one.first, one.second, row.dataset)
             figures = (row.rows, *row.values, row.difference, *ends, row.p_value, row.holm, row.detectable)

@@ -191,10 +191,9 @@ def _changed(group: Group) -> Iterator[Markup]:
             )
             cells[name].append(join([f"{one.difference:+.4f}", *(element("small", text) for text in small)]))
             head, rows = pair.table()
-            by_set = [*pair.datasets, *([pair.mean] if pair.mean else [])]
             shown = [
                 [Missing(own.reason or "the runs differ on too few rows") if cell == "-" else cell for cell in row]
-                for own, row in zip(by_set, rows, strict=True)
+                for own, row in zip(pair.lines, rows, strict=True)
             ]
             foot = [shown.pop()] if pair.mean else []
             lines = element("ul", *(element("li", line) for line in [*pair.introduction(), *pair.conclusion()]))
