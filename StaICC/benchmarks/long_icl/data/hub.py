@@ -17,11 +17,10 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.long_icl.data.cards import TaskCard
+from StaICC.benchmarks.long_icl.data.cards import HubSource, TaskCard
 from StaICC.benchmarks.long_icl.data.installing import Installed, default_folder, install_each
 from StaICC.benchmarks.long_icl.data.loading import check_published, show_notice, wanted
 from StaICC.datasets.fetch import OFFLINE
@@ -35,21 +34,6 @@ FEATURE = "fetching LongICL data from the hub"
 _FLUSH = 4096
 
 Record = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class HubSource:
-    """The place of a data set on the hub, and how its records become lines of the published file."""
-
-    repository: str
-    config: str
-    label: str
-    """The column with the label (or labels)."""
-    header: tuple[str, ...]
-    """The cells of the first line; empty if the file has no header."""
-    dialect: Mapping[str, Any]
-    """Arguments of :func:`csv.writer`."""
-    cells: Callable[[TaskCard, Record], Sequence[str]]
 
 
 def _label(card: TaskCard, value: object) -> str:
@@ -85,28 +69,12 @@ def _discovery(card: TaskCard, record: Record) -> Sequence[str]:
     return cells
 
 
-SOURCES: Mapping[str, HubSource] = {
-    "banking77": HubSource(
-        "PolyAI/banking77", "default", "label", ("text", "category"), {"lineterminator": "\r\n"}, _banking
-    ),
-    "goemotions": HubSource(
-        "google-research-datasets/go_emotions",
-        "simplified",
-        "labels",
-        (),
-        {"delimiter": "\t", "lineterminator": "\n"},
-        _goemotions,
-    ),
-    "discovery": HubSource(
-        "sileod/discovery",
-        "discovery",
-        "label",
-        ("sentence1", "sentence2", "label"),
-        {"delimiter": "\t", "lineterminator": "\n", "quoting": csv.QUOTE_NONE, "quotechar": None},
-        _discovery,
-    ),
+_CELLS: Mapping[str, Callable[[TaskCard, Record], Sequence[str]]] = {
+    "banking77": _banking,
+    "goemotions": _goemotions,
+    "discovery": _discovery,
 }
-"""The data sets that the hub has."""
+"""The cells of a line of the published file, from a record of the hub."""
 
 
 def read_parquet(path: str | os.PathLike[str], label: str) -> tuple[list[str] | None, Iterator[Record]]:
@@ -165,17 +133,19 @@ def _records(hub: Any, source: HubSource, card: TaskCard, split: str) -> Iterato
 
 def _write_split(hub: Any, card: TaskCard, split: str, folder: Path) -> Path:
     """Write the records of a split as the published file, and refuse rows that are not the published ones."""
-    source, spec = SOURCES[card.name], card.files[split][0]
+    source, spec = card.hub, card.files[split][0]
+    assert source is not None
+    dialect: Any = source.dialect
     digest, rows = hashlib.sha256(), 0
 
     def parts() -> Iterator[bytes]:
         nonlocal rows
         text = io.StringIO(newline="")
-        writer = csv.writer(text, **source.dialect)
+        writer = csv.writer(text, **dialect)
         if source.header:
             writer.writerow(source.header)
         for rows, record in enumerate(_records(hub, source, card, split), 1):
-            writer.writerow(source.cells(card, record))
+            writer.writerow(_CELLS[card.name](card, record))
             if rows % _FLUSH == 0:
                 yield take(text)
         yield take(text)
@@ -225,7 +195,7 @@ def install_from_hub(
     require("pyarrow.parquet", EXTRA, FEATURE)
 
     def fetch(card: TaskCard) -> list[Path]:
-        if card.name not in SOURCES:
+        if card.hub is None:
             raise DataMissingError(f"{card.title} is not fetched from the hub")
         announce(card.notice())
         folder.mkdir(parents=True, exist_ok=True)
