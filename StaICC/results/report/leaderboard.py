@@ -8,12 +8,11 @@ every other one by the paired test of :mod:`StaICC.results.comparison`; runs tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from StaICC.errors import StaICCError
 from StaICC.results.comparison import compare_runs
 from StaICC.results.comparison_formats import latex_cell, latex_table
-from StaICC.results.paired_records import HEADLINE, higher_is_better, metrics_of
+from StaICC.results.paired_records import COLUMNS, HEADLINE, Column, higher_is_better, metrics_of
 from StaICC.results.report.html import Markup, Missing, element, join, table
 from StaICC.results.report.runs import (
     Runs,
@@ -37,30 +36,6 @@ _ALPHA = 0.05
 _SHADES = 11
 
 
-class Column(NamedTuple):
-    """A headline score."""
-
-    benchmark: str
-    key: str
-    """The key in the averaged results."""
-    title: str
-
-
-_COLUMNS = (
-    Column("Normal", "accuracy", "accuracy"),
-    Column("Normal", "macro_F1", "macro F1"),
-    Column("Normal", "averaged_truelabel_likelihood", "true-label likelihood"),
-    Column("Normal", "expected_calibration_error_1", "calibration error (ECE-1)"),
-    Column("Contextual_bias", "contextual_bias", "contextual bias"),
-    Column("Domain_bias", "domain_bias", "domain bias"),
-    Column("Post_bias", "DL div.", "posterior bias"),
-    Column("GLER", "accuracy", "label noise (GLER)"),
-    Column("Template_sens", "consistency", "template consistency"),
-    Column("Demo_sens", "consistency", "demonstration consistency"),
-    Column("LongICL", "mean", "LongICL, mean of rounds or conditions"),
-)
-
-
 def figure_name(benchmark: str, key: str) -> str:
     """Return the name of a score in a leaderboard; the key itself for scores that have no column.
 
@@ -69,7 +44,7 @@ def figure_name(benchmark: str, key: str) -> str:
         key: Its key in the averaged results.
     """
     wanted = benchmark, {"empirical_bias": "DL div."}.get(key, key)
-    return next((one.title for one in _COLUMNS if (one.benchmark, one.key) == wanted), key)
+    return next((one.title for one in COLUMNS if (one.benchmark, one.key) == wanted), key)
 
 
 def _comparable_by(result: Result) -> tuple[object, ...]:
@@ -123,7 +98,7 @@ def _standing(column: Column, runs: Runs) -> tuple[dict[str, str], str]:
     """Return which run is best and which are tied with it, and what the reader must know about that."""
     values = {name: one.averaged.get(column.key) for name, one in runs.items() if one.complete}
     known = {name: value for name, value in values.items() if value is not None}
-    if len(known) < 2 or column not in _COLUMNS:
+    if len(known) < 2 or column not in COLUMNS:
         return {}, ""
     better = higher_is_better(column.benchmark, column.key)
     best = (max if better else min)(known, key=lambda name: known[name])
@@ -160,7 +135,7 @@ def _settings(own: Sequence[Result], every: Sequence[Result]) -> str:
 
 
 def _columns(group: Mapping[str, Runs]) -> list[Column]:
-    columns = [one for one in _COLUMNS if one.benchmark in group]
+    columns = [one for one in COLUMNS if one.benchmark in group]
     for benchmark, runs in group.items():  # benchmarks from other packages: their first score
         if benchmark not in HEADLINE and (key := next(iter(metrics_of(next(iter(runs.values())))), None)):
             columns.append(Column(benchmark, key, f"{benchmark}: {key}"))
@@ -187,7 +162,7 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
             runs = group[column.benchmark]
             standing, _ = _standing(column, runs)
             up = higher_is_better(column.benchmark, column.key)
-            cells = [latex_cell(column.title) + (rf" $\{'up' if up else 'down'}arrow$" if column in _COLUMNS else "")]
+            cells = [latex_cell(column.title) + (rf" $\{'up' if up else 'down'}arrow$" if column in COLUMNS else "")]
             for name in names:
                 value = runs[name].averaged.get(column.key) if name in runs else None
                 style = {"best": r"$\mathbf{%s}$", "tied": r"$\underline{%s}$"}.get(standing.get(name, ""), "$%s$")
@@ -215,7 +190,7 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
         standing, note = _standing(column, runs)
         notes += [note] if note else []
         direction = "higher" if higher_is_better(column.benchmark, column.key) else "lower"
-        heads.append(join([column.title, " ", element("small", f"{direction} is better" * (column in _COLUMNS))]))
+        heads.append(join([column.title, " ", element("small", f"{direction} is better" * (column in COLUMNS))]))
         for name in names:
             if name not in runs:
                 cells[name].append(Missing(f"{column.benchmark} was not run"))
@@ -231,7 +206,7 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
             if interval is not None:
                 levels.add(f"{100 * interval.level:g} %")
                 parts.append(element("small", f"{interval.low:.3f} .. {interval.high:.3f}"))
-            if column == _COLUMNS[0] and (above := _above_chance(runs, name)):
+            if column == COLUMNS[0] and (above := _above_chance(runs, name)):
                 parts.append(element("small", f"{sum(above)} of {len(above)} above chance"))
             cells[name].append(join(parts))
     first = columns[0] if columns else None
