@@ -14,16 +14,7 @@ from StaICC.results.comparison import compare_runs
 from StaICC.results.comparison_formats import latex_cell, latex_table
 from StaICC.results.paired_records import COLUMNS, HEADLINE, Column, higher_is_better, metrics_of
 from StaICC.results.report.html import Markup, Missing, element, join, table
-from StaICC.results.report.runs import (
-    Runs,
-    Score,
-    baselines_of,
-    dataset_names,
-    figure,
-    interval_of,
-    number_cell,
-    scores_of,
-)
+from StaICC.results.report.runs import Runs, Score, baselines_of, dataset_names, figure, score_of, scores_of
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 
@@ -128,9 +119,8 @@ def _standing(column: Column, runs: Runs) -> tuple[dict[str, str], str]:
 
 def _above_chance(runs: Runs, name: str) -> list[bool]:
     """Return for each data set of a run whether the interval of its accuracy is above the random baseline."""
-    known = (
-        (interval_of(runs[name], one, "accuracy"), baselines_of({name: runs[name]}, one)) for one in runs[name].divided
-    )
+    own = runs[name]
+    known = ((score_of(own, one, "accuracy").interval, baselines_of({name: own}, one)) for one in own.divided)
     return [interval.low > base.max_random for interval, base in known if interval is not None and base is not None]
 
 
@@ -212,7 +202,7 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
                 cells[name].append(Missing(f"{column.benchmark} was not run"))
                 continue
             found = scores_of(runs[name], f"sensitivity.{column.key}" if column.benchmark in _SLOPES else column.key)
-            value, interval, reason = found.get(None, Score(None, None, "not recorded"))
+            value, interval, reason = found.get(None, Score())
             if value is None:
                 cells[name].append(Missing(f"{column.title}: {reason}"))
                 continue
@@ -278,11 +268,11 @@ def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: boo
     low, span = min(known), max(known) - min(known)
 
     def cell(name: str, place: str | None) -> str:
-        value, _, reason = scores[name].get(place, Score(None, None, "not evaluated"))
-        if value is None:
-            return Missing(reason)
-        shade = round((_SHADES - 1) * (value - low) / span) if span else 0
-        return element("td", f"{value:.4f}", class_=f"h{shade}")
+        score = scores[name].get(place, Score(reason="not evaluated"))
+        if score.value is None:
+            return score.cell
+        shade = round((_SHADES - 1) * (score.value - low) / span) if span else 0
+        return element("td", score.cell, class_=f"h{shade}")
 
     rows = [[name, *(cell(name, place) for place in places)] for name in runs]
     foot = []
@@ -292,7 +282,7 @@ def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: boo
             found = [None if base is None else float(getattr(base, attribute)) for base in bases]
             whole = [one for one in found if one is not None]
             mean = [sum(whole) / len(found) if len(whole) == len(found) else None] if len(datasets) > 1 else []
-            foot.append([label, *(number_cell(one, "not recorded") for one in [*found, *mean])])
+            foot.append([label, *(Score(one).cell for one in [*found, *mean])])
     direction = _words(higher_is_better(benchmark, metric.removeprefix("sensitivity.")))
     caption = f"{title} ({direction}; a darker cell is a higher value)"
     return table(caption, ["run", *(place or "mean" for place in places)], rows, foot, classes="sortable heat")
