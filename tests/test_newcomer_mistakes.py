@@ -438,7 +438,11 @@ LINES: dict[str, tuple[str, str, str]] = {
         "empty.json, line 1 has no columns",
         "expected text, label",
     ),
-    "report of a store": ("report run.sqlite", "run.sqlite: this is a prediction store", "--json FILE"),
+    "report of a store": (
+        "report run.sqlite",
+        "run.sqlite: this is a prediction store",
+        "expected the file of a saved result",
+    ),
     "report of the data": ("report tickets.csv", "tickets.csv: this is not JSON", ""),
     "model folder missing": ("run normal --datasets mini --limit 1 --model hf:./nowhere", "nowhere", ""),
 }
