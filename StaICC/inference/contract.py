@@ -317,7 +317,7 @@ def batch_form(function: Inference) -> BatchForm | None:
     batch = own_attribute(function, "batch")
     if callable(batch) and not _overrides_call(function):
         return lambda prompts, label_space: batch(prompts=prompts, label_space=label_space)
-    if isinstance(function, functools.partial) and not function.args:
+    if type(function) is functools.partial and not function.args:
         inner, keywords = own_attribute(function.func, "batch"), function.keywords
         if callable(inner) and not _overrides_call(function.func):
             return lambda prompts, label_space: inner(prompts=prompts, label_space=label_space, **keywords)
