@@ -53,7 +53,7 @@ def _scored(result: TableResult, dataset: str, metric: str) -> int:
     condition = metric.rpartition(".")[0]
     if isinstance(rounds, Mapping) and isinstance(rounds.get(metric), Mapping):
         lost = rounds[metric].get("unparsed", 0) if fields.get("unparsed") == "excluded" else 0
-        return rounds[metric].get("answered", details.scored) - lost
+        return int(rounds[metric].get("answered", details.scored)) - int(lost)
     for record in details.conditions:
         if record.name == condition:
             wrong = details.unparsed if fields.get("unparsed") == "wrong" else ()
@@ -71,7 +71,8 @@ def score_records(result: Results) -> Iterator[dict[str, Any]]:
     Yields:
         ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
         and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
-        queries, of the condition or round where the score has one), ``random`` and ``majority`` (baselines of an accuracy), ``missing`` (why there is no value),
+        queries, of the condition or round where the score has one), ``random`` and ``majority`` (baselines of an
+        accuracy), ``missing`` (why there is no value),
         ``signature``.
 
     Example:
