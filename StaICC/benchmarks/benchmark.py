@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from StaICC.benchmarks.arguments import Metric, MetricTable
+from StaICC.benchmarks.arguments import MetricTable
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.experimentor_list import ExperimentorList
@@ -24,7 +24,7 @@ from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference import Inference, Part, Unparsed
 from StaICC.inference.code_identity import in_library
 from StaICC.inference.identity import code_mark
-from StaICC.metrics import Kind, MetricSet
+from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
 from StaICC.results.early_stopping import EarlyStopping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.forecast import Forecast
 
 DatasetChoice = Sequence[str | Dataset] | str | Dataset | None
-MetricChoice = str | MetricSet | Mapping[str, Metric]
+MetricChoice = str | MetricSet | Mapping[str, MetricFunction | Metric]
 
 
 class Settings(TypedDict, total=False):
@@ -183,18 +183,8 @@ class Benchmark(ExperimentorList[Experimentor]):
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
         started, began = time.monotonic(), utc_now()
-        list_of_forward_inference = self.given_functions(list_of_forward_inference, forward_inference)
-        if list_of_forward_inference is not None and preentered_prediction is not None:
-            raise ArgumentError("got an inference function and preentered_prediction; give one of the two")
-        functions: Sequence[Inference | None] = [None] * len(self)
-        if list_of_forward_inference is not None:
-            functions = self.functions_for_datasets(list_of_forward_inference)
-        elif preentered_prediction is None:
-            raise ArgumentError(
-                "give an inference function (the function itself, not what it returns), a list with one for each data "
-                "set, or preentered_prediction"
-            )
-        predictions_given = self.predictions_for_datasets(preentered_prediction)
+        given = self.given_functions(list_of_forward_inference, forward_inference)
+        functions, predictions_given = self.functions_and_predictions(given, preentered_prediction)
         rule = None
         if precision is not None:
             from StaICC.benchmarks.sequential import StoppingRule, evaluate_in_rounds  # few runs stop early
@@ -289,6 +279,9 @@ class Benchmark(ExperimentorList[Experimentor]):
             warnings=tuple(dict.fromkeys([*data_warnings(self.experimentor), *predictions.warnings])),
             files={
                 one.name: record for one in self.experimentor if (record := record_of(one.dataset.source, one.card))
+            },
+            higher_is_better={
+                one.name: one.higher_is_better for one in self.metrics.metric_set.metrics if not one.of_library
             },
         )
 

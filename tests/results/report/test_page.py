@@ -14,11 +14,12 @@ import pytest
 import StaICC
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.errors import ArgumentError
-from StaICC.results import Result, ResultGroup
+from StaICC.metrics import Metric
+from StaICC.results import Result, ResultGroup, load
 from StaICC.results.report import report_html, write_report
-from StaICC.results.report.drawing import ROLES, STYLE
+from StaICC.results.report.drawing import ROLES, STYLE, resource
 from StaICC.results.report.html import Markup, element, escape, table
-from StaICC.results.report.page import _resource
+from StaICC.results.report.leaderboard import latex_scores, leaderboard
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 
@@ -344,7 +345,7 @@ def test_the_policy_forbids_the_rest(page: Page) -> None:
     (policy,) = (one["content"] for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     assert policy.startswith("default-src 'none';")
-    digest = base64.b64encode(hashlib.sha256(_resource("page.js").encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(resource("page.js").encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in policy
     assert "unsafe-eval" not in policy
 
@@ -403,7 +404,7 @@ def blend(colour: str, ground: str, share: float) -> str:
 
 
 def themes() -> list[dict[str, str]]:
-    blocks = re.findall(r":root \{(.*?)\}", _resource("style.css"), re.DOTALL)
+    blocks = re.findall(r":root \{(.*?)\}", resource("style.css"), re.DOTALL)
     return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in blocks]
 
 
@@ -423,8 +424,8 @@ def test_contrast_in_both_themes() -> None:
 
 
 def test_figures_are_drawn_in_the_light_theme_s_colours() -> None:
-    light = themes()[0]
-    assert {role: light[role] for role in ROLES} == ROLES
+    assert list(ROLES) == ["surface", "ink", "soft", "grid", "mark", *(f"series-{number}" for number in range(1, 7))]
+    assert ROLES.items() <= themes()[0].items()
     assert len(set(ROLES.values())) == len(ROLES)
 
 
@@ -504,3 +505,25 @@ def test_building_blocks() -> None:
     )
     made = Page(table("what", ["name", "n"], [["<a>", "1"]], [["all", "2"]]))
     assert [data for tag, data in made.texts if tag == "bdi"] == ["<a>", "all"]
+
+
+@pytest.mark.parametrize("better", [True, False, None])
+def test_the_leaderboard_ranks_a_metric_from_elsewhere_as_its_record_says(better, tmp_path):
+    loss = Metric("loss", lambda truth, rows: sum(row[0] for row in rows) / len(rows), True, better, (0.0, 1.0))
+    results = {}
+    for name, share in (("low", 0.2), ("high", 0.7)):
+        benchmark = StaICC.Normal(datasets=["mini"], limit=4, metrics={"loss": loss})
+        benchmark[0].add_metric("again", loss)
+        found = benchmark(lambda prompt, label_space, share=share: [share, 0.9 - share, 0.1])
+        found.save(tmp_path / f"{name}.json")
+        results[name] = load(tmp_path / f"{name}.json")
+        assert results[name] == found
+        assert results[name].higher_is_better == {"loss": better, "again": better}
+    board = re.sub(r"<[^>]+>", "", str(leaderboard({"Normal": results})))
+    assert "accuracy" not in board  # no run has it
+    words = {True: "higher is better", False: "lower is better", None: ""}[better]
+    assert board.count("is better") == (0 if better is None else 2)
+    assert f"Normal: loss {words}" in board
+    assert re.findall(r"0\.(\d)000 best", board) == {True: ["7", "7"], False: ["2", "2"], None: []}[better]
+    arrow = {True: r" $\uparrow$", False: r" $\downarrow$", None: " &"}[better]
+    assert f"Normal: loss{arrow}" in latex_scores(results)
