@@ -91,6 +91,11 @@ class Outcome:
         """The predictions as probabilities, if they can be read so (see :mod:`StaICC.metrics.normalisation`)."""
         return normalise(self.rows, "probabilities" if self.hard else self.outputs)
 
+    @property
+    def returned_rows(self) -> list[list[float]]:
+        """The rows of numbers that were returned: without those that are assumed for unparsed replies."""
+        return [answer for answer in self.answers if isinstance(answer, list)]
+
     @cached_property
     def groups(self) -> list[list[int]]:
         """For each test row, in rising order, the positions of its queries that have a prediction."""
