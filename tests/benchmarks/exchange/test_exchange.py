@@ -274,11 +274,12 @@ def test_answers_of_several_kinds(stand_in: Model) -> None:
         ({"label": "sport"}, "which is no label"),
         ({"label": 1}, "label must be a label name"),
         ({"reply": 1}, "reply must be a text, not 1"),
+        (None, "expected a dictionary with one of probabilities, .*, got None"),
         ({"index": 0, "label": "food"}, "expected exactly one of .*, got index, label"),
         ({"guess": 1}, "a prediction is one of probabilities, logits, index, label"),
     ],
 )
-def test_unfit_answers_name_their_id(answer: dict[str, Any], message: str) -> None:
+def test_unfit_answers_name_their_id(answer: dict[str, Any] | None, message: str) -> None:
     keys = [one.id for one in identified_queries(mini())]
     with pytest.raises(OutputError, match=message) as caught:
         score_predictions(mini(), dict.fromkeys(keys, answer))
