@@ -96,7 +96,9 @@ def _record(outcome: Outcome) -> ConditionRecord:
         tuple(outcome.predictions),
         tuple(query.row for query in queries),
         _calibration(outcome),
-        None if outcome.hard or not outcome.queries else pack_scores(outcome.rows),
+        None
+        if outcome.hard or not outcome.queries
+        else pack_scores([answer for answer in outcome.answers if isinstance(answer, list)]),
     )
 
 

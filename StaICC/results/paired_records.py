@@ -48,6 +48,8 @@ _PROBABILITIES = _LOWER | {"averaged_truelabel_likelihood", "entropy"}
 _ENTROPIES = frozenset({"contextual_bias", "domain_bias"})
 _OF_LABELS = frozenset({"entropy", "DL div.", "empirical_bias"})
 """Metrics of probabilities that bare labels have, too."""
+_ABOUT_TRUTH = frozenset({"accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1"})
+"""Metrics in which unparsed replies can count as wrong."""
 
 Key = tuple[int, int]
 """Test row, and place among the queries of this row."""
@@ -163,10 +165,12 @@ def _read(result: Result, name: str, metric: str) -> _Records:
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
         answers = probabilities_of(record, width) if metric in _PROBABILITIES else list(record.predictions)
-        if result.signature.fields.get("unparsed") == "wrong" and metric in ("accuracy", "macro_F1"):
+        if result.signature.fields.get("unparsed") == "wrong" and metric in _ABOUT_TRUTH:
             for one in details.unparsed:
                 if one.condition == record.name:
-                    answers[one.query] = (record.truth[one.query] + 1) % width
+                    wrong = (record.truth[one.query] + 1) % width
+                    certain = [float(place == wrong) for place in range(width)]
+                    answers[one.query] = certain if metric in _PROBABILITIES else wrong
         if metric in _PROBABILITIES - _OF_LABELS and record.output == "labels":
             raise _LeftOutError("the predictions are bare labels, which have no probabilities")
         conditions[record.name] = dict(
