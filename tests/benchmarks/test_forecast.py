@@ -309,7 +309,7 @@ LONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("text", [False, True], ids=["labels", "text"])
+@pytest.mark.parametrize("scoring", ["last", "full", "text"])
 @pytest.mark.parametrize(("names", "options"), LONG, ids=str)
 def test_positions_of_long_icl_are_those_of_the_run(
     make_model: Any,
@@ -318,7 +318,7 @@ def test_positions_of_long_icl_are_those_of_the_run(
     counted: Counted,
     names: str,
     options: dict[str, Any],
-    text: bool,
+    scoring: str,
 ) -> None:
     """Rounds and conditions share prefixes that the kernel keeps from one call to the next."""
     from StaICC.kernels.huggingface.kernel import CausalLMKernel
@@ -332,7 +332,9 @@ def test_positions_of_long_icl_are_those_of_the_run(
     chosen = [own if name == "own" else name for name in names.split()]
     benchmark = LongICL(tmp_path, chosen, test_number=3, verify=False, announce=lambda _: None, **options)
     model = make_model("Llama", max_position_embeddings=65536)
-    kernel = CausalLMKernel(model, make_tokenizer(), token_budget=700)
+    text = scoring == "text"
+    how = {} if text else {"label_scoring": scoring}
+    kernel = CausalLMKernel(model, make_tokenizer(), token_budget=700, **how)
     function = text_inference(kernel, 3) if text else kernel
     for store in (None, tmp_path / "run.sqlite"):
         kernel.release()
