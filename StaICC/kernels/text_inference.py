@@ -38,6 +38,11 @@ class TextInference:
     strip_blank: bool = False
     """Remove the blank at the end of a prompt; see :func:`without_blank`."""
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """A reply names a label, which has no score."""
+        return frozenset({Capability.BATCH})
+
     def identity(self) -> Identity:
         """The identity of the kernel, with the most tokens, the stop strings and how tokens are sampled."""
         settings = {"max_new_tokens": str(self.max_new_tokens), "stop": repr(list(self.stop))}

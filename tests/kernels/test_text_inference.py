@@ -16,6 +16,8 @@ from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.store_names import name_in_store
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference, load_for_text, text_inference
+from StaICC.methods.rehearsal import forecast_method
+from StaICC.methods.run import run_method
 from StaICC.results import load
 
 
@@ -142,3 +144,9 @@ def test_limits_of_replies_that_are_given_twice_or_are_none() -> None:
     ):
         with pytest.raises(ArgumentError, match=message):
             load_for_text(model, tokens)
+
+
+def test_methods_that_calibrate_scores_are_refused_before_the_run() -> None:
+    for forecast_or_run in (forecast_method, lambda name, kernel, some: run_method(name, kernel, lambda: some[0])):
+        with pytest.raises(ArgumentError, match="Contextual calibration needs label scores, which TextInference"):
+            forecast_or_run("contextual-calibration", text_inference(Parrot()), [Normal(datasets=["mini"], limit=1)])
