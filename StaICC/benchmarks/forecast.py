@@ -193,7 +193,7 @@ class Tasks:
             share, seconds = _probe(fitting, work, options.probe_seconds)
         tokens, output = (work.tokens, work.output) if measured else (None, None)
         used = counter.tokens_used if counter is not None else None
-        if used is not None and before is not None and share:
+        if used is not None and before is not None and share and used[0] > before[0]:  # a server may count none
             tokens, output = (round((now - then) / share) for now, then in zip(used, before, strict=True))
         cost = None
         if options.prices is not None and tokens is not None and output is not None:

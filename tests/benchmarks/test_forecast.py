@@ -55,6 +55,14 @@ def test_counts_and_time_of_a_plain_function(tmp_path: Path) -> None:
     assert f"tokens          about {found.tokens:,}\n" in f"{found}\n"
 
 
+def test_a_server_that_counts_no_tokens_has_no_cost() -> None:
+    function = Slow()
+    function.__class__ = type("Silent", (Slow,), {"tokens_used": property(lambda self: (0, 0), lambda self, _: None)})
+    found = Normal(datasets=["mini"], limit=4).forecast(function, probe_seconds=0.05, prices=(1.0, 1.0))
+    assert function.prompts
+    assert (found.tokens, found.output_tokens, found.cost) == (None, None, None)
+
+
 def test_cached_predictions_and_a_store_that_does_not_exist(tmp_path: Path) -> None:
     kernel, path = load_kernel("ppm"), tmp_path / "run.sqlite"
     benchmark = Normal(datasets=["mini"], limit=10)
