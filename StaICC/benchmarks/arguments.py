@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, get_args
 
 from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference import Answer, Failure, Unparsed, check_answer
 from StaICC.inference.contract import refuse_other_order
-from StaICC.metrics import MetricSet, metric_set
+from StaICC.metrics import Metric, MetricFunction, MetricSet, metric_set
 from StaICC.prompting import Query
-
-Metric = Callable[[list[int], list[list[float]]], float]
-"""A user's metric of (true label indexes, one row of probabilities for each query)."""
 
 _OUTPUTS = ["auto", "probabilities", "logits"]
 
@@ -56,13 +53,14 @@ def read_metrics(metrics: object) -> MetricSet:
         return metric_set(metrics)
     functions = metrics if isinstance(metrics, Mapping) else {}
     if not functions or not all(
-        isinstance(name, str) and name and callable(metric) for name, metric in functions.items()
+        isinstance(name, str) and name and (callable(metric) or isinstance(metric, Metric))
+        for name, metric in functions.items()
     ):
-        raise ArgumentError(f"metrics must be the name of a metric set or functions by name, not {metrics!r}")
+        raise ArgumentError(f"metrics must be the name of a metric set, or functions by name, not {metrics!r}")
     return metric_set(functions)
 
 
-class MetricTable(MutableMapping[str, Metric]):
+class MetricTable(MutableMapping[str, MetricFunction]):
     """The metric functions of a benchmark by name. All of its data sets share it, so that each metric has a mean.
 
     Args:
@@ -78,10 +76,10 @@ class MetricTable(MutableMapping[str, Metric]):
     def __init__(self, metrics: object) -> None:
         self.metric_set = metrics.metric_set if isinstance(metrics, MetricTable) else read_metrics(metrics)
 
-    def __getitem__(self, name: str) -> Metric:
+    def __getitem__(self, name: str) -> MetricFunction:
         return {metric.name: metric.function for metric in self.metric_set.metrics}[name]
 
-    def __setitem__(self, name: str, metric: Metric) -> None:
+    def __setitem__(self, name: str, metric: MetricFunction | Metric) -> None:
         """Add a metric, or replace one.
 
         Raises:

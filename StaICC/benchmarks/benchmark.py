@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from StaICC.benchmarks.arguments import Metric, MetricTable
+from StaICC.benchmarks.arguments import MetricTable
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.experimentor_list import ExperimentorList
@@ -24,7 +24,7 @@ from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference import Inference, Part, Unparsed
 from StaICC.inference.code_identity import in_library
 from StaICC.inference.identity import code_mark
-from StaICC.metrics import Kind, MetricSet
+from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
 from StaICC.results.early_stopping import EarlyStopping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.forecast import Forecast
 
 DatasetChoice = Sequence[str | Dataset] | str | Dataset | None
-MetricChoice = str | MetricSet | Mapping[str, Metric]
+MetricChoice = str | MetricSet | Mapping[str, MetricFunction | Metric]
 
 
 class Settings(TypedDict, total=False):
@@ -289,6 +289,9 @@ class Benchmark(ExperimentorList[Experimentor]):
             warnings=tuple(dict.fromkeys([*data_warnings(self.experimentor), *predictions.warnings])),
             files={
                 one.name: record for one in self.experimentor if (record := record_of(one.dataset.source, one.card))
+            },
+            higher_is_better={
+                one.name: one.higher_is_better for one in self.metrics.metric_set.metrics if not one.of_library
             },
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from StaICC.benchmarks.arguments import Metric, MetricTable, read_predictions, validate_outputs, validate_unparsed
+from StaICC.benchmarks.arguments import MetricTable, read_predictions, validate_outputs, validate_unparsed
 from StaICC.benchmarks.evaluation import DatasetRun, evaluate, settings_tried
 from StaICC.benchmarks.metric_identity import metrics_field
 from StaICC.benchmarks.outcome import Condition
@@ -27,7 +27,7 @@ from StaICC.errors import ArgumentError, StaICCError, unknown_name, validate_int
 from StaICC.frozen import FixedAttributes, FrozenList
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, ask
 from StaICC.inference.runner import report_phase
-from StaICC.metrics import Kind, MetricSet
+from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet
 from StaICC.prompting import (
     DemonstrationLists,
     PromptWriter,
@@ -103,7 +103,7 @@ class Experimentor(FixedAttributes):
         *,
         k: int = 4,
         noisy_channel: bool = False,
-        metrics: str | MetricSet | Mapping[str, Metric] | MetricTable = "standard",
+        metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] | MetricTable = "standard",
         limit: int | None = None,
         outputs: Kind = "auto",
         statistics: Statistics | None = None,
@@ -347,18 +347,19 @@ class Experimentor(FixedAttributes):
         """The metrics as an immutable set."""
         return self.metrics.metric_set
 
-    def add_metric(self, name: str, metric: Metric) -> None:
+    def add_metric(self, name: str, metric: MetricFunction | Metric) -> None:
         """Add a metric to the benchmark, for all of its data sets. A metric of this name is replaced, with a warning.
 
         Args:
             name: Its name in the results.
             metric: A function of (true label indexes, one row of probabilities for each query; one-hot rows
-                for predicted label indexes). A value that is not a finite number is reported as undefined.
+                for predicted label indexes), or the record of one. A value that is not a finite number is reported as
+                undefined.
 
         Raises:
             ArgumentError: It cannot be called, or the name is not a text.
         """
-        if not callable(metric):
+        if not callable(metric) and not isinstance(metric, Metric):
             raise ArgumentError(f"the metric {name!r} must be callable, not {type(metric).__name__}")
         if not isinstance(name, str):
             raise ArgumentError(f"the name of a metric must be a text, not {name!r}")

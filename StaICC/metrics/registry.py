@@ -28,6 +28,8 @@ from StaICC.registry import Registry, fold, labelled, origin_of
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
 
+_ROUNDING = 1e-9
+"""By how much a value may be outside the range of its metric."""
 _NO_PROBABILITIES = "the predictions are bare labels, which have no probabilities"
 
 
@@ -65,8 +67,8 @@ class Metric:
         requires_probabilities: ``True``: the function gets probabilities, and the metric is undefined where there are
             none. ``False``: it gets the rows as the inference function returned them (one-hot rows for bare labels).
             ``None``: it gets probabilities where there are any, else the rows as for ``False``.
-        higher_is_better: True or False; None if not stated.
-        range: The lowest and the highest value that it can take; None if not stated.
+        higher_is_better: True or False; None if not stated. A leaderboard marks the best run only where it is stated.
+        range: The lowest and the highest value that it can take; None if not stated. Other values end the run.
     """
 
     name: str
@@ -93,12 +95,18 @@ class Metric:
         """Whether it is a metric of this library under its own name."""
         return any(self.name == one.name and self.function is one.function for one in _STANDARD.metrics)
 
+    @property
+    def of_library(self) -> bool:
+        """Whether it is a metric of this library or of the release, unchanged."""
+        return any(self in one.metrics for one in _SETS.values())
+
 
 def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Score:
     """Call one metric on its own copy of the data, so that no function can change another's.
 
     Raises:
-        ArgumentError: It raised another error than :class:`~StaICC.errors.UndefinedMetricError`, or returned no number.
+        ArgumentError: It raised another error than :class:`~StaICC.errors.UndefinedMetricError`, or returned no number,
+            or one outside its range.
     """
     try:
         value: Any = metric.function(list(truth), [list(row) for row in rows])
@@ -112,6 +120,11 @@ def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float
         )
     if value is None or not math.isfinite(value):
         return Score(None, f"the metric returned {value}")
+    low, high = metric.range or (-math.inf, math.inf)
+    if not low - _ROUNDING <= value <= high + _ROUNDING:
+        raise ArgumentError(
+            f"the metric {metric.name!r} returned {value!r}, expected a number from {low:g} to {high:g}, its range"
+        )
     return Score(float(value))
 
 
@@ -243,7 +256,8 @@ def _own_set(name: str, module: ModuleType, as_released: bool = False) -> Metric
         "macro_F1": (False, True),
         "expected_calibration_error_1": (True, False),
     }
-    metrics = (Metric(key, getattr(module, key), *known, (0.0, 1.0)) for key, known in facts.items())
+    limits = None if as_released else (0.0, 1.0)
+    metrics = (Metric(key, getattr(module, key), *known, limits) for key, known in facts.items())
     return MetricSet(name, tuple(metrics), as_released)
 
 
@@ -272,7 +286,7 @@ METRICS: Registry[Metric] = Registry(
 """The metrics by name. The names of metric sets are taken, too."""
 
 
-def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction] = "standard") -> MetricSet:
+def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] = "standard") -> MetricSet:
     """Find a set of metrics by name, or make one of names or functions.
 
     Args:

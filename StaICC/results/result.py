@@ -39,6 +39,7 @@ _TYPES: Mapping[str, Any] = {
     "details": Mapping[str, object],
     "warnings": tuple[str, ...],
     "files": Mapping[str, Mapping[str, object]],
+    "higher_is_better": Mapping[str, bool | None],
 }
 """Types of the fields that are read as they are."""
 
@@ -85,6 +86,8 @@ class Result(dict[str, Any]):
     """Warnings of the run about data and prompts (docs/warnings.md)."""
     files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Of each data set from a user's file, how to read it again (:func:`StaICC.datasets.own_data.record_of`)."""
+    higher_is_better: dict[str, bool | None] = field(default_factory=dict)
+    """For each metric that is not of this library, whether larger values are better; ``None`` if it does not say."""
     with_divided: bool = True
     """Whether :data:`DIVIDED` is among the keys."""
     stopping: EarlyStopping | None = None
@@ -142,6 +145,7 @@ class Result(dict[str, Any]):
         """Return plain JSON values, with the schema number."""
         stopping = None if self.stopping is None else self.stopping.to_dict()
         some = {"warnings": list(self.warnings), "files": self.files, "stopping": stopping}
+        some["higher_is_better"] = self.higher_is_better
         return {
             "schema": RESULT_SCHEMA,
             "kind": "result",
@@ -170,7 +174,7 @@ class Result(dict[str, Any]):
             raise SchemaError(f"the result's benchmark must be a name, not {data.get('benchmark')!r:.60}")
         try:
             check_divided(data[DIVIDED])
-            plain = {"warnings": (), "files": {}, **data}
+            plain = {"warnings": (), "files": {}, "higher_is_better": {}, **data}
             for name, kind in _TYPES.items():
                 check_type(name, plain[name], kind)
             if set(data["details"]) != set(data[DIVIDED]):
@@ -192,6 +196,7 @@ class Result(dict[str, Any]):
                 stopping=stopping,
                 warnings=tuple(plain["warnings"]),
                 files=plain["files"],
+                higher_is_better=plain["higher_is_better"],
             )
         except KeyError as error:
             raise SchemaError(f"the result cannot be read: the field {error} is missing") from error

@@ -34,13 +34,17 @@ class Ending:
         self.stop = tuple(stop)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of a continuation, cut before the first end token and the first stop string."""
+        """The text of a continuation, cut before the first end token and the first stop string.
+
+        A last character of which some bytes are missing is left out, with its tokens, as vLLM does.
+        """
         kept: list[int] = []
         for token in tokens:
             if token in self.end_tokens:
                 break
             kept.append(token)
-        text = str(self.tokenizer.decode(kept, skip_special_tokens=True))
+        while (text := str(self.tokenizer.decode(kept, skip_special_tokens=True))).endswith("\ufffd"):
+            kept.pop()
         cuts = [place for place in (text.find(string) for string in self.stop) if place >= 0]
         return text[: min(cuts)] if cuts else text
 

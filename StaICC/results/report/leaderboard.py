@@ -119,13 +119,26 @@ def group_title(group: Mapping[str, Runs]) -> str:
     return ", ".join(part for part in parts if part != "metrics standard")
 
 
+def _direction(column: Column, runs: Runs) -> bool | None:
+    """Return whether larger values of a column are better; ``None`` if that is not known."""
+    if column in _COLUMNS:
+        return higher_is_better(column.benchmark, column.key)
+    stated = {run.higher_is_better.get(column.key) for run in runs.values()}
+    (better,) = stated if len(stated) == 1 else (None,)
+    return None if better is None else better != (column.benchmark == "GLER")
+
+
+def _words(better: bool | None) -> str:
+    return "" if better is None else f"{'higher' if better else 'lower'} is better"
+
+
 def _standing(column: Column, runs: Runs) -> tuple[dict[str, str], str]:
     """Return which run is best and which are tied with it, and what the reader must know about that."""
     values = {name: one.averaged.get(column.key) for name, one in runs.items() if one.complete}
     known = {name: value for name, value in values.items() if value is not None}
-    if len(known) < 2 or column not in _COLUMNS:
+    better = _direction(column, runs)
+    if len(known) < 2 or better is None:
         return {}, ""
-    better = higher_is_better(column.benchmark, column.key)
     best = (max if better else min)(known, key=lambda name: known[name])
     found = {name: "best" for name in known if known[name] == known[best]}
     try:
@@ -161,10 +174,14 @@ def _settings(own: Sequence[Result], every: Sequence[Result]) -> str:
 
 def _columns(group: Mapping[str, Runs]) -> list[Column]:
     columns = [one for one in _COLUMNS if one.benchmark in group]
-    for benchmark, runs in group.items():  # benchmarks from other packages: their first score
-        if benchmark not in HEADLINE and (key := next(iter(metrics_of(next(iter(runs.values())))), None)):
-            columns.append(Column(benchmark, key, f"{benchmark}: {key}"))
-    return columns
+    for benchmark, runs in group.items():
+        result = next(iter(runs.values()))
+        keys = [key for key in metrics_of(result) if key in result.higher_is_better]
+        if benchmark not in HEADLINE:  # benchmarks from other packages: their first score
+            keys = list(dict.fromkeys([*metrics_of(result)[:1], *keys]))
+        columns += [Column(benchmark, key, f"{benchmark}: {key}") for key in keys]
+    scored = {(name, key) for name, runs in group.items() for one in runs.values() for key in one.averaged}
+    return [one for one in columns if (one.benchmark, one.key) in scored]
 
 
 def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
@@ -186,8 +203,8 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
         for column in _columns(group):
             runs = group[column.benchmark]
             standing, _ = _standing(column, runs)
-            up = higher_is_better(column.benchmark, column.key)
-            cells = [latex_cell(column.title) + (rf" $\{'up' if up else 'down'}arrow$" if column in _COLUMNS else "")]
+            arrow = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}[_direction(column, runs)]
+            cells = [latex_cell(column.title) + arrow]
             for name in names:
                 value = runs[name].averaged.get(column.key) if name in runs else None
                 style = {"best": r"$\mathbf{%s}$", "tied": r"$\underline{%s}$"}.get(standing.get(name, ""), "$%s$")
@@ -214,8 +231,7 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
         runs = group[column.benchmark]
         standing, note = _standing(column, runs)
         notes += [note] if note else []
-        direction = "higher" if higher_is_better(column.benchmark, column.key) else "lower"
-        heads.append(join([column.title, " ", element("small", f"{direction} is better" * (column in _COLUMNS))]))
+        heads.append(join([column.title, " ", element("small", _words(_direction(column, runs)))]))
         for name in names:
             if name not in runs:
                 cells[name].append(Missing(f"{column.benchmark} was not run"))
@@ -238,7 +254,7 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
 
     def order(name: str) -> tuple[bool, float]:
         value = figure(group[first.benchmark][name].averaged, first.key) if first and name in cells else None
-        up = first is not None and higher_is_better(first.benchmark, first.key)
+        up = first is not None and _direction(first, group[first.benchmark]) is not False
         return value is None, 0.0 if value is None else -value if up else value
 
     ranked = sorted(names, key=lambda name: order(name) if first and name in group[first.benchmark] else (True, 0.0))
@@ -302,6 +318,6 @@ def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: boo
             whole = [one for one in found if one is not None]
             mean = [sum(whole) / len(found) if len(whole) == len(found) else None] if len(datasets) > 1 else []
             foot.append([label, *(number_cell(one, "not recorded") for one in [*found, *mean])])
-    direction = "higher" if higher_is_better(benchmark, metric.removeprefix("sensitivity.")) else "lower"
-    caption = f"{title} ({direction} is better; a darker cell is a higher value)"
+    direction = _words(higher_is_better(benchmark, metric.removeprefix("sensitivity.")))
+    caption = f"{title} ({direction}; a darker cell is a higher value)"
     return table(caption, ["run", *(place or "mean" for place in places)], rows, foot, classes="sortable heat")

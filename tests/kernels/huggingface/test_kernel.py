@@ -17,6 +17,7 @@ import pytest
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.huggingface import kernel as causal_lm
 from StaICC.kernels.huggingface.capabilities import is_out_of_memory
+from StaICC.kernels.huggingface.generation import Ending
 from StaICC.kernels.huggingface.kernel import CausalLMKernel, PromptError
 from StaICC.kernels.label_scores import softmax
 
@@ -535,3 +536,16 @@ def test_kernels_that_share_a_model_in_training_mode_wait_for_each_other(make_mo
     assert len(seen) == 12
     assert not any(seen)
     assert model.training
+
+
+def test_a_text_does_not_end_with_half_a_character():
+    tokenizers = pytest.importorskip("tokenizers")
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    made = tokenizers.Tokenizer(tokenizers.models.BPE({one: number for number, one in enumerate(alphabet)}, []))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    text = "warm 🎭 ß"
+    tokens = made.encode(text).ids
+    assert len(tokens) == len(text.encode())  # one for each byte
+    found = [Ending(made, [], []).text(tokens[:count]) for count in range(len(tokens) + 1)]
+    assert found == [text.encode()[:count].decode("utf-8", "ignore") for count in range(len(tokens) + 1)]

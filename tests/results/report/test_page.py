@@ -14,10 +14,12 @@ import pytest
 import StaICC
 from StaICC.benchmarks.statistics import Statistics
 from StaICC.errors import ArgumentError
-from StaICC.results import Result, ResultGroup
+from StaICC.metrics import Metric
+from StaICC.results import Result, ResultGroup, load
 from StaICC.results.report import report_html, write_report
 from StaICC.results.report.drawing import ROLES, STYLE
 from StaICC.results.report.html import Markup, element, escape, table
+from StaICC.results.report.leaderboard import latex_scores, leaderboard
 from StaICC.results.report.page import _resource
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
@@ -504,3 +506,25 @@ def test_building_blocks() -> None:
     )
     made = Page(table("what", ["name", "n"], [["<a>", "1"]], [["all", "2"]]))
     assert [data for tag, data in made.texts if tag == "bdi"] == ["<a>", "all"]
+
+
+@pytest.mark.parametrize("better", [True, False, None])
+def test_the_leaderboard_ranks_a_metric_from_elsewhere_as_its_record_says(better, tmp_path):
+    loss = Metric("loss", lambda truth, rows: sum(row[0] for row in rows) / len(rows), True, better, (0.0, 1.0))
+    results = {}
+    for name, share in (("low", 0.2), ("high", 0.7)):
+        benchmark = StaICC.Normal(datasets=["mini"], limit=4, metrics={"loss": loss})
+        benchmark[0].add_metric("again", loss)
+        found = benchmark(lambda prompt, label_space, share=share: [share, 0.9 - share, 0.1])
+        found.save(tmp_path / f"{name}.json")
+        results[name] = load(tmp_path / f"{name}.json")
+        assert results[name] == found
+        assert results[name].higher_is_better == {"loss": better, "again": better}
+    board = re.sub(r"<[^>]+>", "", str(leaderboard({"Normal": results})))
+    assert "accuracy" not in board  # no run has it
+    words = {True: "higher is better", False: "lower is better", None: ""}[better]
+    assert board.count("is better") == (0 if better is None else 2)
+    assert f"Normal: loss {words}" in board
+    assert re.findall(r"0\.(\d)000 best", board) == {True: ["7", "7"], False: ["2", "2"], None: []}[better]
+    arrow = {True: r" $\uparrow$", False: r" $\downarrow$", None: " &"}[better]
+    assert f"Normal: loss{arrow}" in latex_scores(results)
