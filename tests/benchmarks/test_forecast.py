@@ -118,12 +118,16 @@ def test_the_dry_run_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert "cost            unknown" in capsys.readouterr().out
     for wrong, message in (
         (["--prices", "1", "2"], "--prices belongs to a forecast"),
+        (["--dry-run", "--records", str(tmp_path / "r.csv")], "--records is for a run: got --dry-run"),
         (["--dry-run", "--precision", "0.1"], "--dry-run is for a complete run: got --precision"),
         (["--dry-run", "--method", "batch"], "did you mean"),
+        (["--dry-run", "--k", "4,4"], "k: got [4, 4], expected different numbers"),
         (["--dry-run", "--method", "topk"], "TopK needs hidden states"),
     ):
         assert main([*run, *wrong]) == 2
         assert message in capsys.readouterr().err
+    assert main(["run", "diagnosis", "--datasets", "mini", "--dry-run", "--k", "2,4"]) == 2
+    assert "several k need one benchmark: got a group" in capsys.readouterr().err
     for more, queries, distinct in (
         (["--method", "contextual-calibration"], 10, 40),
         (["--k", "4,8", "--sampler", "nested"], 20, 20),
