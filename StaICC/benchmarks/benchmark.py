@@ -183,18 +183,8 @@ class Benchmark(ExperimentorList[Experimentor]):
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
         started, began = time.monotonic(), utc_now()
-        list_of_forward_inference = self.given_functions(list_of_forward_inference, forward_inference)
-        if list_of_forward_inference is not None and preentered_prediction is not None:
-            raise ArgumentError("got an inference function and preentered_prediction; give one of the two")
-        functions: Sequence[Inference | None] = [None] * len(self)
-        if list_of_forward_inference is not None:
-            functions = self.functions_for_datasets(list_of_forward_inference)
-        elif preentered_prediction is None:
-            raise ArgumentError(
-                "give an inference function (the function itself, not what it returns), a list with one for each data "
-                "set, or preentered_prediction"
-            )
-        predictions_given = self.predictions_for_datasets(preentered_prediction)
+        given = self.given_functions(list_of_forward_inference, forward_inference)
+        functions, predictions_given = self.functions_and_predictions(given, preentered_prediction)
         rule = None
         if precision is not None:
             from StaICC.benchmarks.sequential import StoppingRule, evaluate_in_rounds  # few runs stop early

@@ -13,7 +13,7 @@ divergence that the paper calls ``empirical_bias`` (Eq. 3).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 def _undefined(keys: Sequence[str], reason: str) -> Scores:
     averaged = [key for key in keys if key != "distribution"]  # label spaces differ: there is no mean distribution
     return Scores(dict.fromkeys(keys), dict.fromkeys(averaged), dict.fromkeys(keys, reason))
+
+
+def _released(key: str, score: Callable[..., Any], distribution: Callable[..., Any], *data: Any) -> Scores:
+    """Return a score and the mean prediction as 0.1.1 computes them; it reports zero as the mean of distributions."""
+    missing: dict[str, str] = {}
+    values = {
+        key: attempt(missing, key, score, *data),
+        "distribution": attempt(missing, "distribution", distribution, *data),
+    }
+    return Scores(values, {key: values[key], "distribution": 0.0}, missing)
 
 
 def _readable(outcome: Outcome) -> tuple[Sequence[Sequence[float]] | None, str]:
@@ -70,15 +80,11 @@ class _PriorBiasTask(Task):
         outcome = outcomes[0]
         missing: dict[str, str] = {}
         if scoring.metric_set.as_released:
-            values = {
-                "entropy": attempt(missing, "entropy", released.entropy_of_mean, outcome.rows),
-                "distribution": attempt(missing, "distribution", released.mean_distribution, outcome.rows),
-            }
-            return Scores(values, {"entropy": values["entropy"], "distribution": 0.0}, missing)
+            return _released("entropy", released.entropy_of_mean, released.mean_distribution, outcome.rows)
         rows, reason = _readable(outcome)
         if rows is None:
             return _undefined(["entropy", "distribution", self.bias_key], reason)
-        values = {"entropy": bias.entropy_of_mean(rows), "distribution": bias.mean_distribution(rows)}
+        values: dict[str, Any] = {"entropy": bias.entropy_of_mean(rows), "distribution": bias.mean_distribution(rows)}
         if outcome.hard:
             values[self.bias_key] = None
             missing[self.bias_key] = "the predictions are bare labels, which have no entropy"
@@ -141,11 +147,7 @@ class PosteriorBiasTask(Task):
         missing: dict[str, str] = {}
         if scoring.metric_set.as_released:
             data = outcome.truth, outcome.rows
-            values = {
-                "DL div.": attempt(missing, "DL div.", released.divergence, *data),
-                "distribution": attempt(missing, "distribution", released.excess_distribution, *data),
-            }
-            return Scores(values, {"DL div.": values["DL div."], "distribution": 0.0}, missing)
+            return _released("DL div.", released.divergence, released.excess_distribution, *data)
         rows, reason = _readable(outcome)
         if rows is None:
             return _undefined(["DL div.", "distribution", "empirical_bias"], reason)

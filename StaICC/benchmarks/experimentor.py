@@ -135,7 +135,7 @@ class Experimentor(FixedAttributes):
     # -- data and prompts
 
     @property
-    def _split(self) -> TripletSplit:
+    def triplet_dataset(self) -> TripletSplit:
         """The three sets; drawn at first use, so that building a benchmark is cheap."""
         if self._triplet is None:
             split, rows = split_dataset(self.dataset), self.task.test_rows
@@ -150,8 +150,8 @@ class Experimentor(FixedAttributes):
     def prompt_former(self) -> PromptWriter:
         """The prompt writer; it may be replaced."""
         if self._writer is None:
-            self._writer = PromptWriter(self.card, self._split, self._starts_noisy)
-            self._writer.pseudo_prompt = self.task.pseudo_queries(self.card, self._split.demonstration)
+            self._writer = PromptWriter(self.card, self.triplet_dataset, self._starts_noisy)
+            self._writer.pseudo_prompt = self.task.pseudo_queries(self.card, self.triplet_dataset.demonstration)
         return self._writer
 
     @prompt_former.setter
@@ -182,20 +182,15 @@ class Experimentor(FixedAttributes):
 
     def demonstration_set(self) -> SubsetView:
         """Return the rows that demonstrations are drawn from."""
-        return self._split.demonstration
+        return self.triplet_dataset.demonstration
 
     def test_set(self) -> SubsetView:
         """Return the test rows."""
-        return self._split.test
+        return self.triplet_dataset.test
 
     def calibration_set(self) -> SubsetView:
         """Return the rows for training a calibration."""
-        return self._split.calibration
-
-    @property
-    def triplet_dataset(self) -> TripletSplit:
-        """The three sets."""
-        return self._split
+        return self.triplet_dataset.calibration
 
     def get_label_space(self) -> list[str]:
         """Return the label names that the inference function receives."""
@@ -234,7 +229,7 @@ class Experimentor(FixedAttributes):
             ArgumentError: The number of rows is wrong, or a row is not a list of ``k`` existing positions.
         """
         self._manual = check_demonstration_lists(
-            sampler, len(self._split.test), self._k, len(self._split.demonstration)
+            sampler, len(self.triplet_dataset.test), self._k, len(self.triplet_dataset.demonstration)
         )
         self._mode = "manual"
 
@@ -264,7 +259,7 @@ class Experimentor(FixedAttributes):
         """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
         if self._mode == "manual":
             return self._manual
-        pool, test = len(self._split.demonstration), self._split.test
+        pool, test = len(self.triplet_dataset.demonstration), self.triplet_dataset.test
         if self._mode == "default":
             return sample_demonstrations(pool, self._k, self.task.repeats * len(test))
         if self._mode == self._sampler:
@@ -272,7 +267,7 @@ class Experimentor(FixedAttributes):
             return sample_nested(pool, self._k, self.task.repeats * len(test), shared)
         labels = [test.label(row) for row in range(len(test))] * self.task.repeats
         inside = self._mode == "in-domain"
-        return restrict_to_domain(pool, self._k, labels, self._split.demonstration.label, inside, self.name)
+        return restrict_to_domain(pool, self._k, labels, self.triplet_dataset.demonstration.label, inside, self.name)
 
     @property
     def demonstration_sampler(self) -> list[list[int]]:
@@ -294,7 +289,7 @@ class Experimentor(FixedAttributes):
         """Return the input of the task's conditions."""
         return TaskInput(
             self.card,
-            self._split,
+            self.triplet_dataset,
             self._k,
             self.get_repeat_times(),
             self.prompt_former.settings,
@@ -309,7 +304,7 @@ class Experimentor(FixedAttributes):
     @property
     def row_count(self) -> int:
         """The number of test rows within the limit."""
-        rows = len(self._split.test)
+        rows = len(self.triplet_dataset.test)
         return rows if self.limit is None else min(rows, self.limit)
 
     def restricted_to(self, rows: Collection[int]) -> Experimentor:
@@ -424,7 +419,7 @@ class Experimentor(FixedAttributes):
 
     def _data_digest(self) -> str:
         """Return the digest by which comparisons know the data: labels may be renamed or in another order."""
-        test = self._split.test
+        test = self.triplet_dataset.test
         if self.task.content_free:
             return self.dataset.table.digest
         return digest([test.texts(row) for row in range(len(test))])
@@ -486,7 +481,7 @@ class Experimentor(FixedAttributes):
             if writer.changed
             else None,
             "channel": "noisy" if writer.settings.noisy_channel else "direct",
-            "limit": None if self.limit is None or self.limit >= len(self._split.test) else str(self.limit),
+            "limit": None if self.limit is None or self.limit >= len(self.triplet_dataset.test) else str(self.limit),
             "metrics": metrics_field(self.metric_set),
             "outputs": None if self.outputs == "auto" else self.outputs,
             "unparsed": None if self.unparsed == "error" else self.unparsed,

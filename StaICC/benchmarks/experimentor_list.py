@@ -95,6 +95,28 @@ class ExperimentorList(FixedAttributes, Generic[_E]):
                 raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
         return functions if len(functions) == len(self) else [functions[0]] * len(self)
 
+    def functions_and_predictions(self, functions: Any, predictions: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return an inference function and a list of predictions for each data set, of which one is ``None``.
+
+        Args:
+            functions: As for :meth:`functions_for_datasets`; ``None`` if predictions are given.
+            predictions: As for :meth:`predictions_for_datasets`.
+
+        Raises:
+            ArgumentError: Both are given, or neither, or there is not one for each data set.
+        """
+        if functions is not None and predictions is not None:
+            raise ArgumentError("got an inference function and preentered_prediction; give one of the two")
+        chosen = [None] * len(self) if functions is None else self.functions_for_datasets(functions)
+        given = self.predictions_for_datasets(predictions)
+        for one, function, own in zip(self, chosen, given, strict=True):
+            if function is None and own is None:
+                raise ArgumentError(
+                    "give an inference function (the function itself, not what it returns), a list with one for each "
+                    f"data set, or preentered_prediction; {one.name} has neither"
+                )
+        return chosen, given
+
     @staticmethod
     def given_functions(by_position: Any, by_keyword: Any) -> Any:
         """Return the inference functions of a call, which have two names in 0.1.1.

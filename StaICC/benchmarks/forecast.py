@@ -191,28 +191,20 @@ class Tasks:
         ]
         if options.probe_seconds and fitting:
             share, seconds = _probe(fitting, work, options.probe_seconds)
-        tokens, output = (work.tokens, work.output) if measured else (None, None)
+        exact = measured and certain
+        found = Forecast(self.queries, self.distinct, self.cached, seconds=seconds, exact=exact)
+        if measured:
+            found = replace(found, tokens=work.tokens, positions=work.positions, output_tokens=work.output)
+        if measured and works:
+            found = replace(found, longest_prompt=work.longest, limit=work.limit)
         used = counter.tokens_used if counter is not None else None
         if used is not None and before is not None and share and used[0] > before[0]:  # a server may count none
-            tokens, output = (round((now - then) / share) for now, then in zip(used, before, strict=True))
-        cost = None
-        if options.prices is not None and tokens is not None and output is not None:
-            cost = (tokens * options.prices[0] + output * options.prices[1]) / 1e6
-        positions = work.positions if measured else None
-        longest, limit = (work.longest, work.limit) if works and measured else (None, None)
-        return Forecast(
-            self.queries,
-            self.distinct,
-            self.cached,
-            tokens,
-            positions,
-            output,
-            longest,
-            limit,
-            seconds,
-            cost,
-            measured and certain,
-        )
+            read, written = (round((now - then) / share) for now, then in zip(used, before, strict=True))
+            found = replace(found, tokens=read, output_tokens=written)
+        if options.prices is not None and found.tokens is not None and found.output_tokens is not None:
+            cost = found.tokens * options.prices[0] + found.output_tokens * options.prices[1]
+            found = replace(found, cost=cost / 1e6)
+        return found
 
 
 def _work(function: Inference, chunk: _Chunk, held: Held | None = None) -> tuple[Workload, bool]:

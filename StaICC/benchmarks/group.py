@@ -200,20 +200,6 @@ class TripletBias(BenchmarkGroup):
         super().__init__("Triplet_bias", {"contextual": self.contextual, "domain": self.domain, "post": self.post})
 
 
-def _diagnosis(
-    k: int, noisy_channel: bool, metrics: MetricChoice, datasets: DatasetChoice, settings: Settings
-) -> dict[str, Benchmark]:
-    common = (k, noisy_channel, metrics, datasets)
-    return {
-        "Contextual_bias": ContextualBias(*common, **settings),
-        "Domain_bias": DomainBias(*common, **settings),
-        "Post_bias": PosteriorBias(*common, **settings),
-        "GLER": GLER(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
-        "Template_sens": TemplateSensitivity(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
-        "Demo_sens": DemonstrationSensitivity(k, datasets, metrics=metrics, noisy_channel=noisy_channel, **settings),
-    }
-
-
 class Diagnosis(BenchmarkGroup):
     """All of StaICC-Diagnosis in one pass (arguments as :class:`Suite`)."""
 
@@ -227,7 +213,18 @@ class Diagnosis(BenchmarkGroup):
         datasets: DatasetChoice = None,
         **settings: Unpack[Settings],
     ) -> None:
-        super().__init__("Diagnosis", _diagnosis(k, noisy_channel, metrics, datasets, settings))
+        common = (k, noisy_channel, metrics, datasets)
+        members: dict[str, Benchmark] = {
+            "Contextual_bias": ContextualBias(*common, **settings),
+            "Domain_bias": DomainBias(*common, **settings),
+            "Post_bias": PosteriorBias(*common, **settings),
+            "GLER": GLER(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
+            "Template_sens": TemplateSensitivity(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
+            "Demo_sens": DemonstrationSensitivity(
+                k, datasets, metrics=metrics, noisy_channel=noisy_channel, **settings
+            ),
+        }
+        super().__init__("Diagnosis", members)
 
 
 class Suite(BenchmarkGroup):
@@ -259,5 +256,5 @@ class Suite(BenchmarkGroup):
         if not isinstance(metrics, str):
             raise ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
         normal = Normal(k, noisy_channel, metrics, datasets, **settings)
-        diagnosis = _diagnosis(k, noisy_channel, metrics, datasets, settings)
-        super().__init__("Suite", {"Normal": normal, **diagnosis})
+        diagnosis = Diagnosis(k, noisy_channel, metrics, datasets, **settings)
+        super().__init__("Suite", {"Normal": normal, **diagnosis.members})

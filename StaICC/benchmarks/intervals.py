@@ -85,15 +85,11 @@ def classification_intervals(outcome: Outcome, statistics: Statistics) -> dict[s
 def _withhold(outcome: Outcome, intervals: Mapping[str, Interval]) -> dict[str, Interval | Withheld]:
     """Withhold the interval of macro F1 if labels have too few test rows."""
     reason = _label_rows(outcome)
+    complete = len(set(outcome.truth)) == len(outcome.rows[0])
     return {
-        key: _withheld(outcome, reason, interval) if reason and key.endswith("macro_F1") else interval
+        key: Withheld(reason, interval if complete else None) if reason and key.endswith("macro_F1") else interval
         for key, interval in intervals.items()
     }
-
-
-def _withheld(outcome: Outcome, reason: str, interval: Interval) -> Withheld:
-    complete = len(set(outcome.truth)) == len(outcome.rows[0])
-    return Withheld(reason, interval if complete else None)
 
 
 def bias_intervals(

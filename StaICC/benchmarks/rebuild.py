@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from StaICC.benchmarks.benchmark import Benchmark
@@ -47,21 +47,46 @@ class ImplausibleError(ArgumentError):
         return (ImplausibleError, (self.field, str(self)))
 
 
-def _whole(fields: Mapping[str, str | None], field: str, most: int) -> int | None:
+def _field(result: Result, field: str) -> str | None:
+    """Return a field of the signature; ``None`` if it is missing.
+
+    Raises:
+        ArgumentError: The data sets of the run have different values, or the user changed the prompts.
+    """
+    value = result.signature.fields.get(field)
+    if value is not None and _CHANGED.fullmatch(value):
+        single = f"this result has no single {field}" if value.startswith("mixed-") else ""
+        raise ArgumentError(
+            f"{single or f'the {field} of this result were changed by hand'} ({value}); pass the benchmark itself"
+        )
+    return value
+
+
+def _choice(result: Result, field: str, known: Sequence[str]) -> str | None:
+    """Return a field that is missing or has one of the known values.
+
+    Raises:
+        ArgumentError: As for :func:`_field`.
+        ImplausibleError: The field has another value.
+    """
+    value = _field(result, field)
+    if value is not None and value not in known:
+        expected = " or ".join(map(repr, known)) or "none"
+        raise ImplausibleError(field, f"{field} is {value!r:.40}, expected {expected}")
+    return value
+
+
+def _whole(result: Result, field: str, most: int) -> int | None:
     """Return a field as a whole number; ``None`` if it is missing.
 
     Raises:
-        ArgumentError: The data sets of the run have different values.
+        ArgumentError: As for :func:`_field`.
         ImplausibleError: The field is not a number, or is larger than in any run.
     """
-    value = fields.get(field)
-    if value is None:
-        return None
-    if _CHANGED.fullmatch(value):
-        raise ArgumentError(f"this result has no single {field} ({value}); pass the benchmark itself")
-    if not re.fullmatch(r"[0-9]{1,9}", value) or int(value) > most:
+    value = _field(result, field)
+    if value is not None and (not re.fullmatch(r"[0-9]{1,9}", value) or int(value) > most):
         raise ImplausibleError(field, f"{field} is {value:.40}, expected a whole number from 0 to {most}")
-    return int(value)
+    return None if value is None else int(value)
 
 
 def rebuild(
@@ -91,20 +116,15 @@ def rebuild(
         from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
 
         return rebuild_long_icl(result, data_dir, _reopened(result, data_files))
-    fields = result.signature.fields
-    for field, plain in (("template", ()), ("demonstrations", ("in-domain", "out-of-domain", *SAMPLERS[1:]))):
-        value = fields.get(field)
-        if value is not None and value not in plain:
-            if not _CHANGED.fullmatch(value):
-                raise ImplausibleError(field, f"no run writes the {field} {value!r:.40}")
-            raise ArgumentError(f"the {field} of this result were changed by hand ({value}); pass the benchmark itself")
+    _choice(result, "template", ())
+    demonstrations = _choice(result, "demonstrations", ("in-domain", "out-of-domain", *SAMPLERS[1:]))
     make = _class_of(result.benchmark)
-    k = _whole(fields, "k", _MOST_K)
+    k = _whole(result, "k", _MOST_K)
     if k is None:
         raise ArgumentError("this result has no single k (None); pass the benchmark itself")
     arguments: dict[str, Any] = {"k": k, **_settings(result), **_options(result, make)}
-    if fields.get("demonstrations") in SAMPLERS:
-        arguments["sampler"] = fields["demonstrations"]
+    if demonstrations in SAMPLERS:
+        arguments["sampler"] = demonstrations
     own = _reopened(result, data_files)
     try:
         arguments["datasets"] = [own[name] if name in own else _builtin(name) for name in result.details]
@@ -113,9 +133,9 @@ def rebuild(
     benchmark: Benchmark = make(**arguments)
     for experimentor in benchmark:
         _check_size(result, experimentor)
-        if fields.get("demonstrations") == "in-domain":
+        if demonstrations == "in-domain":
             experimentor.set_in_domain_mode()
-        elif fields.get("demonstrations") == "out-of-domain":
+        elif demonstrations == "out-of-domain":
             experimentor.set_out_of_domain_mode()
     return benchmark if result.stopping is None else benchmark.stopped(result.stopping)
 
@@ -171,19 +191,11 @@ def _settings(result: Result) -> dict[str, Any]:
         scores = {key for one in result.divided.values() for key in (*one, *(one.get("sensitivity") or ()))}
         if metrics not in measured and measured & scores:
             raise ImplausibleError("metrics", f"no run with the metrics {metrics!r:.40} has these scores")
-    channel = fields.get("channel")
-    if channel not in (None, "direct", "noisy"):
-        if not _CHANGED.fullmatch(channel):
-            raise ImplausibleError("channel", f"the channel is {channel!r:.40}, expected 'direct' or 'noisy'")
-        raise ArgumentError(f"this result has no single channel ({channel}); pass the benchmark itself")
-    outputs = fields.get("outputs")
-    if outputs not in (None, "probabilities", "logits"):
-        raise ImplausibleError("outputs", f"outputs is {outputs!r:.40}, expected 'probabilities' or 'logits'")
     return {
-        "noisy_channel": channel == "noisy",
-        "limit": _whole(fields, "limit", 10**9) or None,
+        "noisy_channel": _choice(result, "channel", ("direct", "noisy")) == "noisy",
+        "limit": _whole(result, "limit", 10**9) or None,
         "metrics": metrics if own is not None else MetricSet("custom", ()),
-        "outputs": outputs or "auto",
+        "outputs": _choice(result, "outputs", ("probabilities", "logits")) or "auto",
         "unparsed": fields.get("unparsed") or "error",
         "statistics": read_statistics(result),
     }
@@ -232,9 +244,7 @@ def read_statistics(result: Result) -> Statistics:
     tried = {one.tried for details in result.details.values() for one in details.baselines.values()}
     if len(tried) > 1 or not all(0 < one <= _MOST_TRIED for one in tried):
         raise ImplausibleError("statistics", "the baselines of the file have different or impossible values of 'tried'")
-    text = result.signature.fields.get("statistics") or ""
-    if _CHANGED.fullmatch(text):
-        raise ArgumentError(f"this result has no single statistics ({text}); pass the benchmark itself")
+    text = _field(result, "statistics") or ""
     of_baselines = re.match(r"tried([0-9]{1,9})(\+|$)", text)
     best = next(iter(tried), max(1, int(of_baselines[1])) if of_baselines else 1)
     intervals = text[of_baselines.end() :] if of_baselines else text
@@ -292,7 +302,7 @@ def stand_in(result: Result) -> Benchmark:
         datasets.append(Dataset(dataclasses.replace(made_up.card, name=name), made_up.table))
     settings = _settings(result) | {"limit": None}
     k = result.signature.fields.get("k") or ""
-    known = None if _CHANGED.fullmatch(k) else _whole(result.signature.fields, "k", _MOST_K)
+    known = None if _CHANGED.fullmatch(k) else _whole(result, "k", _MOST_K)
     made: Benchmark = make(k=4 if known is None else known, datasets=datasets, **settings, **_options(result, make))
     return made if result.stopping is None else made.stopped(result.stopping)
 

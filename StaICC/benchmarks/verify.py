@@ -54,6 +54,7 @@ from StaICC.results.early_stopping import RACE
 from StaICC.results.file_format import DIGESTS, digest_problems, read_result_file
 from StaICC.results.label_scores import unpack_scores
 from StaICC.results.result import result_from_dict
+from StaICC.results.signature import FIELDS
 
 if TYPE_CHECKING:
     from StaICC.benchmarks.long_icl import LongICL
@@ -62,13 +63,7 @@ __all__ = ["Verification", "matching_files", "rebuild", "verify", "verify_file"]
 
 _MOST_NAMED = 20  # inconsistent fields of one data set that are listed one by one
 
-_DERIVED = frozenset(
-    {
-        *("benchmark", "datasets", "data", "split", "sampler", "k", "repeats", "rows", "demonstrations", "template"),
-        *("channel", "options", "limit", "stopping", "metrics", "outputs", "unparsed", "statistics", "prompts"),
-        "failed",
-    }
-)
+_DERIVED = frozenset(FIELDS) - {"method", "scoring", "version"}
 """Fields of a signature that follow from the benchmark; the others were recorded by the run."""
 
 _FROM_PROMPTS = ("asked", "distinct", "prompts", "query_digests", "labels")

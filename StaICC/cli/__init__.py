@@ -1,14 +1,17 @@
 """The command line: ``python -m StaICC`` and the console script ``staicc``.
 
-One module for each subcommand, with ``EPILOG`` (examples), ``add_arguments(parser)`` and ``run(args) -> int``. Each
-calls public functions of the library and prints. Data goes to stdout, messages go to stderr. Only the module of the
-chosen command is imported.
+Each command has its own help: python -m StaICC run --help
 
-Exit status: 0 done; 1 a verification failed or a run is partial; 2 the command line, an argument or a file is invalid;
-3 data or an optional package is missing; 130 interrupted.
+exit status:
+  0    done
+  1    a verification failed, or a run is partial
+  2    the command line, an argument or a file is invalid
+  3    data or an optional package is missing
+  130  interrupted
 
-Completion: with ``argcomplete`` installed, ``eval "$(register-python-argcomplete staicc)"`` in the shell's start-up
-file completes commands, options and names.
+examples:
+  python -m StaICC run normal --datasets mini
+  python -m StaICC --version
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ from StaICC.version import __version__
 
 __all__ = ["main", "script"]
 
+# One module for each command: ``add_arguments(parser)``, ``run(args) -> int``, and a docstring. Its first line says
+# what the command does, --help prints the rest. A module calls public functions of the library and prints: data to
+# stdout, messages to stderr. Only the module of the chosen command is imported.
 _COMMANDS = {
     "run": "run a benchmark on a model and print its table",
     "race": "evaluate two models until the better one is known, on as few test rows as needed",
@@ -50,21 +56,7 @@ _COMMANDS = {
     "cite": "print the BibTeX of the benchmark, its data sets and the methods",
 }
 
-_EPILOG = """\
-Each command has its own help: python -m StaICC run --help
-
-exit status:
-  0    done
-  1    a verification failed, or a run is partial
-  2    the command line, an argument or a file is invalid
-  3    data or an optional package is missing
-  130  interrupted
-
-examples:
-  python -m StaICC run normal --datasets mini
-  python -m StaICC --version
-"""
-
+_EPILOG = (__doc__ or "").partition("\n\n")[2]
 _INTERRUPTED = 130
 _PATIENCE = 1.0
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -95,7 +87,7 @@ def _parser(wanted: str | None) -> Parser:
             name,
             help=text,
             description=text[0].upper() + text[1:] + ".",
-            epilog=module.EPILOG,
+            epilog=(module.__doc__ or "").partition("\n\n")[2],
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(command)

@@ -1,4 +1,13 @@
-"""``python -m StaICC baseline``: print random baselines."""
+"""``python -m StaICC baseline``: print random baselines.
+
+The maximum random baseline is the expected accuracy of the best of t random guessers (Yauney and Mimno 2024).
+Set t to the number of settings (prompts, templates, seeds, ...) that you tried and of which you report the best.
+
+examples:
+  python -m StaICC baseline --n 100 --labels 2 --t 1 10 --accuracy 0.6
+  python -m StaICC baseline --n 1024 --labels 2 --accuracy 0.5508
+  python -m StaICC baseline --n 100 --labels 2:50,5:50 --t 10 --json
+"""
 
 from __future__ import annotations
 
@@ -8,16 +17,6 @@ import sys
 
 from StaICC.cli.files import print_json
 from StaICC.metrics.random_baselines import RandomBaseline
-
-EPILOG = """\
-The maximum random baseline is the expected accuracy of the best of t random guessers (Yauney and Mimno 2024).
-Set t to the number of settings (prompts, templates, seeds, ...) that you tried and of which you report the best.
-
-examples:
-  python -m StaICC baseline --n 100 --labels 2 --t 1 10 --accuracy 0.6
-  python -m StaICC baseline --n 1024 --labels 2 --accuracy 0.5508
-  python -m StaICC baseline --n 100 --labels 2:50,5:50 --t 10 --json
-"""
 
 _ALPHA = 0.05
 _LONG = 1_000_000  # queries; more take seconds

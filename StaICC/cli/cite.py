@@ -1,15 +1,5 @@
-"""``python -m StaICC cite``: print the BibTeX of the benchmark, its data sets and the methods."""
+"""``python -m StaICC cite``: print the BibTeX of the benchmark, its data sets and the methods.
 
-from __future__ import annotations
-
-import argparse
-
-from StaICC.cli.files import print_json
-from StaICC.datasets import names
-from StaICC.errors import UnknownNameError, unknown_name
-from StaICC.results.citations import Work, entries, find_work, works
-
-EPILOG = """\
 Without a name: the benchmark and its ten data sets. NAME is a data set (including those of LongICL), a benchmark, a
 method of the paper (hidden-calibration, ...), or 'random baselines'. The benchmark is always printed first.
 
@@ -19,6 +9,15 @@ examples:
   python -m StaICC cite LongICL banking77
   python -m StaICC cite --methods --json
 """
+
+from __future__ import annotations
+
+import argparse
+
+from StaICC.cli.files import print_json
+from StaICC.datasets import names
+from StaICC.errors import UnknownNameError, unknown_name
+from StaICC.results.citations import Work, entries, find_work, works
 
 BENCHMARK = "StaICC"
 

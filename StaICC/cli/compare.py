@@ -1,14 +1,5 @@
-"""``python -m StaICC compare``: compare saved results with paired significance tests."""
+"""``python -m StaICC compare``: compare saved results with paired significance tests.
 
-from __future__ import annotations
-
-import argparse
-import sys
-
-from StaICC.cli.files import STDOUT, load_named, write_text
-from StaICC.results.comparison_formats import FORMATS, compare_all, format_comparisons
-
-EPILOG = """\
 All pairs of results are compared, test row by test row, by the main metric of their benchmark or the one of --metric.
 The runs must have the same test rows and true labels; prompts, methods and settings may differ, and each difference is
 listed. Data sets and queries that are not compared are named with the reason.
@@ -19,6 +10,14 @@ examples:
   python -m StaICC compare a.json b.json c.json --format markdown
   python -m StaICC compare a.json b.json --json
 """
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from StaICC.cli.files import STDOUT, load_named, write_text
+from StaICC.results.comparison_formats import FORMATS, compare_all, format_comparisons
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

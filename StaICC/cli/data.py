@@ -1,6 +1,12 @@
 """``python -m StaICC data``: install, verify, list and find the frozen data.
 
-Data is written to stdout, messages to stderr. ``verify`` ends with status 1 if a table is missing or damaged.
+examples:
+  python -m StaICC data install
+  python -m StaICC data install StaICC-0.1.1-py3-none-any.whl
+  python -m StaICC data install long-icl --from DIR
+  python -m StaICC data verify
+  python -m StaICC data list --json
+  python -m StaICC data path
 """
 
 from __future__ import annotations
@@ -19,16 +25,6 @@ from StaICC.datasets.card import Card
 from StaICC.datasets.catalogue import MINI, get_card, names
 from StaICC.datasets.pack import TableStatus
 from StaICC.errors import ArgumentError
-
-EPILOG = """\
-examples:
-  python -m StaICC data install
-  python -m StaICC data install StaICC-0.1.1-py3-none-any.whl
-  python -m StaICC data install long-icl --from DIR
-  python -m StaICC data verify
-  python -m StaICC data list --json
-  python -m StaICC data path
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

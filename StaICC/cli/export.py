@@ -1,4 +1,16 @@
-"""``python -m StaICC export``: benchmarks as lm-evaluation-harness tasks, results as tables."""
+"""``python -m StaICC export``: benchmarks as lm-evaluation-harness tasks, results as tables.
+
+lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. scores and queries write saved
+results as tables with one score or one query in each row, for data frames. latex writes the mean scores of runs in the
+layout of the paper, a table for each group of comparable runs.
+
+examples:
+  python -m StaICC export lm-eval tasks
+  python -m StaICC export lm-eval tasks --benchmark normal --datasets mini --limit 10
+  python -m StaICC export scores a.json b.json -o scores.csv
+  python -m StaICC export queries result.json -o queries.jsonl
+  python -m StaICC export latex a.json b.json -o scores.tex
+"""
 
 from __future__ import annotations
 
@@ -12,24 +24,11 @@ from typing import Any
 from StaICC.benchmarks.exchange.files import csv_lines, json_lines
 from StaICC.benchmarks.exchange.harness import export_tasks
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, make, repeated
-from StaICC.cli.files import STDOUT, check_output, load_named, print_json, write_text
+from StaICC.cli.files import add_output, check_output, load_named, print_json, write_text
 from StaICC.cli.parser import add_action
 from StaICC.results.records import query_records, score_records
 from StaICC.results.report.leaderboard import latex_scores
 from StaICC.results.runs import split_runs
-
-EPILOG = """\
-lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. scores and queries write saved
-results as tables with one score or one query in each row, for data frames. latex writes the mean scores of runs in the
-layout of the paper, a table for each group of comparable runs.
-
-examples:
-  python -m StaICC export lm-eval tasks
-  python -m StaICC export lm-eval tasks --benchmark normal --datasets mini --limit 10
-  python -m StaICC export scores a.json b.json -o scores.csv
-  python -m StaICC export queries result.json -o queries.jsonl
-  python -m StaICC export latex a.json b.json -o scores.tex
-"""
 
 _TABLES = {
     "scores": ("write the scores of saved results with their intervals, one in each row", score_records),
@@ -52,17 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (text, _) in _TABLES.items():
         table = add_action(actions, name, text, "write JSON Lines for any file name")
         table.add_argument("results", nargs="+", metavar="RESULT", help="results saved by run --json")
-        table.add_argument(
-            "--output",
-            "-o",
-            default=STDOUT,
-            metavar="FILE",
-            help="output file: JSON Lines if it ends in .jsonl, otherwise CSV",
-        )
+        add_output(table, "output file: JSON Lines if it ends in .jsonl, otherwise CSV")
     text = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
     latex = add_action(actions, "latex", text, "write a JSON object with the LaTeX text")
     latex.add_argument("results", nargs="+", metavar="RESULT", help="results saved by run --json, one run each")
-    latex.add_argument("--output", "-o", default=STDOUT, metavar="FILE", help="output file (default: stdout)")
+    add_output(latex, "output file (default: stdout)")
 
 
 def run(args: argparse.Namespace) -> int:

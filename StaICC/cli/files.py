@@ -83,6 +83,18 @@ def load_named(paths: Sequence[str]) -> dict[str, Result | ResultGroup]:
     return {name: load(path) for name, path in zip(names, paths, strict=True)}
 
 
+def add_output(parser: argparse.ArgumentParser, text: str, default: str | Path = STDOUT) -> None:
+    """Add the option ``--output``.
+
+    Args:
+        parser: The parser of the command, or of its action.
+        text: Its help.
+        default: The file if it is not given.
+    """
+    kind = Path if isinstance(default, Path) else str
+    parser.add_argument("--output", "-o", type=kind, default=default, metavar="FILE", help=text)
+
+
 def add_result_outputs(parser: argparse.ArgumentParser) -> None:
     """Add the options ``--records`` and ``--json`` of commands that make a result."""
     parser.add_argument("--records", type=Path, metavar="FILE", help="save the prediction of each query as JSON Lines")

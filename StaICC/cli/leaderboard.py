@@ -1,4 +1,14 @@
-"""``python -m StaICC leaderboard``: a static site of all saved results in a folder, each of them verified."""
+"""``python -m StaICC leaderboard``: a static site of all saved results in a folder, each of them verified.
+
+Every .json file in the folder and its subfolders is verified, as by the command verify. Results that are consistent are
+ranked with those that are comparable; the others are listed with the reason. To add a run, add a file and repeat the
+command. The site is index.html with copies of the results, and needs no server.
+
+exit status: 0 if every file was verified, 1 if one was not
+
+examples:
+  python -m StaICC leaderboard runs -o site
+"""
 
 from __future__ import annotations
 
@@ -18,17 +28,6 @@ from StaICC.results.report.page import report_html
 from StaICC.results.report.sections import Section
 from StaICC.results.runs import split_runs
 from StaICC.safe_text import one_line
-
-EPILOG = """\
-Every .json file in the folder and its subfolders is verified, as by the command verify. Results that are consistent are
-ranked with those that are comparable; the others are listed with the reason. To add a run, add a file and repeat the
-command. The site is index.html with copies of the results, and needs no server.
-
-exit status: 0 if every file was verified, 1 if one was not
-
-examples:
-  python -m StaICC leaderboard runs -o site
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,9 @@
-"""``python -m StaICC methods``: list inference methods, as ``show methods``."""
+"""``python -m StaICC methods``: list inference methods, as ``show methods``.
+
+examples:
+  python -m StaICC methods
+  python -m StaICC methods --json
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,7 @@ import argparse
 
 from StaICC.cli.show import run
 
-__all__ = ["EPILOG", "add_arguments", "run"]
-
-EPILOG = """\
-examples:
-  python -m StaICC methods
-  python -m StaICC methods --json
-"""
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,12 +1,5 @@
-"""``python -m StaICC models``: list the kinds of models with their options."""
+"""``python -m StaICC models``: list the kinds of models with their options.
 
-from __future__ import annotations
-
-import argparse
-
-from StaICC.cli import show
-
-EPILOG = """\
 A model is named as KIND:NAME;option=value;... in quotes, or with --model-option option=value for each option.
 
 examples:
@@ -15,13 +8,16 @@ examples:
   python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
 """
 
+from __future__ import annotations
+
+import argparse
+
+from StaICC.cli.show import run
+
+__all__ = ["add_arguments", "run"]
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of a list")
-
-
-def run(args: argparse.Namespace) -> int:
-    """List the kinds of models; return the exit status: 1 if a plug-in cannot be loaded."""
-    args.kind = "kernels"
-    return show.run(args)
+    parser.set_defaults(kind="kernels")

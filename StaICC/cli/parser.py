@@ -93,6 +93,9 @@ def add_action(actions: Any, name: str, text: str, as_json: str = "print JSON in
 def complete(parser: argparse.ArgumentParser) -> None:
     """Print completions for the shell and exit; does nothing without ``argcomplete``.
 
+    With it, ``eval "$(register-python-argcomplete staicc)"`` in the shell's start-up file completes commands, options
+    and names.
+
     Args:
         parser: The parser, with the arguments of all commands.
     """

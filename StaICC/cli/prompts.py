@@ -1,21 +1,5 @@
-"""``python -m StaICC prompts``: write the prompts of a benchmark for another engine."""
+"""``python -m StaICC prompts``: write the prompts of a benchmark for another engine.
 
-from __future__ import annotations
-
-import argparse
-import sys
-from pathlib import Path
-from typing import Any
-
-from StaICC.benchmarks.exchange.files import csv_lines, json_lines
-from StaICC.benchmarks.exchange.queries import prompt_records
-from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, inputs_of, make
-from StaICC.cli.files import STDOUT, check_output, write_text
-from StaICC.cli.run import add_model_options, model_files, model_of
-from StaICC.kernels.protocol import RendersPrompts
-from StaICC.kernels.registry import load_kernel
-
-EPILOG = """\
 One line for each query: id, benchmark, dataset, condition, row, repeat, label_space, prompt. A prediction is a record
 with the id and one of: probabilities, logits, index, label. Score the predictions with 'python -m StaICC score'
 and the same options. They are matched by id; their order is ignored.
@@ -29,18 +13,27 @@ examples:
   python -m StaICC prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'
 """
 
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from StaICC.benchmarks.exchange.files import csv_lines, json_lines
+from StaICC.benchmarks.exchange.queries import prompt_records
+from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, inputs_of, make
+from StaICC.cli.files import STDOUT, add_output, check_output, write_text
+from StaICC.cli.run import add_model_options, model_files, model_of
+from StaICC.kernels.protocol import RendersPrompts
+from StaICC.kernels.registry import load_kernel
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_benchmark(parser)
     add_prompt_options(parser)
-    parser.add_argument(
-        "--output",
-        "-o",
-        default=STDOUT,
-        metavar="FILE",
-        help="output file: CSV if it ends in .csv, otherwise JSON Lines",
-    )
+    add_output(parser, "output file: CSV if it ends in .csv, otherwise JSON Lines")
     parser.add_argument("--model", default="", help="add the prompts as this model reads them, such as a conversation")
     add_model_options(parser)
     parser.add_argument("--with-truth", action="store_true", help="add ground_truth, the index of the true label")

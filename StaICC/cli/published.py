@@ -1,4 +1,17 @@
-"""``python -m StaICC published``: print the figures of the papers, or compare a saved result with them."""
+"""``python -m StaICC published``: print the figures of the papers, or compare a saved result with them.
+
+Figures are as printed; percentages of LongICLBench are converted to shares. A number in brackets, such as [1], refers
+to a warning below the table. With --result, the figures of a saved result are compared with published ones if both
+measure the same; otherwise the reason is printed.
+
+examples:
+  python -m StaICC published
+  python -m StaICC published --method hidden-calibration
+  python -m StaICC published --model Pythia --metric macro_F1
+  python -m StaICC published --benchmark diagnosis --json
+  python -m StaICC published --benchmark long-icl --dataset banking77
+  python -m StaICC published --result result.json
+"""
 
 from __future__ import annotations
 
@@ -13,20 +26,6 @@ from StaICC.results.published import PublishedFigure, compare_with_published, fi
 from StaICC.results.published.facts import BENCHMARKS, LONG_ICL
 from StaICC.results.runs import split_runs
 from StaICC.results.table import format_columns
-
-EPILOG = """\
-Figures are as printed; percentages of LongICLBench are converted to shares. A number in brackets, such as [1], refers
-to a warning below the table. With --result, the figures of a saved result are compared with published ones if both
-measure the same; otherwise the reason is printed.
-
-examples:
-  python -m StaICC published
-  python -m StaICC published --method hidden-calibration
-  python -m StaICC published --model Pythia --metric macro_F1
-  python -m StaICC published --benchmark diagnosis --json
-  python -m StaICC published --benchmark long-icl --dataset banking77
-  python -m StaICC published --result result.json
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

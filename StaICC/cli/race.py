@@ -1,4 +1,14 @@
-"""``python -m StaICC race``: evaluate two models until the better one is known."""
+"""``python -m StaICC race``: evaluate two models until the better one is known.
+
+Both models predict the same test rows of the benchmark normal, in a random order that is the same for all models. The
+race ends when it is known with 95 % confidence which model is better in the full benchmark, or that the difference is
+below the margin.
+
+examples:
+  python -m StaICC race --model smollm2 --model ppm
+  python -m StaICC race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite
+  python -m StaICC race --model smollm2 --model smollm2 --model-option dtype=bfloat16
+"""
 
 from __future__ import annotations
 
@@ -10,17 +20,6 @@ from StaICC.cli.files import add_result_outputs, check_output, show_result
 from StaICC.cli.run import add_execution_options, add_model_options, model_files, run_settings, shown_model
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import load_kernel
-
-EPILOG = """\
-Both models predict the same test rows of the benchmark normal, in a random order that is the same for all models. The
-race ends when it is known with 95 % confidence which model is better in the full benchmark, or that the difference is
-below the margin.
-
-examples:
-  python -m StaICC race --model smollm2 --model ppm
-  python -m StaICC race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite
-  python -m StaICC race --model smollm2 --model smollm2 --model-option dtype=bfloat16
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

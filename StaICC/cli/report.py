@@ -1,4 +1,12 @@
-"""``python -m StaICC report``: write saved results as one self-contained HTML page with figures."""
+"""``python -m StaICC report``: write saved results as one self-contained HTML page with figures.
+
+The page is one file and needs no network, server or other package.
+
+examples:
+  python -m StaICC report result.json -o report.html
+  python -m StaICC report a.json b.json -o report.html --title "Two models"
+  python -m StaICC report a.json b.json -o report.html --queries
+"""
 
 from __future__ import annotations
 
@@ -8,26 +16,15 @@ from functools import partial
 from pathlib import Path
 
 from StaICC.benchmarks.written_prompts import written_prompts
-from StaICC.cli.files import check_output, load_named, print_json
+from StaICC.cli.files import add_output, check_output, load_named, print_json
 from StaICC.results.report import write_report
 from StaICC.results.report.queries import query_section
-
-EPILOG = """\
-The page is one file and needs no network, server or other package.
-
-examples:
-  python -m StaICC report result.json -o report.html
-  python -m StaICC report a.json b.json -o report.html --title "Two models"
-  python -m StaICC report a.json b.json -o report.html --queries
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("results", nargs="+", metavar="RESULT", help="results saved by run --json, one run each")
-    parser.add_argument(
-        "--output", "-o", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html"
-    )
+    add_output(parser, "default: report.html", Path("report.html"))
     parser.add_argument("--title", default="StaICC report", help="title of the page")
     parser.add_argument(
         "--queries",

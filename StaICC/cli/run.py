@@ -1,4 +1,17 @@
-"""``python -m StaICC run``: run a benchmark on a model and print its table."""
+"""``python -m StaICC run``: run a benchmark on a model and print its table.
+
+examples:
+  python -m StaICC run normal --datasets mini
+  python -m StaICC run normal --model smollm2 --datasets TREC AGNews --limit 50
+  python -m StaICC run diagnosis --datasets mini --json diagnosis.json
+  python -m StaICC run normal --method contextual-calibration --datasets mini
+  python -m StaICC run normal --model smollm2 --precision 0.02
+  python -m StaICC run normal --model smollm2 --k 4,16,64 --sampler nested --datasets TREC
+  python -m StaICC run normal --datasets mini --dry-run
+  python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
+  python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
+  python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
+"""
 
 from __future__ import annotations
 
@@ -30,20 +43,6 @@ from StaICC.methods.rehearsal import forecast_method
 from StaICC.methods.run import read_method, run_method
 from StaICC.methods.table import format_methods
 from StaICC.results.published import compare_with_published, format_published
-
-EPILOG = """\
-examples:
-  python -m StaICC run normal --datasets mini
-  python -m StaICC run normal --model smollm2 --datasets TREC AGNews --limit 50
-  python -m StaICC run diagnosis --datasets mini --json diagnosis.json
-  python -m StaICC run normal --method contextual-calibration --datasets mini
-  python -m StaICC run normal --model smollm2 --precision 0.02
-  python -m StaICC run normal --model smollm2 --k 4,16,64 --sampler nested --datasets TREC
-  python -m StaICC run normal --datasets mini --dry-run
-  python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
-  python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
-  python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

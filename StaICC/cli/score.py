@@ -1,4 +1,15 @@
-"""``python -m StaICC score``: score the predictions of another engine."""
+"""``python -m StaICC score``: score the predictions of another engine.
+
+PREDICTIONS is a file of JSON Lines (or CSV, if it ends in .csv) with an id and one prediction in each record
+(probabilities, logits, index, label, or reply: a generated text that names a label); or the log of
+lm_eval --log_samples: its folder, or one samples_*.jsonl.
+A missing id, a duplicate id and an unknown id are errors.
+
+examples:
+  python -m StaICC score normal predictions.jsonl
+  python -m StaICC score normal predictions.csv --datasets mini --limit 10 --json scored.json
+  python -m StaICC score normal logged
+"""
 
 from __future__ import annotations
 
@@ -11,18 +22,6 @@ from StaICC.benchmarks.exchange.scoring import score_predictions
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, add_scoring_options, inputs_of, make
 from StaICC.cli.files import add_result_outputs, check_output, show_result
 from StaICC.errors import ArgumentError
-
-EPILOG = """\
-PREDICTIONS is a file of JSON Lines (or CSV, if it ends in .csv) with an id and one prediction in each record
-(probabilities, logits, index, label, or reply: a generated text that names a label); or the log of
-lm_eval --log_samples: its folder, or one samples_*.jsonl.
-A missing id, a duplicate id and an unknown id are errors.
-
-examples:
-  python -m StaICC score normal predictions.jsonl
-  python -m StaICC score normal predictions.csv --datasets mini --limit 10 --json scored.json
-  python -m StaICC score normal logged
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

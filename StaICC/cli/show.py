@@ -1,4 +1,11 @@
-"""``python -m StaICC show``: list kernels, methods, data sets, benchmarks and metrics, including plug-ins."""
+"""``python -m StaICC show``: list kernels, methods, data sets, benchmarks and metrics, including plug-ins.
+
+examples:
+  python -m StaICC show
+  python -m StaICC show methods
+  python -m StaICC methods
+  python -m StaICC show kernels --json
+"""
 
 from __future__ import annotations
 
@@ -21,14 +28,6 @@ from StaICC.methods.catalogue import METHODS, MethodSpec
 from StaICC.metrics.registry import METRICS
 from StaICC.registry import Registry
 from StaICC.results.citations import find_work
-
-EPILOG = """\
-examples:
-  python -m StaICC show
-  python -m StaICC show methods
-  python -m StaICC methods
-  python -m StaICC show kernels --json
-"""
 
 KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 

@@ -1,6 +1,10 @@
 """``python -m StaICC store``: inspect, export, merge and salvage prediction stores.
 
-Data is written to stdout, messages to stderr. ``info`` ends with status 1 if a row fails its checksum.
+examples:
+  python -m StaICC store info run.sqlite
+  python -m StaICC store export run.sqlite -o answers.jsonl
+  python -m StaICC store merge all.sqlite run.sqlite
+  python -m StaICC store salvage run.sqlite saved.sqlite --json
 """
 
 from __future__ import annotations
@@ -17,14 +21,6 @@ from StaICC.cli.terminal import raw
 from StaICC.datasets.outputs import open_output
 from StaICC.inference.store import PredictionStore
 from StaICC.inference.store_salvage import salvage
-
-EPILOG = """\
-examples:
-  python -m StaICC store info run.sqlite
-  python -m StaICC store export run.sqlite -o answers.jsonl
-  python -m StaICC store merge all.sqlite run.sqlite
-  python -m StaICC store salvage run.sqlite saved.sqlite --json
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
         args: The parsed arguments.
 
     Returns:
-        The exit status.
+        The exit status: 1 if ``info`` found a row that fails its checksum.
 
     Raises:
         StaICCError: A path is wrong, or a store is damaged, of a newer schema, or cannot be written.

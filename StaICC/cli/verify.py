@@ -1,4 +1,11 @@
-"""``python -m StaICC verify``: recompute saved results from their records, and their prompts from the data."""
+"""``python -m StaICC verify``: recompute saved results from their records, and their prompts from the data.
+
+exit status: 0 if everything checkable is consistent, 1 if not, 2 if a file cannot be read or --data is another file
+
+examples:
+  python -m StaICC verify result.json
+  python -m StaICC verify a.json b.json --json
+"""
 
 from __future__ import annotations
 
@@ -15,14 +22,6 @@ from StaICC.cli.files import print_json
 from StaICC.errors import StaICCError
 from StaICC.results import Result, ResultGroup, load
 from StaICC.safe_text import one_line
-
-EPILOG = """\
-exit status: 0 if everything checkable is consistent, 1 if not, 2 if a file cannot be read or --data is another file
-
-examples:
-  python -m StaICC verify result.json
-  python -m StaICC verify a.json b.json --json
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

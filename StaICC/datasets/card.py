@@ -13,9 +13,11 @@ that the template sensitivity benchmark varies; level 0 is the default.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from StaICC.errors import ArgumentError, SchemaError
 
@@ -23,28 +25,33 @@ LEVELS = 3
 """Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
 
 
-def _text(owner: str, key: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ArgumentError(f"{owner}: {key!r} must be a string, not {value!r}")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise ArgumentError(
-            f"{owner}: {key!r} is not valid Unicode text (it holds a lone surrogate): {value!r}"
-        ) from error
+_WORDS = {str: "a string", int: "a whole number, 0 or more", bool: "True or False"}
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+
+
+def _checked(owner: str, key: str, value: Any, hint: Any) -> Any:
+    """Return a value that has the annotated type; a sequence becomes a tuple."""
+    hint, *optional = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    if value is None and optional:
+        return None
+    if get_origin(hint) is tuple:
+        inner = get_args(hint)[0]
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            items = "strings" if inner is str else "sequences"
+            raise ArgumentError(f"{owner}: {key!r} must be a sequence of {items}, not {value!r}")
+        return tuple(_checked(owner, f"{key}[{i}]", item, inner) for i, item in enumerate(value))
+    if not isinstance(value, hint) or (hint is int and (isinstance(value, bool) or value < 0)):
+        wanted = _WORDS.get(hint) or f"a {hint.__name__}{' or None' if optional else ''}"
+        raise ArgumentError(f"{owner}: {key!r} must be {wanted}, not {value!r}")
+    if hint is str and not value.isascii() and value.encode("utf-8", "ignore").decode() != value:
+        raise ArgumentError(f"{owner}: {key!r} is not valid Unicode text (it holds a lone surrogate): {value!r}")
     return value
 
 
-def _texts(owner: str, key: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ArgumentError(f"{owner}: {key!r} must be a sequence of strings, not {value!r}")
-    return tuple(_text(owner, f"{key}[{i}]", item) for i, item in enumerate(value))
-
-
-def _count(owner: str, key: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ArgumentError(f"{owner}: {key!r} must be a whole number, 0 or more, not {value!r}")
-    return value
+def _check_fields(owner: str, record: Any) -> None:
+    """Check the fields of a record by their annotations; sequences become tuples."""
+    for key, hint in _hints(type(record)).items():
+        object.__setattr__(record, key, _checked(owner, key, getattr(record, key), hint))
 
 
 def _record(owner: str, data: object, expected: Sequence[str]) -> Mapping[str, Any]:
@@ -112,10 +119,7 @@ class Template:
     """Stands between the demonstrations and the query."""
 
     def __post_init__(self) -> None:
-        for key in ("instruction", "label_prefix", "label_affix", "query_prefix"):
-            _text("template", key, getattr(self, key))
-        for key in ("input_text_prefixes", "input_text_affixes"):
-            object.__setattr__(self, key, _texts("template", key, getattr(self, key)))
+        _check_fields("template", self)
         if not self.input_text_prefixes:
             raise ArgumentError("template: 'input_text_prefixes' is empty; give one prefix for each input text")
         if len(self.input_text_prefixes) != len(self.input_text_affixes):
@@ -141,13 +145,8 @@ class TemplateAlternatives:
 
     def __post_init__(self) -> None:
         owner = "template alternatives"
-        for key in ("instruction", "label_prefix", "label_affix"):
-            object.__setattr__(self, key, _texts(owner, key, getattr(self, key)))
-        levels: object = self.input_text_prefixes
-        if isinstance(levels, str) or not isinstance(levels, Sequence):
-            raise ArgumentError(f"{owner}: 'input_text_prefixes' must be a sequence of sequences, not {levels!r}")
-        prefixes = tuple(_texts(owner, f"input_text_prefixes[{i}]", level) for i, level in enumerate(levels))
-        object.__setattr__(self, "input_text_prefixes", prefixes)
+        _check_fields(owner, self)
+        prefixes = self.input_text_prefixes
         for key in _keys(TemplateAlternatives):
             if len(getattr(self, key)) != LEVELS:
                 raise ArgumentError(f"{owner}: {key!r} has {len(getattr(self, key))} levels; there must be {LEVELS}")
@@ -171,8 +170,7 @@ class SplitSizes:
     test: int
 
     def __post_init__(self) -> None:
-        for key in _keys(SplitSizes):
-            _count("split", key, getattr(self, key))
+        _check_fields("split", self)
         if not self.test:
             raise ArgumentError("split: 'test' is 0; at least one row must be tested")
 
@@ -200,15 +198,6 @@ class Digests:
             value: object = getattr(self, key)
             if not (is_hexadecimal(value, 64) or (value is None and key == "file")):
                 raise ArgumentError(f"digests: {key!r} must be 64 lower-case hexadecimal digits, not {value!r}")
-
-
-_RECORDS: Mapping[str, tuple[type, bool]] = {
-    "template": (Template, False),
-    "alternatives": (TemplateAlternatives, True),
-    "split": (SplitSizes, False),
-    "digests": (Digests, True),
-}
-"""Fields of a card that are records themselves, and whether None may stand for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,22 +238,12 @@ class Card:
     notes: str = ""
 
     def __post_init__(self) -> None:
-        _text("card", "name", self.name)
+        owner = f"card {self.name!r}"
+        _check_fields(owner, self)
         if not self.name.strip():
             raise ArgumentError("card: 'name' is empty")
-        owner = f"card {self.name!r}"
-        for key in ("title", "task", "source", "licence", "citation", "notes"):
-            _text(owner, key, getattr(self, key))
-        if not isinstance(self.offensive, bool):
-            raise ArgumentError(f"{owner}: 'offensive' must be True or False, not {self.offensive!r}")
-        for key, (kind, optional) in _RECORDS.items():
-            value = getattr(self, key)
-            if not (isinstance(value, kind) or (optional and value is None)):
-                wanted = kind.__name__ + (" or None" if optional else "")
-                raise ArgumentError(f"{owner}: {key!r} must be a {wanted}, not {value!r}")
         for key in ("label_space", "full_label_space"):
-            labels = _texts(owner, key, getattr(self, key))
-            object.__setattr__(self, key, labels)
+            labels = getattr(self, key)
             if key == "label_space" and len(labels) < 2:
                 found = list(labels) or "empty"
                 raise ArgumentError(f"{owner}: {key!r} is {found}, expected at least two labels")
@@ -278,7 +257,6 @@ class Card:
                 f"{owner}: 'label_space' names {len(self.label_space)} labels, "
                 f"'full_label_space' {len(self.full_label_space)}"
             )
-        _count(owner, "rows", self.rows)
         if self.split.total > self.rows:
             raise ArgumentError(
                 f"{owner}: the split takes {self.split.calibration} + {self.split.demonstration} + {self.split.test} = "
@@ -316,7 +294,8 @@ class Card:
         name = data.get("name") if isinstance(data, Mapping) else None
         owner = f"card {name!r}"
         fields = dict(_record(owner, data, _keys(cls)))
-        for key, (kind, optional) in _RECORDS.items():
-            if not (optional and fields[key] is None):
+        for key, hint in _hints(cls).items():
+            kind: Any = (get_args(hint) or (hint,))[0]
+            if hasattr(kind, "__dataclass_fields__") and not (fields[key] is None and kind is not hint):
                 fields[key] = kind(**_record(f"{owner}, {key!r}", fields[key], _keys(kind)))
         return cls(**fields)

@@ -105,37 +105,42 @@ def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = F
     return value
 
 
-def refuse_device(path: str | os.PathLike[str]) -> None:
-    """Refuse a device, which may have no end, before it is read; pipes may be read.
+def refuse_device(path: str | os.PathLike[str], expected: str = "a file") -> None:
+    """Refuse a folder, and a device or socket, which may have no end, before it is read; pipes may be read.
 
     Args:
         path: The file to read.
+        expected: What it is to be, for the message.
 
     Raises:
-        SchemaError: It is a device.
+        SchemaError: It is neither a file nor a pipe, or is no path.
         OSError: It is not there.
     """
-    mode = os.stat(path).st_mode
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        raise SchemaError(f"{os.fspath(path)}: this is a device, expected a file")
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError as error:  # a null character in the path
+        raise SchemaError(f"{os.fspath(path)!r}: this is no path ({error})") from error
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
+        raise SchemaError(f"{os.fspath(path)}: this is {kind}, expected {expected}")
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
+def read_json(path: str | os.PathLike[str], expected: str = "a file") -> Any:
     """Read a JSON file that is not trusted.
 
     Args:
         path: The file (or a pipe).
+        expected: What it is to be, for the message.
 
     Returns:
         The value.
 
     Raises:
-        SchemaError: As for :func:`parse_json`; the message starts with the path. Also for a device, which may have no
-            end.
+        SchemaError: As for :func:`parse_json` and :func:`refuse_device`; the message starts with the path.
         OSError: The file cannot be read.
     """
     where = os.fspath(path)
-    refuse_device(path)
+    refuse_device(path, expected)
     try:
         data = Path(path).read_bytes()
     except MemoryError as error:

@@ -116,6 +116,11 @@ class Comparison:
         """The mean over the data sets, or the only data set."""
         return self.mean or self.datasets[0]
 
+    @property
+    def lines(self) -> list[DatasetComparison]:
+        """The data sets, then their mean if there are several."""
+        return [*self.datasets, *([self.mean] if self.mean else [])]
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and the rows of the comparison, as text; the mean comes last."""
         head = ["data set", "rows", "first", "second", "difference", "interval", "p", "p (Holm)", "detectable"]
@@ -131,7 +136,7 @@ class Comparison:
                 "-" if one.holm is None else f"{one.holm:.3g}",
                 "-" if one.detectable is None else f"{one.detectable:.3f}",
             ]
-            for one in [*self.datasets, *([self.mean] if self.mean else [])]
+            for one in self.lines
         ]
         return head, rows
 
@@ -151,7 +156,7 @@ class Comparison:
         """Return what belongs below the figures: missing intervals and tests, and non-inferiority."""
         reasons = [
             f"no interval{'' if one.p_value is not None else ' and no test'} for {one.dataset}: {one.reason}"
-            for one in [*self.datasets, *([self.mean] if self.mean else [])]
+            for one in self.lines
             if one.reason
         ]
         return [*reasons, *map(str, self.non_inferiority)]

@@ -135,15 +135,8 @@ def _markdown(found: Sequence[BenchmarkComparison]) -> str:
     return "\n\n".join(blocks)
 
 
-_LATEX = {
+_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
@@ -204,7 +197,7 @@ def _csv(found: Sequence[BenchmarkComparison]) -> str:
     runs = ("first run", "second run", "data set", "rows", "first", "second", "difference")
     writer.writerow(["benchmark", "metric", *runs, "low", "high", "p", "p (Holm)", "detectable", "note"])
     for one in (pair for each in found for pair in each.comparisons):
-        for row in [*one.datasets, *([one.mean] if one.mean else [])]:
+        for row in one.lines:
             ends = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
             names = (one.benchmark, one.metric, one.first, one.second, row.dataset)
             figures = (row.rows, *row.values, row.difference, *ends, row.p_value, row.holm, row.detectable)

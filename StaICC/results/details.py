@@ -201,7 +201,7 @@ def _read(hint: Any, value: Any) -> Any:
         return tuple(value) if inner in (int, str, int | None) else tuple(_read(inner, item) for item in value)
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         return {key: _read(get_args(hint)[1], item) for key, item in value.items()}
-    if dataclasses.is_dataclass(hint):
+    if dataclasses.is_dataclass(hint) and value is not None:
         return read_record(hint, value)  # type: ignore[arg-type]
     return hint(*value) if hasattr(hint, "_fields") else value
 

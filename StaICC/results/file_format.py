@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,17 +89,11 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """
     where = os.fspath(path)
     try:
-        mode = os.stat(path).st_mode
-    except ValueError as error:  # a null character in the path
-        raise SchemaError(f"{where!r}: this is no path ({error})") from error
+        data = read_json(path, "the file of a saved result")
     except OSError as error:
         if isinstance(error, (FileNotFoundError, PermissionError, NotADirectoryError)):
             raise
         raise SchemaError(f"{where}: the file cannot be read ({error.strerror})") from error
-    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
-        raise SchemaError(f"{where}: this is {kind}, expected the file of a saved result")
-    data = read_json(path)
     if not isinstance(data, dict):
         raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
     try:

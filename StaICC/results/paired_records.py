@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.errors import StaICCError
 from StaICC.metrics.metric_comparison import (
@@ -29,16 +29,32 @@ from StaICC.results.details import ConditionRecord, DatasetDetails
 from StaICC.results.label_scores import unpack_scores
 from StaICC.results.result import Result
 
-HEADLINE = {
-    "Normal": "accuracy",
-    "GLER": "accuracy",
-    "Contextual_bias": "contextual_bias",
-    "Domain_bias": "domain_bias",
-    "Post_bias": "DL div.",
-    "Template_sens": "consistency",
-    "Demo_sens": "consistency",
-    "LongICL": "mean",
-}
+
+class Column(NamedTuple):
+    """A headline score."""
+
+    benchmark: str
+    key: str
+    """The key in the averaged results."""
+    title: str
+
+
+COLUMNS = (
+    Column("Normal", "accuracy", "accuracy"),
+    Column("Normal", "macro_F1", "macro F1"),
+    Column("Normal", "averaged_truelabel_likelihood", "true-label likelihood"),
+    Column("Normal", "expected_calibration_error_1", "calibration error (ECE-1)"),
+    Column("Contextual_bias", "contextual_bias", "contextual bias"),
+    Column("Domain_bias", "domain_bias", "domain bias"),
+    Column("Post_bias", "DL div.", "posterior bias"),
+    Column("GLER", "accuracy", "label noise (GLER)"),
+    Column("Template_sens", "consistency", "template consistency"),
+    Column("Demo_sens", "consistency", "demonstration consistency"),
+    Column("LongICL", "mean", "LongICL, mean of rounds or conditions"),
+)
+"""The scores that a leaderboard shows, by benchmark; the main one comes first."""
+
+HEADLINE = {one.benchmark: one.key for one in reversed(COLUMNS)}
 """The metric that is compared by default, by benchmark; for other benchmarks it is the first."""
 
 _NOT_SCORES = frozenset({"distribution", "uniform", "majority"})

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from StaICC.errors import SchemaError
 
-_FIELDS = (
+FIELDS = (
     *("benchmark", "datasets", "data", "split", "sampler", "k", "repeats", "rows", "demonstrations", "template"),
     *("channel", "options", "limit", "stopping", "method", "scoring", "metrics", "outputs", "unparsed", "statistics"),
     *("prompts", "failed", "version"),
@@ -94,10 +94,10 @@ class Signature:
     fields: Mapping[str, str | None]
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.fields if name not in _FIELDS]
+        unknown = [name for name in self.fields if name not in FIELDS]
         if unknown:
-            raise SchemaError(f"a signature has no field {unknown[0]!r}; there are: {', '.join(_FIELDS)}")
-        ordered = {name: self.fields[name] for name in _FIELDS if self.fields.get(name) is not None}
+            raise SchemaError(f"a signature has no field {unknown[0]!r}; there are: {', '.join(FIELDS)}")
+        ordered = {name: self.fields[name] for name in FIELDS if self.fields.get(name) is not None}
         object.__setattr__(self, "fields", ordered)
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class Signature:
         """Return the fields in which two signatures differ, with both values."""
         return {
             name: (self.fields.get(name), other.fields.get(name))
-            for name in _FIELDS
+            for name in FIELDS
             if self.fields.get(name) != other.fields.get(name)
         }
 

@@ -170,14 +170,12 @@ def experiment_rows(result: TableResult) -> tuple[list[str], list[list[str]]]:
             counts = [row.get(key) for key in ("demonstrations", "reference_tokens", "all_contexts")]
             counts.append(None if tokens is None else int(tokens))
             rows.append([f"{dataset}, {name}", *map(_figure, counts), *cells])
-    kept = [
-        place
-        for place, title in enumerate(head)
-        if {
-            "all contexts": any(row[2] != row[3] for row in rows),  # not if all test items share their contexts
-            "model's tokens": any(row[4] != "-" for row in rows),
-        }.get(title, True)
-    ]
+    hidden = set()
+    if all(row[2] == row[3] for row in rows):  # all test items share their contexts
+        hidden.add("all contexts")
+    if all(row[4] == "-" for row in rows):
+        hidden.add("model's tokens")
+    kept = [place for place, title in enumerate(head) if title not in hidden]
     return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 

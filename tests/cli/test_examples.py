@@ -59,7 +59,7 @@ ELSEWHERE = {
 def examples() -> list[str]:
     found = []
     for name in COMMANDS:
-        text = importlib.import_module(f"StaICC.cli.{name}").EPILOG
+        text = importlib.import_module(f"StaICC.cli.{name}").__doc__
         found += [line.strip().removeprefix(PROGRAM) for line in text.splitlines() if line.strip().startswith(PROGRAM)]
     return [
         *found,

@@ -92,8 +92,8 @@ def test_files(tmp_path: Path) -> None:
     assert read_json(path) == {"a": "\ud800"}
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none")
-    with pytest.raises(IsADirectoryError):
-        read_json(tmp_path)
+    with pytest.raises(SchemaError, match="this is a folder, expected the list"):
+        read_json(tmp_path, "the list")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no endless device")

@@ -20,19 +20,12 @@ from pathlib import Path
 
 from records import record
 
-from StaICC.benchmarks.long_icl import (
-    DataSetScore,
-    Experiment,
-    LongICLData,
-    LongICLExperimentor,
-    LongICLOutcome,
-    Tally,
-    analysis,
-    card,
-    load,
-)
+from StaICC.benchmarks.long_icl import Experiment, LongICLExperimentor, analysis, card, load
 from StaICC.benchmarks.long_icl.analysis import analyse, position_p_value
+from StaICC.benchmarks.long_icl.data.loading import LongICLData
+from StaICC.benchmarks.long_icl.experimentor import DataSetScore, LongICLOutcome
 from StaICC.benchmarks.long_icl.experiments import blocks_of
+from StaICC.benchmarks.long_icl.scoring import Tally
 
 PARTS = 5
 LABELS = card("banking77").labels

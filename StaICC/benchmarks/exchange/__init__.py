@@ -14,7 +14,7 @@ Every query has a constant id (:func:`query_id`). Predictions are matched to que
 
 from __future__ import annotations
 
-from StaICC.benchmarks.exchange.files import read_predictions, write_prompts
+from StaICC.benchmarks.exchange.files import read_predictions
 from StaICC.benchmarks.exchange.harness import export_tasks, read_samples
 from StaICC.benchmarks.exchange.queries import IdentifiedQuery, identified_queries, prompt_records, query_id
 from StaICC.benchmarks.exchange.scoring import score_predictions
@@ -28,5 +28,4 @@ __all__ = [
     "read_predictions",
     "read_samples",
     "score_predictions",
-    "write_prompts",
 ]

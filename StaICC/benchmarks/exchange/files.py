@@ -23,11 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.benchmark import Benchmark
-from StaICC.benchmarks.exchange.queries import prompt_records
-from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.datasets.json_reading import parse_json, refuse_device
-from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.safe_text import csv_cell
 
@@ -87,25 +83,6 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
 
 def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False, allow_nan=False) if isinstance(value, (list, dict)) else value
-
-
-def write_prompts(
-    benchmark: Benchmark | BenchmarkGroup, path: str | os.PathLike[str], with_truth: bool = False
-) -> None:
-    """Write the prompts of a benchmark as JSON Lines, or as CSV if the name ends in ``.csv``; atomically.
-
-    Args:
-        benchmark: A benchmark or a group of benchmarks.
-        path: The path of the file.
-        with_truth: Add the index of the true label.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
-    path = Path(path)
-    records = prompt_records(benchmark, with_truth)
-    lines = csv_lines(records, verbatim=True) if path.suffix.lower() == _CSV else json_lines(records)
-    write_output(path, (line.encode("utf-8", "surrogatepass") for line in lines))
 
 
 def _decoded(path: Path, lines: Iterable[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -28,31 +29,6 @@ from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.version import __version__
-
-_README = """\
-# StaICC prompts for lm-evaluation-harness
-
-Written by `python -m StaICC export lm-eval` of StaICC {version}. Run the tasks in this folder (their data files are
-next to them; paths are relative to the folder):
-
-    lm_eval --include_path . --tasks {groups} \\
-        --model hf --model_args pretrained=MODEL --log_samples --output_path logged
-
-Then score what was logged:
-
-    python -m StaICC {command}
-
-Do not pass --num_fewshot or --apply_chat_template: both change the prompts, and scoring refuses samples of other
-prompts.
-
-| group | accuracy means |
-|---|---|
-{meanings}
-
-The prompts, in order, for these settings:
-
-{settings}
-"""
 
 
 def _task_name(*parts: str) -> str:
@@ -140,12 +116,9 @@ def export_tasks(
         for one in groups
     )
     settings = "\n".join(f"    {member.signature()}" for member in members(benchmark).values())
-    _write(
-        folder / "README.md",
-        _README.format(
-            version=__version__, groups=",".join(names), command=command, meanings=meanings, settings=settings
-        ),
-    )
+    readme = (resources.files(__package__) / "harness_readme.md").read_text("utf-8")
+    facts = {"groups": ",".join(names), "command": command, "meanings": meanings, "settings": settings}
+    _write(folder / "README.md", readme.format(version=__version__, **facts))
     return names
 
 

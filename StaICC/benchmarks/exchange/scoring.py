@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, cast
 
 from StaICC.benchmarks.benchmark import Benchmark
@@ -59,7 +61,8 @@ def score_predictions(
             different kinds.
     """
     started = time.monotonic()
-    queries = list(identified_queries(benchmark))
+    by_part = {part: list(identified_queries(member)) for part, member in members(benchmark).items()}
+    queries = [query for of_part in by_part.values() for query in of_part]
     _check_ids(queries, predictions, partial)
     kind = _kind(predictions)
     unparsed = next(one.unparsed for member in members(benchmark).values() for one in member)
@@ -70,17 +73,15 @@ def score_predictions(
         _check_parsed(answers)
     has_replies = any("reply" in prediction for prediction in predictions.values())
     predicted = Predictions(given=f"given;parser={PARSER_VERSION}") if has_replies else Predictions()
-    remaining = iter(queries)
     parts = {}
     for part, member in members(benchmark).items():
-        given = _answers_by_dataset(member, remaining, answers)
-        runs = _runs(member, given)
+        runs = _runs(member, by_part[part], answers)
         read = {record.output for run in runs.values() for record in run.details.conditions}
         if kind in _NUMBERS and read != {kind}:
             member = member.copy_with(experimentor=[copy.copy(one) for one in member])
             for one in member:
                 one.outputs = cast("Kind", kind)
-            runs = _runs(member, given)
+            runs = _runs(member, by_part[part], answers)
         parts[part] = member.collect(runs, time.monotonic() - started, predicted, return_outputs)
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
 
@@ -168,22 +169,16 @@ def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unp
         raise OutputError(f"{query.id}: {error}") from error
 
 
-def _answers_by_dataset(
-    member: Benchmark, remaining: Iterator[IdentifiedQuery], answers: Mapping[str, Answer | Failure]
-) -> list[tuple[Sequence[Condition], list[Answer | Failure]]]:
-    """Return the conditions of each data set with their predictions; takes its queries from the iterator."""
-    by_dataset = []
-    for experimentor in member:
-        conditions = experimentor.conditions()
-        keys = [next(remaining).id for condition in conditions for _ in condition.queries]
-        by_dataset.append((conditions, [answers.get(key, Failure("no prediction was given")) for key in keys]))
-    return by_dataset
-
-
 def _runs(
-    member: Benchmark, given: Sequence[tuple[Sequence[Condition], Sequence[Answer | Failure]]]
+    member: Benchmark, queries: Sequence[IdentifiedQuery], answers: Mapping[str, Answer | Failure]
 ) -> dict[str, DatasetRun]:
-    return {
-        experimentor.name: experimentor.assemble(conditions, answers, f"{member.task.name}, {experimentor.name}")
-        for experimentor, (conditions, answers) in zip(member, given, strict=True)
-    }
+    runs = {}
+    for name, of_dataset in groupby(queries, attrgetter("dataset")):
+        own = list(of_dataset)
+        conditions = [
+            Condition(condition, tuple(one.query for one in some))
+            for condition, some in groupby(own, attrgetter("condition"))
+        ]
+        given = [answers.get(one.id, Failure("no prediction was given")) for one in own]
+        runs[name] = member[name].assemble(conditions, given, f"{member.task.name}, {name}")
+    return runs

@@ -26,66 +26,22 @@ Example:
 
 from __future__ import annotations
 
-from StaICC.benchmarks.long_icl.baselines import LongICLBaselines, compute_baselines
 from StaICC.benchmarks.long_icl.benchmark import LongICL, rebuild_long_icl
 from StaICC.benchmarks.long_icl.data.cards import TaskCard, card, cards
 from StaICC.benchmarks.long_icl.data.hub import install_from_hub
-from StaICC.benchmarks.long_icl.data.installing import Installed, default_folder, install
-from StaICC.benchmarks.long_icl.data.items import (
-    DialogueItem,
-    EntityItem,
-    Item,
-    PairItem,
-    Relation,
-    RelationItem,
-    TextItem,
-    as_item,
-)
-from StaICC.benchmarks.long_icl.data.loading import LoadedFile, LongICLData, Skipped, load, load_available
-from StaICC.benchmarks.long_icl.experimentor import (
-    DataSetScore,
-    LongICLExperimentor,
-    LongICLOutcome,
-    LongICLQuery,
-    RoundScore,
-)
-from StaICC.benchmarks.long_icl.experiments import Condition, Experiment, reference_tokens
-from StaICC.benchmarks.long_icl.protocol.parsing import VARIANTS, parse_answer
-from StaICC.benchmarks.long_icl.protocol.prompts import ARRANGEMENTS
-from StaICC.benchmarks.long_icl.scoring import Accuracy, LabelCounts, MicroF1, Tally, score_tallies
+from StaICC.benchmarks.long_icl.data.installing import default_folder, install
+from StaICC.benchmarks.long_icl.data.loading import load, load_available
+from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
+from StaICC.benchmarks.long_icl.experiments import Experiment
+from StaICC.benchmarks.long_icl.protocol.parsing import parse_answer
 
 __all__ = [
-    "ARRANGEMENTS",
-    "VARIANTS",
-    "Accuracy",
-    "Condition",
-    "DataSetScore",
-    "DialogueItem",
-    "EntityItem",
     "Experiment",
-    "Installed",
-    "Item",
-    "LabelCounts",
-    "LoadedFile",
     "LongICL",
-    "LongICLBaselines",
-    "LongICLData",
     "LongICLExperimentor",
-    "LongICLOutcome",
-    "LongICLQuery",
-    "MicroF1",
-    "PairItem",
-    "Relation",
-    "RelationItem",
-    "RoundScore",
-    "Skipped",
-    "Tally",
     "TaskCard",
-    "TextItem",
-    "as_item",
     "card",
     "cards",
-    "compute_baselines",
     "default_folder",
     "install",
     "install_from_hub",
@@ -93,6 +49,4 @@ __all__ = [
     "load_available",
     "parse_answer",
     "rebuild_long_icl",
-    "reference_tokens",
-    "score_tallies",
 ]

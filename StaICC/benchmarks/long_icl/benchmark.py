@@ -193,18 +193,8 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                 does not raise; the score of its round is undefined.
         """
         started, began = time.monotonic(), utc_now()
-        if list_of_forward_inference is not None and preentered_prediction is not None:
-            raise ArgumentError("got an inference function and preentered_prediction; give one of the two")
-        functions: Sequence[Inference | None] = [None] * len(self)
-        if list_of_forward_inference is not None:
-            functions = self.functions_for_datasets(list_of_forward_inference)
-        given = self.predictions_for_datasets(preentered_prediction)
-        for one, function, predictions in zip(self, functions, given, strict=True):
-            if function is None and predictions is None:
-                raise ArgumentError(
-                    f"{one.name} has neither an inference function nor predictions; give an inference function, a "
-                    "list with one for each data set, or preentered_prediction"
-                )
+        functions, given = self.functions_and_predictions(list_of_forward_inference, preentered_prediction)
+        for one, function in zip(self, functions, strict=True):
             _check_function(one, function)
         timing: dict[str, float] = {}
         answers: dict[str, list[Any]] = {}
@@ -261,20 +251,18 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         keep_outputs: bool,
         with_divided: bool,
     ) -> Result:
-        divided = {one.name: divided_of(one, scores[one.name], self.statistics) for one in self.experimentor}
-        details = {
-            one.name: details_of(one, scores[one.name], answers[one.name], self.statistics) for one in self.experimentor
-        }
+        divided, details, outputs = {}, {}, {}
+        for one in self.experimentor:
+            scored, given = scores[one.name], answers[one.name]
+            divided[one.name] = divided_of(one, scored, self.statistics)
+            details[one.name] = details_of(one, scored, given, self.statistics)
+            if keep_outputs:
+                outputs[one.name] = records_of(one, scored, given)
         first = self.experimentor[0]
         figures = [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority"]
         for skipped in self.skipped:
             divided[skipped.dataset] = dict.fromkeys(figures)
             details[skipped.dataset] = skipped_details(skipped)
-        outputs = (
-            {one.name: records_of(one, scores[one.name], answers[one.name]) for one in self.experimentor}
-            if keep_outputs
-            else None
-        )
         failed = sum(one.failed for one in details.values())
         prompts = {one.name: details[one.name].prompts for one in self.experimentor}
         own = [one.data.dataset for one in self.experimentor if one.data.dataset is not None]
@@ -288,7 +276,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
             details=details,
             means=means_of(divided, details),
             timing=dict(timing),
-            outputs=outputs,
+            outputs=outputs if keep_outputs else None,
             with_divided=with_divided,
             warnings=tuple(dict.fromkeys(f"{one.card.name}: {text}" for one in own for text in one.remarks)),
             files={one.card.name: record for one in own if (record := record_of(one.source, one.card))},

@@ -49,11 +49,11 @@ _ALL_ROUNDS = (1, 2, 3, 4, 5)
 
 
 def _checked_rounds(rounds: Iterable[int]) -> tuple[int, ...]:
-    if not isinstance(rounds, Iterable):
-        raise ArgumentError(f"rounds must be different whole numbers from 1 to {ROUNDS}, in a list, not {rounds!r}")
-    numbers = tuple(validate_integer("a round", number, 1, ROUNDS) for number in rounds)
+    given = tuple(rounds) if isinstance(rounds, Iterable) else ()
+    numbers = tuple(validate_integer("a round", number, 1, ROUNDS) for number in given)
     if not numbers or len(set(numbers)) < len(numbers):
-        raise ArgumentError(f"rounds must be different whole numbers from 1 to {ROUNDS}, not {numbers!r}")
+        shown = given or rounds
+        raise ArgumentError(f"rounds must be different whole numbers from 1 to {ROUNDS}, in a list, not {shown!r}")
     return numbers
 
 

@@ -89,8 +89,7 @@ class RoundScore:
             "score": None if self.score is None else dataclasses.asdict(self.score),
             "note": self.note,
             "labels": {
-                counts.label: {"gold": counts.gold, "predicted": counts.predicted, "correct": counts.correct}
-                for counts in self.labels
+                one.label: {"gold": one.gold, "predicted": one.predicted, "correct": one.correct} for one in self.labels
             },
         }
 

@@ -22,18 +22,14 @@ from StaICC.errors import unknown_name
 
 BENCHMARKS = ("Normal", "Diagnosis", "LongICL")
 LONG_ICL = "LongICL"
-METHODS = (
-    "Vanilla ICL",
-    "Noisy Channel",
-    "Contextual Calibration",
-    "Domain Calibration",
-    "Batch Calibration",
-    "PPL-ICL",
-    "TopK",
-    "SA-ICL",
-    "k-NN",
-    "Hidden Calibration",
-)
+
+
+@functools.cache
+def _read(name: str) -> Any:
+    return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
+
+
+METHODS: tuple[str, ...] = tuple(_read("normal")["figures"])
 """The inference methods of the StaICC paper, in its order."""
 
 _ALIASES = {
@@ -90,10 +86,6 @@ class PublishedFigure:
     def doubtful(self) -> bool:
         """Whether the figure is not used as a reference."""
         return any(warning.startswith(_DOUBTFUL) for warning in self.warnings)
-
-
-def _read(name: str) -> Any:
-    return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
 
 
 @functools.cache

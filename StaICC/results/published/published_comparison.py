@@ -37,15 +37,8 @@ from StaICC.results.result import Result
 from StaICC.results.signature import scoring_field, short_digest
 from StaICC.results.table import format_columns
 
-_REPEATS = {
-    "Normal": "2",
-    "Contextual_bias": "2",
-    "Domain_bias": "2",
-    "Post_bias": "2",
-    "GLER": "2",
-    "Template_sens": "1",
-    "Demo_sens": "8",
-}
+_REPEATS = {"Template_sens": "1", "Demo_sens": "8"}
+"""How often each test row is used; in the other benchmarks 2 times."""
 _OPTIONS = {"Domain_bias": "domain_query_length=128", "GLER": "interpolations=5"}
 _RELEASED = "0.1.1"
 _CHANGED_BY = {
@@ -215,9 +208,10 @@ def _other_prompts(result: Result, changed: Sequence[str]) -> str | None:
     ):
         if fields.get(name) is not None and name not in changed:
             return f"this result {text.format(fields[name])}"
-    for name, published in (("repeats", _REPEATS), ("options", _OPTIONS)):
-        if fields.get(name) != published.get(result.benchmark) and name not in changed:
-            return f"the published {name} are {published.get(result.benchmark)}, this result has {fields.get(name)}"
+    repeats, options = _REPEATS.get(result.benchmark, "2"), _OPTIONS.get(result.benchmark)
+    for name, published in (("repeats", repeats), ("options", options)):
+        if fields.get(name) != published and name not in changed:
+            return f"the published {name} are {published}, this result has {fields.get(name)}"
     failed = fields.get("failed")
     return None if failed is None else f"{failed} queries of this result failed"
 

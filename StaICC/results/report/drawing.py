@@ -9,39 +9,32 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import NamedTuple
 
 from StaICC.datasets.outputs import write_output
 
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
-ROLES = {
-    "surface": "#ffffff",
-    "ink": "#1c2128",
-    "soft": "#57606a",
-    "grid": "#d8dee4",
-    "mark": "#8a939d",
-    "series-1": "#1f6fc4",
-    "series-2": "#c4541a",
-    "series-3": "#1a7f5a",
-    "series-4": "#7a4fc9",
-    "series-5": "#b8336a",
-    "series-6": "#7a6a00",
-}
-"""The colours of the light theme, by role."""
 
-STYLE = (
-    "".join(f".chart .s{number}{{--c:var(--series-{number})}}" for number in range(1, 7))
-    + ".chart .g{--c:var(--mark)}.chart .m{fill:var(--c)}.chart .l{fill:none;stroke:var(--c);stroke-width:1.5}"
-    ".chart .d{stroke-dasharray:3 2}.chart .grid{stroke:var(--grid);fill:none}"
-    ".chart .b{fill:var(--mark);fill-opacity:.35;stroke:var(--mark);stroke-width:.7}"
-    ".chart text{font:11px system-ui,'DejaVu Sans',sans-serif;fill:var(--soft)}"
-    ".chart .t{font-weight:600;fill:var(--ink)}"
-)
+def resource(name: str) -> str:
+    """Return the text of a file of this package: a style sheet or a script."""
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+STYLE = "".join(resource("chart.css").splitlines())
 """The style sheet of all charts."""
+
+ROLES = {
+    role: colour
+    for role, colour in re.findall(r"--([\w-]+): (#\w+)", resource("style.css").partition("}")[0])
+    if role in {*re.findall(r"var\(--([\w-]+)\)", STYLE), "surface"}
+}
+"""The colours of the page's light theme that charts have, by role."""
 
 _SHAPES = (
     "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",

@@ -12,20 +12,7 @@ from StaICC.metrics.classification import ConfidenceBin
 from StaICC.results.published import PublishedFigure, compare_with_published, figures, models
 from StaICC.results.report.drawing import SERIES, Axis, Bar, Figure, Key, Line, Mark, Panel, row_axis
 from StaICC.results.report.html import Missing
-from StaICC.results.report.runs import (
-    Given,
-    Runs,
-    Score,
-    baselines_of,
-    dataset_names,
-    figure,
-    interval_cell,
-    interval_of,
-    named,
-    number_cell,
-    reason_of,
-    scores_of,
-)
+from StaICC.results.report.runs import Given, Runs, Score, baselines_of, dataset_names, named, score_of, scores_of
 from StaICC.results.result import Result
 
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
@@ -67,15 +54,13 @@ def accuracy_by_dataset(given: Given) -> Figure:
         lines += [] if known is None else [Line([(known.majority, y) for y in ends], dashed=True)]
         marks = []
         for number, (name, result) in enumerate(runs.items()):
-            value = figure(result.divided.get(dataset), "accuracy")
-            interval = interval_of(result, dataset, "accuracy")
-            if value is not None:
-                span = (interval.low, interval.high) if interval else None
-                marks.append(Mark(value, number, number, name, value, span))
-            why = reason_of(result, dataset, "accuracy")
+            score = score_of(result, dataset, "accuracy")
+            if score.value is not None:
+                span = (score.interval.low, score.interval.high) if score.interval else None
+                marks.append(Mark(score.value, number, number, name, score.value, span))
             baselines = (known.max_random, known.majority) if known else (None, None)
-            cells = [number_cell(value, why), interval_cell(interval, why)]
-            rows.append([dataset, name, *cells, *(number_cell(one, "not recorded") for one in baselines)])
+            cells = [score.cell, score.interval_cell, *(Score(one).cell for one in baselines)]
+            rows.append([dataset, name, *cells])
         panels.append(Panel(dataset, _SHARE, row_axis(list(runs)), marks, lines))
     return Figure(
         "Accuracy by data set",
@@ -208,7 +193,7 @@ def noise_series(result: Result) -> dict[str, list[tuple[float, float]]]:
         steps = sorted(int(key) for key in values if key.isdigit())
         points = []
         for step in steps:
-            value = figure(values, str(step), "accuracy")
+            value = score_of(result, dataset, str(step), "accuracy").value
             rate = step / (len(steps) - 1) if len(steps) > 1 else 0.0
             # int(k * rate) of k demonstration labels are wrong.
             share = 1 - int(demonstrations * rate) / demonstrations if demonstrations else 1 - rate
@@ -246,7 +231,7 @@ def noise_lines(given: Given) -> Figure:
         panels.append(Panel(dataset, _label("share of correct labels"), _SHARE, marks, lines, width=200))
         for name, result in runs.items():
             line = result.divided.get(dataset, {}).get("sensitivity", {}).get("accuracy")
-            why = reason_of(result, dataset, "sensitivity.accuracy")
+            why = score_of(result, dataset, "sensitivity", "accuracy").reason
             slope_cell = f"{line[0]:+.4f}" if isinstance(line, (list, tuple)) else Missing(why)
             rows += [[dataset, name, f"{x:.2f}", f"{y:.4f}", slope_cell] for x, y in points[name].get(dataset, [])]
     return Figure(
@@ -301,7 +286,7 @@ def shots_chart(given: Given) -> Figure:
     rows = []
     for number, (name, line) in enumerate(lines.items()):
         for k, one in line.items():
-            accuracy = scores_of(one, "accuracy").get(None) or Score(None, None, "not recorded")
+            accuracy = scores_of(one, "accuracy").get(None) or Score()
             at = place(k) + 0.1 * (number - (len(lines) - 1) / 2)  # lines next to each other, so that intervals differ
             if accuracy.interval is not None:
                 spans.append(Line([(at, accuracy.interval.low), (at, accuracy.interval.high)], number))
@@ -309,8 +294,7 @@ def shots_chart(given: Given) -> Figure:
             for own, value in zip(marks, values, strict=True):
                 own += [] if value is None else [Mark(at, value, number, f"{name}, k = {k}", value)]
             shown = [Missing("not recorded") if value is None else f"{value:.0f}" for value in values[1:]]
-            cells = [number_cell(values[0], accuracy.reason), interval_cell(accuracy.interval, accuracy.reason)]
-            rows.append([name, str(k), *cells, *shown])
+            rows.append([name, str(k), accuracy.cell, accuracy.interval_cell, *shown])
     panels = []
     titles = ("Accuracy", "Characters of all prompts", "Characters without shared prefixes")
     for title, own in zip(titles, marks, strict=True):
@@ -343,7 +327,7 @@ def rounds_chart(given: Given) -> Figure:
     """
     runs = named(given)
     known = {
-        (dataset, name): {n: y for n in _ROUNDS if (y := figure(result.divided.get(dataset), f"{n}R")) is not None}
+        (dataset, name): {n: y for n in _ROUNDS if (y := score_of(result, dataset, f"{n}R").value) is not None}
         for dataset in dataset_names(runs)
         for name, result in runs.items()
     }
@@ -356,7 +340,7 @@ def rounds_chart(given: Given) -> Figure:
         for one in figures("LongICL"):
             if one.dataset == dataset and one.value is not None and one.metric[0].isdigit():
                 background.setdefault(one.model, []).append((int(one.metric[0]), one.value))
-        uniform = next((value for one in runs.values() if (value := figure(one.divided.get(dataset), "uniform"))), None)
+        uniform = next((value for one in runs.values() if (value := score_of(one, dataset, "uniform").value)), None)
         lines = [Line(line) for line in background.values()]
         lines += [] if uniform is None else [Line([(0.7, uniform), (5.3, uniform)], dashed=True)]
         marks = []
@@ -369,7 +353,7 @@ def rounds_chart(given: Given) -> Figure:
         for name, result in runs.items():
             if (values := result.divided.get(dataset)) is not None:
                 keys = [*(f"{n}R" for n in _ROUNDS), "mean", "uniform", "majority"]
-                cells = [number_cell(figure(values, key), reason_of(result, dataset, key)) for key in keys]
+                cells = [score_of(result, dataset, key).cell for key in keys]
                 rows.append([dataset, name, values.get("metric") or Missing("not recorded"), *cells])
     return Figure(
         "Score by rounds of demonstrations",

@@ -8,23 +8,13 @@ every other one by the paired test of :mod:`StaICC.results.comparison`; runs tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from StaICC.errors import StaICCError
 from StaICC.results.comparison import compare_runs
 from StaICC.results.comparison_formats import latex_cell, latex_table
-from StaICC.results.paired_records import HEADLINE, higher_is_better, metrics_of
+from StaICC.results.paired_records import COLUMNS, HEADLINE, Column, higher_is_better, metrics_of
 from StaICC.results.report.html import Markup, Missing, element, join, table
-from StaICC.results.report.runs import (
-    Runs,
-    Score,
-    baselines_of,
-    dataset_names,
-    figure,
-    interval_of,
-    number_cell,
-    scores_of,
-)
+from StaICC.results.report.runs import Runs, Score, baselines_of, dataset_names, figure, score_of, scores_of
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 
@@ -37,30 +27,6 @@ _ALPHA = 0.05
 _SHADES = 11
 
 
-class Column(NamedTuple):
-    """A headline score."""
-
-    benchmark: str
-    key: str
-    """The key in the averaged results."""
-    title: str
-
-
-_COLUMNS = (
-    Column("Normal", "accuracy", "accuracy"),
-    Column("Normal", "macro_F1", "macro F1"),
-    Column("Normal", "averaged_truelabel_likelihood", "true-label likelihood"),
-    Column("Normal", "expected_calibration_error_1", "calibration error (ECE-1)"),
-    Column("Contextual_bias", "contextual_bias", "contextual bias"),
-    Column("Domain_bias", "domain_bias", "domain bias"),
-    Column("Post_bias", "DL div.", "posterior bias"),
-    Column("GLER", "accuracy", "label noise (GLER)"),
-    Column("Template_sens", "consistency", "template consistency"),
-    Column("Demo_sens", "consistency", "demonstration consistency"),
-    Column("LongICL", "mean", "LongICL, mean of rounds or conditions"),
-)
-
-
 def figure_name(benchmark: str, key: str) -> str:
     """Return the name of a score in a leaderboard; the key itself for scores that have no column.
 
@@ -69,7 +35,7 @@ def figure_name(benchmark: str, key: str) -> str:
         key: Its key in the averaged results.
     """
     wanted = benchmark, {"empirical_bias": "DL div."}.get(key, key)
-    return next((one.title for one in _COLUMNS if (one.benchmark, one.key) == wanted), key)
+    return next((one.title for one in COLUMNS if (one.benchmark, one.key) == wanted), key)
 
 
 def _comparable_by(result: Result) -> tuple[object, ...]:
@@ -121,7 +87,7 @@ def group_title(group: Mapping[str, Runs]) -> str:
 
 def _direction(column: Column, runs: Runs) -> bool | None:
     """Return whether larger values of a column are better; ``None`` if that is not known."""
-    if column in _COLUMNS:
+    if column in COLUMNS:
         return higher_is_better(column.benchmark, column.key)
     stated = {run.higher_is_better.get(column.key) for run in runs.values()}
     (better,) = stated if len(stated) == 1 else (None,)
@@ -153,9 +119,8 @@ def _standing(column: Column, runs: Runs) -> tuple[dict[str, str], str]:
 
 def _above_chance(runs: Runs, name: str) -> list[bool]:
     """Return for each data set of a run whether the interval of its accuracy is above the random baseline."""
-    known = (
-        (interval_of(runs[name], one, "accuracy"), baselines_of({name: runs[name]}, one)) for one in runs[name].divided
-    )
+    own = runs[name]
+    known = ((score_of(own, one, "accuracy").interval, baselines_of({name: own}, one)) for one in own.divided)
     return [interval.low > base.max_random for interval, base in known if interval is not None and base is not None]
 
 
@@ -173,7 +138,7 @@ def _settings(own: Sequence[Result], every: Sequence[Result]) -> str:
 
 
 def _columns(group: Mapping[str, Runs]) -> list[Column]:
-    columns = [one for one in _COLUMNS if one.benchmark in group]
+    columns = [one for one in COLUMNS if one.benchmark in group]
     for benchmark, runs in group.items():
         result = next(iter(runs.values()))
         keys = [key for key in metrics_of(result) if key in result.higher_is_better]
@@ -237,7 +202,7 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
                 cells[name].append(Missing(f"{column.benchmark} was not run"))
                 continue
             found = scores_of(runs[name], f"sensitivity.{column.key}" if column.benchmark in _SLOPES else column.key)
-            value, interval, reason = found.get(None, Score(None, None, "not recorded"))
+            value, interval, reason = found.get(None, Score())
             if value is None:
                 cells[name].append(Missing(f"{column.title}: {reason}"))
                 continue
@@ -247,7 +212,7 @@ def leaderboard(group: Mapping[str, Runs]) -> Markup:
             if interval is not None:
                 levels.add(f"{100 * interval.level:g} %")
                 parts.append(element("small", f"{interval.low:.3f} .. {interval.high:.3f}"))
-            if column == _COLUMNS[0] and (above := _above_chance(runs, name)):
+            if column == COLUMNS[0] and (above := _above_chance(runs, name)):
                 parts.append(element("small", f"{sum(above)} of {len(above)} above chance"))
             cells[name].append(join(parts))
     first = columns[0] if columns else None
@@ -303,11 +268,11 @@ def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: boo
     low, span = min(known), max(known) - min(known)
 
     def cell(name: str, place: str | None) -> str:
-        value, _, reason = scores[name].get(place, Score(None, None, "not evaluated"))
-        if value is None:
-            return Missing(reason)
-        shade = round((_SHADES - 1) * (value - low) / span) if span else 0
-        return element("td", f"{value:.4f}", class_=f"h{shade}")
+        score = scores[name].get(place, Score(reason="not evaluated"))
+        if score.value is None:
+            return score.cell
+        shade = round((_SHADES - 1) * (score.value - low) / span) if span else 0
+        return element("td", score.cell, class_=f"h{shade}")
 
     rows = [[name, *(cell(name, place) for place in places)] for name in runs]
     foot = []
@@ -317,7 +282,7 @@ def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: boo
             found = [None if base is None else float(getattr(base, attribute)) for base in bases]
             whole = [one for one in found if one is not None]
             mean = [sum(whole) / len(found) if len(whole) == len(found) else None] if len(datasets) > 1 else []
-            foot.append([label, *(number_cell(one, "not recorded") for one in [*found, *mean])])
+            foot.append([label, *(Score(one).cell for one in [*found, *mean])])
     direction = _words(higher_is_better(benchmark, metric.removeprefix("sensitivity.")))
     caption = f"{title} ({direction}; a darker cell is a higher value)"
     return table(caption, ["run", *(place or "mean" for place in places)], rows, foot, classes="sortable heat")

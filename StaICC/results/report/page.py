@@ -12,21 +12,16 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 
 from StaICC.datasets.outputs import write_output
 from StaICC.errors import ArgumentError
-from StaICC.results.report.drawing import STYLE
+from StaICC.results.report.drawing import STYLE, resource
 from StaICC.results.report.html import Markup, Missing, element, fold, join, table, void
 from StaICC.results.report.runs import Runs
 from StaICC.results.report.sections import Section, sections
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 from StaICC.version import __version__
-
-
-def _resource(name: str) -> str:
-    return (resources.files("StaICC.results.report") / name).read_text(encoding="utf-8")
 
 
 def _run_warnings(benchmarks: Mapping[str, Runs]) -> Iterator[Markup]:
@@ -144,8 +139,8 @@ def report_html(
     board, *others = sections(benchmarks)
     built = [board, *([more] if more is not None else []), *others, _provenance(benchmarks)]
     assets = [one.assets for one in built if one.assets]
-    scripts = [_resource(f"{name}.js") for name in ("page", *assets)]
-    style = "".join(_resource(f"{name}.css") for name in ("style", *assets))
+    scripts = [resource(f"{name}.js") for name in ("page", *assets)]
+    style = "".join(resource(f"{name}.css") for name in ("style", *assets))
     head = [
         void("meta", charset="utf-8"),
         void("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),

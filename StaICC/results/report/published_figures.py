@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from StaICC.results.published import PublishedComparison, compare_with_published
 from StaICC.results.report.html import Markup, element, fold, join, table
 from StaICC.results.report.leaderboard import figure_name
-from StaICC.results.report.runs import Runs, number_cell
+from StaICC.results.report.runs import Runs, Score
 
 
 def _where(one: PublishedComparison) -> str:
@@ -62,7 +62,7 @@ def published_figures(runs: Runs) -> Markup:
                 [
                     name,
                     _where(one),
-                    number_cell(one.value, "undefined"),
+                    Score(one.value, reason="undefined").cell,
                     f"{one.better_than} of {len(one.figures)}",
                     near,
                 ]

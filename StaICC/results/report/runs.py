@@ -16,10 +16,22 @@ from StaICC.results.result import Result
 class Score(NamedTuple):
     """A score with its interval."""
 
-    value: float | None
-    interval: Interval | None
-    reason: str
+    value: float | None = None
+    interval: Interval | None = None
+    reason: str = "not recorded"
     """Why there is no value, or no interval."""
+
+    @property
+    def cell(self) -> str:
+        """The value as a cell of a table; ``-`` with the reason if there is none."""
+        return Missing(self.reason) if self.value is None else f"{self.value:.4f}"
+
+    @property
+    def interval_cell(self) -> str:
+        """The interval as a cell of a table; ``-`` with the reason if there is none."""
+        if self.interval is None:
+            return Missing(self.reason)
+        return f"{self.interval.low:.3f} .. {self.interval.high:.3f}"
 
 
 Runs = Mapping[str, Result]
@@ -92,18 +104,21 @@ def scores_of(result: Result, metric: str) -> dict[str | None, Score]:
     return found
 
 
-def reason_of(result: Result, dataset: str, key: str) -> str:
-    """Return why a score of a data set, or its interval, is undefined.
+def score_of(result: Result, dataset: str, *keys: str) -> Score:
+    """Return a score of a data set, with its interval or the reason why it is undefined.
 
     Args:
         result: The result.
         dataset: Name of the data set.
-        key: The key of the score.
+        *keys: The keys of the score, from the outside in.
     """
     if dataset not in result.divided:
-        return "data set not evaluated"
-    details = result.details.get(dataset)
-    return (details.missing.get(key) if details else None) or "not recorded"
+        return Score(reason="data set not evaluated")
+    value, details = figure(result.divided[dataset], *keys), result.details.get(dataset)
+    if details is None:
+        return Score(value)
+    key = ".".join(keys)
+    return Score(value, details.intervals.get(key), details.missing.get(key) or "not recorded")
 
 
 def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
@@ -118,38 +133,6 @@ def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
         if details is not None and details.baselines:
             return next(iter(details.baselines.values()))
     return None
-
-
-def interval_of(result: Result, dataset: str, key: str) -> Interval | None:
-    """Return the confidence interval of a score; ``None`` if there is none.
-
-    Args:
-        result: The result.
-        dataset: Name of the data set.
-        key: The score's key in the details of the data set.
-    """
-    details = result.details.get(dataset)
-    return details.intervals.get(key) if details else None
-
-
-def number_cell(value: float | None, reason: str) -> str:
-    """Return a score as a cell of a table; if there is none, ``-`` with the reason.
-
-    Args:
-        value: The score.
-        reason: Why there is none.
-    """
-    return Missing(reason) if value is None else f"{value:.4f}"
-
-
-def interval_cell(interval: Interval | None, reason: str) -> str:
-    """Return an interval as a cell of a table; if there is none, ``-`` with the reason.
-
-    Args:
-        interval: The interval.
-        reason: Why there is none.
-    """
-    return Missing(reason) if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}"
 
 
 def accuracy_of(record: ConditionRecord) -> float | None:

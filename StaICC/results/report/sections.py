@@ -25,7 +25,7 @@ from StaICC.results.report.figures import (
 from StaICC.results.report.html import Markup, Missing, element, fold, join, table
 from StaICC.results.report.leaderboard import comparable_groups, figure_name, group_title, heat_map, leaderboard
 from StaICC.results.report.published_figures import published_figures
-from StaICC.results.report.runs import Runs, accuracy_of, interval_cell, labels_of, number_cell
+from StaICC.results.report.runs import Runs, Score, accuracy_of, labels_of, score_of
 from StaICC.results.result import Result
 from StaICC.results.table import remarks, result_rows
 
@@ -153,10 +153,9 @@ def _robust(group: Group) -> Iterator[Markup]:
         for name, result in runs.items():
             for dataset, details in result.details.items():
                 found = [value for one in details.conditions if (value := accuracy_of(one)) is not None]
-                ends = [number_cell(end(found, default=None), "no predictions are recorded") for end in (min, max)]
-                interval = details.intervals.get("sensitivity.consistency")
-                why = details.missing.get("sensitivity.consistency", "not recorded")
-                rows.append([dataset, name, interval_cell(interval, why), *ends])
+                ends = [Score(end(found, default=None), reason="no predictions are recorded") for end in (min, max)]
+                consistency = score_of(result, dataset, "sensitivity", "consistency")
+                rows.append([dataset, name, consistency.interval_cell, *(one.cell for one in ends)])
         head = ["data set", "run", "interval of the consistency", "lowest accuracy", "highest accuracy"]
         yield fold(f"{title}: intervals and range of accuracies", table(f"{title}: range", head, rows, words=(1,)))
 
@@ -191,10 +190,9 @@ def _changed(group: Group) -> Iterator[Markup]:
             )
             cells[name].append(join([f"{one.difference:+.4f}", *(element("small", text) for text in small)]))
             head, rows = pair.table()
-            by_set = [*pair.datasets, *([pair.mean] if pair.mean else [])]
             shown = [
                 [Missing(own.reason or "the runs differ on too few rows") if cell == "-" else cell for cell in row]
-                for own, row in zip(by_set, rows, strict=True)
+                for own, row in zip(pair.lines, rows, strict=True)
             ]
             foot = [shown.pop()] if pair.mean else []
             lines = element("ul", *(element("li", line) for line in [*pair.introduction(), *pair.conclusion()]))

@@ -24,8 +24,8 @@ from StaICC.benchmarks.exchange import (
     query_id,
     read_predictions,
     score_predictions,
-    write_prompts,
 )
+from StaICC.benchmarks.exchange.files import csv_lines, json_lines
 from StaICC.benchmarks.verify import verify_file
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError, SchemaError
@@ -87,6 +87,12 @@ def test_an_id_depends_on_prompt_and_labels(prompt: str, other: str, label: str)
 
 
 # -- files
+
+
+def write_prompts(benchmark: Benchmark, path: Path) -> None:
+    records = prompt_records(benchmark)
+    lines = csv_lines(records, verbatim=True) if path.suffix == ".csv" else json_lines(records)
+    path.write_bytes("".join(lines).encode("utf-8", "surrogatepass"))
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])

@@ -6,16 +6,10 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import (
-    Accuracy,
-    LongICLExperimentor,
-    LongICLOutcome,
-    MicroF1,
-    card,
-    cards,
-    load,
-)
+from StaICC.benchmarks.long_icl import LongICLExperimentor, card, cards, load
+from StaICC.benchmarks.long_icl.experimentor import LongICLOutcome
 from StaICC.benchmarks.long_icl.protocol.prompts import write_answer, write_context, write_query
+from StaICC.benchmarks.long_icl.scoring import Accuracy, MicroF1
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
 from StaICC.inference import Failure
 

@@ -14,17 +14,9 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import (
-    Experiment,
-    LongICL,
-    LongICLExperimentor,
-    card,
-    experiments,
-    load,
-    reference_tokens,
-)
+from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor, card, experiments, load
 from StaICC.benchmarks.long_icl.analysis import position_p_value
-from StaICC.benchmarks.long_icl.experiments import Condition, blocks_of
+from StaICC.benchmarks.long_icl.experiments import Condition, blocks_of, reference_tokens
 from StaICC.benchmarks.long_icl.protocol.prompts import write_context
 from StaICC.benchmarks.long_icl.protocol.selection import by_turns, turns_of
 from StaICC.benchmarks.verify import verify

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "kernels" / "endpoint"))
 
 import endpoint_server
 
-from StaICC.benchmarks.long_icl import DialogueItem, LongICL, Relation, parse_answer
+from StaICC.benchmarks.long_icl import LongICL, parse_answer
+from StaICC.benchmarks.long_icl.data.items import DialogueItem, Relation
 from StaICC.benchmarks.verify import verify
 from StaICC.errors import OutputError
 from StaICC.kernels.endpoint.kernel import EndpointKernel

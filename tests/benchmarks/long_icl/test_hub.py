@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import card, install_from_hub, load
-from StaICC.benchmarks.long_icl.data.hub import SOURCES, read_parquet
+from StaICC.benchmarks.long_icl.data.hub import read_parquet
 from StaICC.errors import ArgumentError, DataMissingError, MissingDependencyError, UnknownNameError
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -70,7 +70,8 @@ def hf_hub_download(repo_id: str, filename: str, *, repo_type: str, revision: st
 
 
 def put(folder: Path, name: str, split: str, parts: list[list[dict[str, Any]]], features: Any = None) -> None:
-    source = SOURCES[name]
+    source = card(name).hub
+    assert source is not None
     for number, records in enumerate(parts):
         write_parquet(folder / source.repository / source.config / split / f"{number:04}.parquet", records, features)
 
@@ -87,7 +88,7 @@ def hub(tmp_path: Path) -> FakeHub:
     rows = discovery_rows(700)
     put(folder, "discovery", "train", [rows[:300], rows[300:]], {"label": class_label("discovery")})
     put(folder, "discovery", "test", [rows[:400]])
-    write_parquet(folder / SOURCES["discovery"].repository / "discoverysmall" / "train" / "0000.parquet", rows[:1])
+    write_parquet(folder / "sileod/discovery" / "discoverysmall" / "train" / "0000.parquet", rows[:1])
     return FakeHub(folder)
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.benchmarks.long_icl import DialogueItem, EntityItem, TextItem, as_item, card, cards, parse_answer
+from StaICC.benchmarks.long_icl import card, cards, parse_answer
+from StaICC.benchmarks.long_icl.data.items import DialogueItem, EntityItem, TextItem, as_item
 from StaICC.benchmarks.long_icl.scoring import tally_prediction
 from StaICC.errors import ArgumentError, UnknownNameError
 

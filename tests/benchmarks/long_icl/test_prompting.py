@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from StaICC.benchmarks.long_icl import (
+from StaICC.benchmarks.long_icl import card
+from StaICC.benchmarks.long_icl.data.items import (
     DialogueItem,
     EntityItem,
     Item,
@@ -10,7 +11,6 @@ from StaICC.benchmarks.long_icl import (
     Relation,
     RelationItem,
     TextItem,
-    card,
 )
 from StaICC.benchmarks.long_icl.protocol.prompts import merge_dialogues, write_answer, write_context, write_query
 

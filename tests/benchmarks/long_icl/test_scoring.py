@@ -7,21 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.benchmarks.long_icl import (
-    Accuracy,
-    DialogueItem,
-    EntityItem,
-    MicroF1,
-    Relation,
-    RelationItem,
-    Tally,
-    TextItem,
-    card,
-    compute_baselines,
-    score_tallies,
-)
+from StaICC.benchmarks.long_icl import card
+from StaICC.benchmarks.long_icl.baselines import compute_baselines
+from StaICC.benchmarks.long_icl.data.items import DialogueItem, EntityItem, Relation, RelationItem, TextItem
 from StaICC.benchmarks.long_icl.scoring import (
+    Accuracy,
+    MicroF1,
+    Tally,
     label_counts,
+    score_tallies,
     tally_entities,
     tally_label,
     tally_prediction,

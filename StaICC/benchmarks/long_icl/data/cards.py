@@ -113,6 +113,20 @@ class ScoringRule:
 
 
 @dataclass(frozen=True, slots=True)
+class HubSource:
+    """The place of a data set on the Hugging Face hub, and how its records become lines of the published file."""
+
+    repository: str
+    config: str
+    label: str
+    """The column with the label (or labels)."""
+    header: tuple[str, ...]
+    """The cells of the first line; empty if the file has no header."""
+    dialect: Mapping[str, object]
+    """Arguments of :func:`csv.writer`."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskCard:
     """All facts about a data set, without its rows."""
 
@@ -143,6 +157,8 @@ class TaskCard:
     template: PromptTemplate
     answers: AnswerFormat
     scoring: ScoringRule
+    hub: HubSource | None = None
+    """Where the hub has the rows; None if it has not."""
 
     @property
     def structured(self) -> bool:

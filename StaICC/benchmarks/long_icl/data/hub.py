@@ -15,22 +15,18 @@ import csv
 import hashlib
 import io
 import json
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.long_icl.data.cards import TaskCard
-from StaICC.benchmarks.long_icl.data.installing import Installed, default_folder
-from StaICC.benchmarks.long_icl.data.loading import Skipped, check_published, show_notice, wanted
+from StaICC.benchmarks.long_icl.data.cards import HubSource, TaskCard
+from StaICC.benchmarks.long_icl.data.installing import Installed, default_folder, install_each
+from StaICC.benchmarks.long_icl.data.loading import check_published, show_notice, wanted
 from StaICC.datasets.fetch import OFFLINE
 from StaICC.datasets.storage import passing_folder, write_beside
-from StaICC.errors import DataDamagedError, DataError, DataMissingError, StaICCError
+from StaICC.errors import DataDamagedError, DataMissingError, StaICCError
 from StaICC.optional import require
-
-_log = logging.getLogger(__name__)
 
 REVISION = "refs/convert/parquet"
 EXTRA = "hub"
@@ -38,21 +34,6 @@ FEATURE = "fetching LongICL data from the hub"
 _FLUSH = 4096
 
 Record = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class HubSource:
-    """The place of a data set on the hub, and how its records become lines of the published file."""
-
-    repository: str
-    config: str
-    label: str
-    """The column with the label (or labels)."""
-    header: tuple[str, ...]
-    """The cells of the first line; empty if the file has no header."""
-    dialect: Mapping[str, Any]
-    """Arguments of :func:`csv.writer`."""
-    cells: Callable[[TaskCard, Record], Sequence[str]]
 
 
 def _label(card: TaskCard, value: object) -> str:
@@ -88,28 +69,12 @@ def _discovery(card: TaskCard, record: Record) -> Sequence[str]:
     return cells
 
 
-SOURCES: Mapping[str, HubSource] = {
-    "banking77": HubSource(
-        "PolyAI/banking77", "default", "label", ("text", "category"), {"lineterminator": "\r\n"}, _banking
-    ),
-    "goemotions": HubSource(
-        "google-research-datasets/go_emotions",
-        "simplified",
-        "labels",
-        (),
-        {"delimiter": "\t", "lineterminator": "\n"},
-        _goemotions,
-    ),
-    "discovery": HubSource(
-        "sileod/discovery",
-        "discovery",
-        "label",
-        ("sentence1", "sentence2", "label"),
-        {"delimiter": "\t", "lineterminator": "\n", "quoting": csv.QUOTE_NONE, "quotechar": None},
-        _discovery,
-    ),
+_CELLS: Mapping[str, Callable[[TaskCard, Record], Sequence[str]]] = {
+    "banking77": _banking,
+    "goemotions": _goemotions,
+    "discovery": _discovery,
 }
-"""The data sets that the hub has."""
+"""The cells of a line of the published file, from a record of the hub."""
 
 
 def read_parquet(path: str | os.PathLike[str], label: str) -> tuple[list[str] | None, Iterator[Record]]:
@@ -168,17 +133,19 @@ def _records(hub: Any, source: HubSource, card: TaskCard, split: str) -> Iterato
 
 def _write_split(hub: Any, card: TaskCard, split: str, folder: Path) -> Path:
     """Write the records of a split as the published file, and refuse rows that are not the published ones."""
-    source, spec = SOURCES[card.name], card.files[split][0]
+    source, spec = card.hub, card.files[split][0]
+    assert source is not None
+    dialect: Any = source.dialect
     digest, rows = hashlib.sha256(), 0
 
     def parts() -> Iterator[bytes]:
         nonlocal rows
         text = io.StringIO(newline="")
-        writer = csv.writer(text, **source.dialect)
+        writer = csv.writer(text, **dialect)
         if source.header:
             writer.writerow(source.header)
         for rows, record in enumerate(_records(hub, source, card, split), 1):
-            writer.writerow(source.cells(card, record))
+            writer.writerow(_CELLS[card.name](card, record))
             if rows % _FLUSH == 0:
                 yield take(text)
         yield take(text)
@@ -224,27 +191,16 @@ def install_from_hub(
     if os.environ.get(OFFLINE, "") not in ("", "0"):
         raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
     folder = default_folder(home)
-    files: dict[str, list[Path]] = {}
-    skipped: list[Skipped] = []
     hub = require("huggingface_hub", EXTRA, FEATURE)
     require("pyarrow.parquet", EXTRA, FEATURE)
-    try:
+
+    def fetch(card: TaskCard) -> list[Path]:
+        if card.hub is None:
+            raise DataMissingError(f"{card.title} is not fetched from the hub")
+        announce(card.notice())
         folder.mkdir(parents=True, exist_ok=True)
         with passing_folder(folder) as passing:
-            for card in chosen:
-                try:
-                    if card.name not in SOURCES:
-                        raise DataMissingError(f"{card.title} is not fetched from the hub")
-                    announce(card.notice())
-                    files[card.name] = [_write_split(hub, card, split, passing) for split in ("train", "test")]
-                except DataError as error:
-                    skipped.append(Skipped(card.name, str(error), card.instructions()))
-                    _log.warning("%s is not installed: %s", card.title, error)
-            if not files:
-                reasons = "; ".join(f"{one.dataset}: {one.reason}" for one in skipped)
-                raise DataMissingError(f"nothing could be fetched from the hub: {reasons}")
-            written = [path for paths in files.values() for path in paths]
-            targets = tuple(path.replace(folder / path.name) for path in written)
-    except OSError as error:
-        raise DataMissingError(f"the files could not be written to {folder}: {error}") from error
-    return Installed(folder, tuple(files), targets, tuple(skipped))
+            written = [_write_split(hub, card, split, passing) for split in ("train", "test")]
+            return [path.replace(folder / path.name) for path in written]
+
+    return install_each(chosen, folder, fetch, "nothing could be fetched from the hub")

@@ -11,14 +11,15 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from StaICC.benchmarks.long_icl.data.cards import cards
+from StaICC.benchmarks.long_icl.data.cards import TaskCard, cards
 from StaICC.benchmarks.long_icl.data.loading import LoadedFile, LongICLData, Skipped, find, load, show_notice, wanted
 from StaICC.datasets.outputs import check_outputs, write_output
 from StaICC.datasets.pack import TableStatus, data_home
 from StaICC.datasets.storage import file_digest
-from StaICC.errors import DataDamagedError, DataMissingError
+from StaICC.errors import DataDamagedError, DataError, DataMissingError
 
 FOLDER = "long_icl"
 
@@ -131,21 +132,39 @@ def install(
     source, folder = Path(from_dir), default_folder(home)
     if not source.is_dir():
         raise DataMissingError(f"there is no folder {source}; name the folder with the published files")
-    done: list[str] = []
-    files: list[Path] = []
+
+    def copy(own: TaskCard) -> list[Path]:
+        data = load(own.name, source, announce=announce)
+        folder.mkdir(parents=True, exist_ok=True)
+        return _copy(data, folder)
+
+    return install_each(wanted(datasets), folder, copy, f"nothing in {source} could be installed")
+
+
+def install_each(
+    chosen: Iterable[TaskCard], folder: Path, install_one: Callable[[TaskCard], list[Path]], nothing: str
+) -> Installed:
+    """Install data sets one by one; one that is missing or damaged does not prevent the others.
+
+    Args:
+        chosen: Their cards.
+        folder: The folder of the data.
+        install_one: Installs one data set, and returns its files.
+        nothing: The beginning of the error if nothing could be installed.
+
+    Raises:
+        DataMissingError: Nothing could be installed, or the files cannot be written.
+    """
+    files: dict[str, list[Path]] = {}
     skipped: list[Skipped] = []
-    for own in wanted(datasets):
+    for own in chosen:
         try:
-            data = load(own.name, source, announce=announce)
-            folder.mkdir(parents=True, exist_ok=True)
-            files += _copy(data, folder)
-            done.append(own.name)
-        except (DataDamagedError, DataMissingError) as error:
+            files[own.name] = install_one(own)
+        except DataError as error:
             skipped.append(Skipped(own.name, str(error), own.instructions()))
             _log.warning("%s is not installed: %s", own.title, error)
         except OSError as error:
             raise DataMissingError(f"{own.title} cannot be installed in {folder}: {error}") from error
-    if not done:
-        reasons = "; ".join(f"{one.dataset}: {one.reason}" for one in skipped)
-        raise DataMissingError(f"nothing in {source} could be installed: {reasons}")
-    return Installed(folder, tuple(done), tuple(files), tuple(skipped))
+    if not files:
+        raise DataMissingError(f"{nothing}: {'; '.join(f'{one.dataset}: {one.reason}' for one in skipped)}")
+    return Installed(folder, tuple(files), tuple(chain.from_iterable(files.values())), tuple(skipped))

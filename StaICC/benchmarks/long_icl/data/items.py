@@ -132,19 +132,16 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class DialogueItem:
+class DialogueItem(_Item):
     """A dialogue and the queried pairs of entities, with their relations."""
 
     kind: ClassVar[str] = "dialogue"
+    shown: ClassVar[tuple[str, ...]] = ("dialogue",)
+    searched: ClassVar[str] = "dialogue"
 
     row: int
     dialogue: str
     relations: tuple[Relation, ...]
-
-    @property
-    def needle(self) -> str:
-        """The dialogue."""
-        return self.dialogue
 
     @property
     def gold(self) -> tuple[str, ...]:
@@ -175,29 +172,10 @@ def relabelled(item: Item, label: str) -> Item:
     return dataclasses.replace(item, label=label)
 
 
-def _value(kind: type[Item], key: str, fields: Mapping[str, Any]) -> object:
-    """Return one field of an item; row and true labels may be missing."""
-    if key == "row":
-        return fields.get("row", -1)
-    if key == "entities":
-        entities = fields.get("entities", ())
-        return tuple(tuple(pair) for pair in (entities.items() if isinstance(entities, Mapping) else entities))
-    if key == "relations":
-        if not isinstance(fields.get("relations"), (list, tuple)):
-            raise ArgumentError(
-                "a dialogue item needs 'relations', a list of records; their number is part of the query"
-            )
-        return tuple(
-            pair
-            if isinstance(pair, Relation)
-            else Relation(pair.get("subject_entity", ""), pair.get("object_entity", ""), pair.get("relation", ""))
-            for pair in fields["relations"]
-        )
-    if key == "label":
-        return fields.get("label", "")
-    if not isinstance(fields.get(key), str):
-        raise ArgumentError(f"the item lacks the text {key!r}; it has {', '.join(map(repr, fields)) or 'nothing'}")
-    return fields[key]
+def _relation(given: Relation | Mapping[str, str]) -> Relation:
+    if isinstance(given, Relation):
+        return given
+    return Relation(*(given.get(name, "") for name in ("subject_entity", "object_entity", "relation")))
 
 
 def as_item(dataset: str, item: Item | Mapping[str, Any]) -> Item:
@@ -222,4 +200,16 @@ def as_item(dataset: str, item: Item | Mapping[str, Any]) -> Item:
         return item
     if not isinstance(item, Mapping):
         raise ArgumentError(f"an item of {dataset} is a {kind.__name__} or a mapping with its fields, not {item!r}")
-    return kind(**{field.name: _value(kind, field.name, item) for field in dataclasses.fields(kind)})  # type: ignore[arg-type]
+    missing = [name for name in kind.shown if not isinstance(item.get(name), str)]
+    if missing:
+        there = ", ".join(map(repr, item)) or "nothing"
+        raise ArgumentError(f"the item lacks the text {missing[0]!r}; it has {there}")
+    if kind is DialogueItem and not isinstance(item.get("relations"), (list, tuple)):
+        raise ArgumentError("a dialogue item needs 'relations', a list of records; their number is part of the query")
+    entities = item.get("entities", ())
+    fields: dict[str, Any] = {
+        **{"row": -1, "label": "", **item},
+        "entities": tuple(map(tuple, entities.items() if isinstance(entities, Mapping) else entities)),
+        "relations": tuple(map(_relation, item.get("relations", ()))),
+    }
+    return kind(**{field.name: fields[field.name] for field in dataclasses.fields(kind)})
