@@ -14,6 +14,7 @@ import functools
 import importlib
 import itertools
 import sys
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,13 +57,13 @@ class Listed:
 
 
 def fold(name: str) -> str:
-    """Reduce a name to what all its spellings share: case, blanks, hyphens and underscores do not matter.
+    """Reduce a name to what all its spellings share: case, blanks, hyphens, underscores and letter forms do not matter.
 
     Example:
         >>> fold("Tweet Eval-hate") == fold("tweet_eval_hate")
         True
     """
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
+    return "".join(letter for letter in unicodedata.normalize("NFKC", name).casefold() if letter.isalnum())
 
 
 def is_reference(name: str) -> bool:

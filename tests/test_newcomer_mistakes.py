@@ -535,10 +535,11 @@ def test_torch_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def test_a_result_is_not_replaced_silently(capsys: pytest.CaptureFixture[str]) -> None:
     line = ["run", "normal", "--datasets", "mini", "--limit", "1", "--json", "r.json"]
-    assert main(line) == 0
-    assert "replaced" not in capsys.readouterr().err
-    assert main(line) == 0
-    assert "r.json was replaced" in capsys.readouterr().err
+    for command in (line, [*line[:-1], "k.json", "--k", "0,1"]):  # saved after each k
+        assert main(command) == 0
+        assert "replaced" not in capsys.readouterr().err
+        assert main(command) == 0
+        assert f"{command[7]} was replaced" in capsys.readouterr().err
 
 
 def test_verify_goes_on_after_an_unreadable_file(capsys: pytest.CaptureFixture[str]) -> None:

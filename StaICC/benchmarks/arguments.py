@@ -56,7 +56,7 @@ def read_metrics(metrics: object) -> MetricSet:
         isinstance(name, str) and name and (callable(metric) or isinstance(metric, Metric))
         for name, metric in functions.items()
     ):
-        raise ArgumentError(f"metrics must be the name of a metric set, or functions by name, not {metrics!r}")
+        raise ArgumentError(f"metrics must be the name of a metric set or functions by name, not {metrics!r}")
     return metric_set(functions)
 
 

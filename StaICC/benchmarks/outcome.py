@@ -57,7 +57,7 @@ class Outcome:
         self.answers = answers
         self.outputs: Kind = outputs
         given = list(answers)
-        rows = [answer for answer in answers if isinstance(answer, list)]
+        rows = self.returned_rows
         self._kind: Kind = outputs
         self._ambiguous: Normalised | None = None
         if assume is not None and any(map(_unparsed, answers)):
@@ -95,6 +95,11 @@ class Outcome:
     def normalised(self) -> Normalised:
         """The predictions as probabilities, if they can be read so (see :mod:`StaICC.metrics.normalisation`)."""
         return self._ambiguous or normalise(self.rows, "probabilities" if self.hard else self._kind)
+
+    @property
+    def returned_rows(self) -> list[list[float]]:
+        """The rows of numbers that were returned: without those that are assumed for unparsed replies."""
+        return [answer for answer in self.answers if isinstance(answer, list)]
 
     @cached_property
     def groups(self) -> list[list[int]]:

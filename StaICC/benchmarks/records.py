@@ -96,9 +96,7 @@ def _record(outcome: Outcome) -> ConditionRecord:
         tuple(outcome.predictions),
         tuple(query.row for query in queries),
         _calibration(outcome),
-        None
-        if outcome.hard or not outcome.queries
-        else pack_scores([answer for answer in outcome.answers if isinstance(answer, list)]),
+        None if outcome.hard or not outcome.queries else pack_scores(outcome.returned_rows),
     )
 
 

@@ -102,8 +102,17 @@ def add_result_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, nargs="?", const=Path(STDOUT), metavar="FILE", help=text)
 
 
+def has_content(path: Path | None) -> bool:
+    """Return whether a path is a file that is not empty."""
+    return path is not None and path.is_file() and path.stat().st_size > 0
+
+
 def show_result(
-    result: Result | ResultGroup, save: Path | None, records: Path | None = None, text: str | None = None
+    result: Result | ResultGroup,
+    save: Path | None,
+    records: Path | None = None,
+    text: str | None = None,
+    replaces: bool | None = None,
 ) -> None:
     """Save a result and its records, and print its table, or print it as JSON.
 
@@ -112,13 +121,14 @@ def show_result(
         save: The file for the result; ``-`` prints JSON instead of the table; ``None`` saves nothing.
         records: The file for the prediction of each query; ``None`` saves nothing.
         text: The text to print instead of the table.
+        replaces: Whether the file had a content before the command; by default, whether it has one now.
 
     Raises:
         OSError: A file cannot be written.
     """
     printed = save is not None and str(save) == STDOUT
     if save is not None and not printed:  # before printing, which may fail on a closed pipe
-        replaced = save.is_file() and save.stat().st_size > 0
+        replaced = has_content(save) if replaces is None else replaces
         result.save(save)
         if replaced:
             print(f"{one_line(str(save))} was replaced", file=sys.stderr)

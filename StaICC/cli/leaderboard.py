@@ -49,7 +49,12 @@ def run(args: argparse.Namespace) -> int:
     """
     if not args.folder.is_dir():
         raise ArgumentError(f"folder: got {args.folder}, expected a folder with saved results")
-    own = (args.output / "results").resolve()
+    own, folder = (args.output / "results").resolve(), args.folder.resolve()
+    if own.is_dir() and (own in (folder, *folder.parents) or not (args.output / "index.html").exists()):
+        raise ArgumentError(
+            f"{args.output / 'results'} exists, and is not the one of an earlier site; the copies of the results could "
+            "replace its files. Give another folder with -o"
+        )
     files = [path for path in sorted(args.folder.rglob("*.json")) if own not in path.resolve().parents]
     results: dict[str, Result | ResultGroup] = {}
     rows: list[list[str]] = []

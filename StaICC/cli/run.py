@@ -33,7 +33,7 @@ from StaICC.cli.benchmark_options import (
     inputs_of,
     make,
 )
-from StaICC.cli.files import STDOUT, add_result_outputs, check_output, show_result, write_text
+from StaICC.cli.files import STDOUT, add_result_outputs, check_output, has_content, show_result, write_text
 from StaICC.errors import ArgumentError
 from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
@@ -310,6 +310,7 @@ def run(args: argparse.Namespace) -> int:
             write_text(args.json, [json.dumps(found.to_dict(), indent=2), "\n"])
         print(found, file=sys.stderr if str(args.json) == STDOUT else sys.stdout)
         return 0
+    replaces = has_content(args.json)  # several runs are saved one by one
     check()  # the modules of the model and the metrics are imported now; their files are inputs
     how = {
         **run_settings(args),
@@ -349,5 +350,5 @@ def run(args: argparse.Namespace) -> int:
     shown = [str(result) if args.method is None and not several else format_methods(result)]
     if args.published:
         shown += ["", format_published(compare_with_published(result))]
-    show_result(result, args.json, args.records, "\n".join(shown))
+    show_result(result, args.json, args.records, "\n".join(shown), replaces)
     return 0 if result.complete else 1

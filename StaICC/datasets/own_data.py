@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
+import math
 import os
 import sys
 import unicodedata
@@ -226,8 +227,8 @@ def _own_names(records: Records, found: Counter[str]) -> tuple[dict[str, str], l
             f"{source}: each of the {len(found)} rows has a label of its own, such as {next(iter(found))!r}. Choose "
             "the column of the classes as the label column"
         )
-    digits = all(value.isascii() and value.isdigit() and len(value) < 19 for value in found)
-    space = sorted(found, key=lambda value: (int(value), value) if digits else value)
+    numbers = all(_number(value) is not None and math.isfinite(float(value)) for value in found)
+    space = sorted(found, key=lambda value: (float(value), value) if numbers else value)
     return {value: value for value in space}, space
 
 

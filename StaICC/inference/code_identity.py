@@ -53,10 +53,11 @@ _IMMUTABLE_MODULES = frozenset({"datetime", "fractions"})
 _BEFORE_USE = frozenset({"__init__", "__new__", "__post_init__", "__setstate__", "__init_subclass__", "__set_name__"})
 _OF_THE_CLASS = _words(
     "__module__ __dict__ __weakref__ __qualname__ __firstlineno__ __static_attributes__ __annotations__ "
-    "__annotate__ __annotate_func__ __annotations_cache__ __dataclass_fields__ __dataclass_params__ __match_args__ "
+    "__annotate__ __annotate_func__ __annotations_cache__ __dataclass_fields__ __dataclass_params__ "
     "__abstractmethods__ _abc_impl __orig_bases__ __parameters__ __hash__ _field_defaults __protocol_attrs__ "
     "_is_protocol _is_runtime_protocol __non_callable_proto_members__ __final__ __subclasshook__ __slotnames__"
 )
+_OF_A_PARTIAL = frozenset({*vars(functools.partial), *functools.WRAPPER_ASSIGNMENTS, "__wrapped__"})
 _OF_A_MEMBER = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_"})
 _REBINDING = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
 _HEAP_TYPE = 1 << 9
@@ -209,6 +210,11 @@ def replaced_methods(value: object) -> list[str]:
         for name in own
         if isinstance(next((vars(base)[name] for base in type(value).__mro__ if name in vars(base)), None), methods)
     )
+
+
+def own_of_partial(value: functools.partial[Any]) -> bool:
+    """Tell whether a partial has code or attributes of its own; what `functools.update_wrapper` copies is none."""
+    return type(value) is not functools.partial or not vars(value).keys() <= _OF_A_PARTIAL
 
 
 def _is_native(cls: type) -> bool:
@@ -407,11 +413,11 @@ class _Digester:
         if kind in (types.BuiltinFunctionType, types.MethodWrapperType):
             return self._builtin(value, where)
         if kind is types.MethodType:
-            self._loaded.add(value.__func__.__name__)
+            self._loaded.add(getattr(value.__func__, "__name__", ""))
             return self._all("method", (value.__func__, value.__self__), where)
         if kind is types.ModuleType:
             return self._module(value.__name__, value, (), where)
-        if kind is functools.partial and self._stated(value) is None:
+        if kind is functools.partial and not own_of_partial(value) and self._stated(value) is None:
             keywords = [part for pair in sorted(value.keywords.items()) for part in pair]
             arguments = (self._all("arguments", value.args, where), self._all("keywords", keywords, where))
             return _hash("partial", self._digest(value.func, where), *arguments)
@@ -530,6 +536,10 @@ class _Digester:
         if _is_native(cls):
             return self._leave_out(where, f"needs {cls.__module__}.{cls.__qualname__}, which is not written in Python")
         parts = [cls.__qualname__]
+        if isinstance(cls, enum.EnumMeta):
+            parts += cls.__members__  # their order
+        for name, one in vars(cls).get("__dataclass_fields__", {}).items():
+            parts += [name, self._all("metadata", (part for pair in one.metadata.items() for part in pair), inside)]
         for name, member in sorted(vars(cls).items()):
             if name in _OF_THE_CLASS:
                 continue
@@ -598,12 +608,15 @@ def _root(digester: _Digester, function: Any) -> dict[str, str]:
             facts[f"argument {number}"] = digester.fact(value, f"argument {number}")
         for name, value in sorted(function.keywords.items()):
             facts[f"argument {name}"] = digester.fact(value, f"argument {name!r}")
-        return facts
+        added = [base for base in type(function).__mro__ if base not in functools.partial.__mro__]
+        if added:
+            facts |= {"subclass": type(function).__qualname__, "subclass code": digester.class_code(added, "")}
+        return {**facts, **digester.state_facts(function, "", _OF_A_PARTIAL)}
     if isinstance(function, types.FunctionType):
         return {"function": function.__qualname__, **digester.function_facts(function, "")}
     if isinstance(function, types.MethodType):
         facts = {"function": getattr(function.__func__, "__qualname__", "method")}
-        digester._loaded.add(function.__func__.__name__)
+        digester._loaded.add(getattr(function.__func__, "__name__", ""))
         facts["code"] = digester.fact(function.__func__, "")
         function = function.__self__
     name = function.__qualname__ if isinstance(function, type) else type(function).__qualname__

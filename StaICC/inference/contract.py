@@ -292,10 +292,13 @@ def check_batch(values: object, number: int) -> Sequence[object]:
 
 
 def own_attribute(function: Any, name: str) -> Any:
-    """Return what a function or object declares under a name; ``None`` if it only copied it from what it wraps.
+    """Return what a function or object declares under a name; ``None`` if it only has it from what it wraps.
 
-    :func:`functools.wraps` copies the attributes of the wrapped function. They describe that function, not the wrapper.
+    :func:`functools.wraps` copies the attributes of the wrapped function, and ``__getattr__`` passes on those of
+    another object. They describe that function or object, not the wrapper.
     """
+    if inspect.getattr_static(function, name, None) is None:
+        return None
     found = getattr(function, name, None)
     wrapped = getattr(function, "__wrapped__", None)
     return None if wrapped is not None and found is getattr(wrapped, name, None) else found
@@ -305,8 +308,9 @@ def batch_form(function: Inference) -> BatchForm | None:
     """Find the batched form that a kernel declares.
 
     A wrapper made with :func:`functools.wraps` has the batched form that it declares itself, never the one of the
-    function that it wraps. A subclass that overrides ``__call__`` has a batched form if it (or a class below it)
-    defines ``batch`` too. Otherwise the override would never be called.
+    function that it wraps; neither has an object whose ``__getattr__`` passes it on. A subclass that overrides
+    ``__call__`` has a batched form if it (or a class below it) defines ``batch`` too. Otherwise the override would
+    never be called.
 
     Args:
         function: The inference function, or a :func:`functools.partial` of one.
@@ -317,7 +321,7 @@ def batch_form(function: Inference) -> BatchForm | None:
     batch = own_attribute(function, "batch")
     if callable(batch) and not _overrides_call(function):
         return lambda prompts, label_space: batch(prompts=prompts, label_space=label_space)
-    if isinstance(function, functools.partial) and not function.args:
+    if type(function) is functools.partial and not function.args:
         inner, keywords = own_attribute(function.func, "batch"), function.keywords
         if callable(inner) and not _overrides_call(function.func):
             return lambda prompts, label_space: inner(prompts=prompts, label_space=label_space, **keywords)

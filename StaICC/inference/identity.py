@@ -23,6 +23,7 @@ from StaICC.inference.code_identity import (
     facts_of,
     in_library,
     is_constant,
+    own_of_partial,
     replaced_methods,
     stored_attributes,
 )
@@ -135,7 +136,8 @@ class _StatedIdentities:
     def _stated(self, value: Any) -> Identity | None:
         if isinstance(value, functools.partial):
             identity_for = own_attribute(value.func, "identity_for")
-            stated = identity_for(**value.keywords) if callable(identity_for) and not value.args else None
+            plain = not value.args and not own_of_partial(value)
+            stated = identity_for(**value.keywords) if callable(identity_for) and plain else None
             return stated if isinstance(stated, Identity) else None
         owner = next((base for base in type(value).__mro__ if "identity" in vars(base)), None)
         if owner is None or isinstance(value, type):

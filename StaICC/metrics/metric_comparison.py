@@ -37,6 +37,8 @@ BOUNDED_METHOD = "paired test rows, one pseudo-row with the largest possible ste
 _NORMAL = NormalDist()
 _EXACT_PLACES = 4_000
 """Sums of the exact distribution of a sign-flip test; with more of them, the saddlepoint approximation is used."""
+_FAR = 1e-9
+"""Below this probability, a sum of two terms has too few digits."""
 _GRID = 10**9
 """Steps that differ by less than this part of the largest one are equal."""
 
@@ -424,8 +426,11 @@ def _negative_tail(terms: Sequence[float]) -> float:
     if abs(root) < 1e-4:
         third = math.fsum(count * ratio * ratio * ratio for count, ratio in ratios)
         return 0.5 + third / (3.0 * math.sqrt(math.tau * curve) * curve)
-    correction = _NORMAL.pdf(root) * (1.0 / root - 1.0 / (place * math.sqrt(curve)))
-    return min(1.0, max(0.0, _NORMAL.cdf(root) + correction))
+    scale = place * math.sqrt(curve)
+    tail = _NORMAL.cdf(root) + _NORMAL.pdf(root) * (1.0 / root - 1.0 / scale)
+    if tail < _FAR:  # the terms cancel out: the form of Barndorff-Nielsen (1986) has one term
+        return 0.5 * math.erfc(-(root + math.log(scale / root) / root) / math.sqrt(2.0))
+    return min(1.0, tail)
 
 
 def _bounded_tail(steps: RowSteps, least: float, sign: float = 1.0) -> float:

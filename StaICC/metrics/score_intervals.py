@@ -505,6 +505,8 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
     below = [max(0.0, centre - one.low) for centre, one in zip(centres, intervals, strict=True)]
     above = [max(0.0, one.high - centre) for centre, one in zip(centres, intervals, strict=True)]
     biased = any(one.centre is not None for one in intervals)
+    if not biased and _at_both_ends(below, above):
+        return _of_both_ends(mean, values, intervals, [more < less for less, more in zip(below, above, strict=True)])
     if biased:  # an end may be cut off at the end of the range
         below = above = list(map(max, below, above))
     slopes = [more - less for less, more in zip(below, above, strict=True)]
@@ -530,6 +532,29 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
         intervals[0].level,
         "variance recovery over data sets",
     )
+
+
+def _at_both_ends(below: Sequence[float], above: Sequence[float]) -> bool:
+    """Return whether a score is at the lower end of its range and another one at the upper end.
+
+    Neither has a level, and their slopes cancel out: their mean would have an interval without width.
+    """
+    pairs = list(zip(below, above, strict=True))
+    return any(not less and more for less, more in pairs) and any(less and not more for less, more in pairs)
+
+
+def _of_both_ends(
+    mean: float, values: Sequence[float], intervals: Sequence[Interval], falling: Sequence[bool]
+) -> Interval:
+    """Return the interval of a mean from those of its two halves, which are skewed to different sides (MOVER)."""
+    less, more = 0.0, 0.0
+    for side in (False, True):
+        own = [(value, one) for value, one, down in zip(values, intervals, falling, strict=True) if down == side]
+        numbers, limits = zip(*own, strict=True)
+        found, share = mean_interval(numbers, limits), len(own) / len(values)
+        centre = math.fsum(numbers) / len(numbers)
+        less, more = math.hypot(less, share * (centre - found.low)), math.hypot(more, share * (found.high - centre))
+    return Interval(mean - less, mean + more, intervals[0].level, "variance recovery over data sets")
 
 
 def rows_of_labels(counts: Sequence[int]) -> str | None:

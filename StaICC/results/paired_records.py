@@ -64,9 +64,9 @@ _PROBABILITIES = _LOWER | {"averaged_truelabel_likelihood", "entropy"}
 _ENTROPIES = frozenset({"contextual_bias", "domain_bias"})
 _OF_LABELS = frozenset({"entropy", "DL div.", "empirical_bias"})
 """Metrics of probabilities that bare labels have, too."""
-_ABOUT_TRUTH = frozenset({"accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1"})
-"""Metrics in which unparsed replies can count as wrong."""
 
+_OF_WRONG = frozenset({"accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1"})
+"""Metrics for which an unparsed reply may count as a wrong prediction."""
 Key = tuple[int, int]
 """Test row, and place among the queries of this row."""
 
@@ -181,12 +181,12 @@ def _read(result: Result, name: str, metric: str) -> _Records:
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
         answers = probabilities_of(record, width) if metric in _PROBABILITIES else list(record.predictions)
-        if result.signature.fields.get("unparsed") == "wrong" and metric in _ABOUT_TRUTH:
+        if result.signature.fields.get("unparsed") == "wrong" and metric in _OF_WRONG:
             for one in details.unparsed:
                 if one.condition == record.name:
-                    wrong = (record.truth[one.query] + 1) % width
-                    certain = [float(place == wrong) for place in range(width)]
-                    answers[one.query] = certain if metric in _PROBABILITIES else wrong
+                    label = (record.truth[one.query] + 1) % width
+                    row = [float(place == label) for place in range(width)]
+                    answers[one.query] = row if metric in _PROBABILITIES else label
         if metric in _PROBABILITIES - _OF_LABELS and record.output == "labels":
             raise _LeftOutError("the predictions are bare labels, which have no probabilities")
         conditions[record.name] = dict(

@@ -46,6 +46,22 @@ def origin(result: TableResult, dataset: str | None) -> dict[str, Any]:
     return {"benchmark": result.benchmark, "model": result.model, "method": result.method, "dataset": dataset}
 
 
+def _scored(result: TableResult, dataset: str, metric: str) -> int:
+    """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
+    details, fields = result.details[dataset], result.signature.fields
+    rounds = result.divided.get(dataset, {}).get("rounds")
+    condition = metric.rpartition(".")[0]
+    if isinstance(rounds, Mapping) and isinstance(rounds.get(metric), Mapping):
+        lost = rounds[metric].get("unparsed", 0) if fields.get("unparsed") == "excluded" else 0
+        return int(rounds[metric].get("answered", details.scored)) - int(lost)
+    for record in details.conditions:
+        if record.name == condition:
+            wrong = details.unparsed if fields.get("unparsed") == "wrong" else ()
+            assumed = {one.query for one in wrong if one.condition == condition}
+            return sum(label is not None or place in assumed for place, label in enumerate(record.predictions))
+    return details.scored
+
+
 def score_records(result: Results) -> Iterator[dict[str, Any]]:
     """Yield one record for each score of a result.
 
@@ -55,7 +71,8 @@ def score_records(result: Results) -> Iterator[dict[str, Any]]:
     Yields:
         ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
         and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
-        queries), ``random`` and ``majority`` (baselines of an accuracy), ``missing`` (why there is no value),
+        queries, of the condition or round where the score has one), ``random`` and ``majority`` (baselines of an
+        accuracy), ``missing`` (why there is no value),
         ``signature``.
 
     Example:
@@ -73,9 +90,12 @@ def score_records(result: Results) -> Iterator[dict[str, Any]]:
                 early = one.stopping if dataset is None and value is not None else None
                 if early and early.rule == "precision" and early.score == metric:
                     interval = early.interval
-                baselines = (details.baselines if details else one.means.baselines) if metric == "accuracy" else {}
-                guess = next(iter(baselines.values()), None)
-                scored = [details.scored] if details else [each.scored for each in one.details.values()]
+                baselines = details.baselines if details else one.means.baselines
+                condition, _, last = metric.rpartition(".")
+                slope = not condition and any(metric not in each for each in one.divided.values())  # of label noise
+                guess = (
+                    baselines.get(condition or next(iter(baselines), "")) if last == "accuracy" and not slope else None
+                )
                 yield {
                     **origin(one, dataset),
                     "metric": metric,
@@ -83,7 +103,7 @@ def score_records(result: Results) -> Iterator[dict[str, Any]]:
                     "low": interval.low if interval else None,
                     "high": interval.high if interval else None,
                     "level": interval.level if interval else None,
-                    "n": sum(scored),
+                    "n": sum(_scored(one, name, metric) for name in ([dataset] if dataset else one.details)),
                     "random": guess.max_random if guess else None,
                     "majority": guess.majority if guess else None,
                     "missing": details.missing.get(metric) if details else one.means.missing.get(metric),

@@ -77,6 +77,25 @@ def test_scores_counts_bounds_and_examples(policy: Any) -> None:
     assert not all(one.consistent for one in verify(Result.from_dict(plain)))
 
 
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+def test_probabilities_next_to_unparsed_replies_are_verified_and_compared(policy: Any) -> None:
+    def model(shift: int) -> Any:
+        def scores(prompt: str, label_space: list[str]) -> Any:
+            rows = [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.25, 0.5, 0.25]]
+            return "I cannot tell." if place(prompt) % 5 == 0 else rows[(place(prompt) + shift) % 3]
+
+        return scores
+
+    benchmark = Normal(datasets=["mini"], limit=40, unparsed=policy)
+    runs = [Result.from_dict(json.loads(json.dumps(benchmark(model(shift)).to_dict()))) for shift in (0, 1)]
+    for given in (benchmark, None):
+        assert [one.inconsistent for run in runs for one in verify(run, given) if not one.consistent] == []
+    for metric, value in runs[0]["Averaged results"].items():
+        found = compare(*runs, metric)
+        assert found.overall.values == pytest.approx((value, runs[1]["Averaged results"][metric]), abs=1e-12)
+        assert found.overall.queries == 80 - len(runs[0].details["mini"].unparsed) * (policy == "excluded")
+
+
 def test_by_default_the_first_one_ends_the_run_and_its_reply_is_kept(tmp_path: Path) -> None:
     writer, path = Writer(), str(tmp_path / "s.sqlite")
     with pytest.raises(

@@ -47,6 +47,17 @@ def test_verified_files_are_ranked_and_the_others_are_listed(folder: Path, capsy
     assert not Path("site/results/changed.json").exists()
 
 
+def test_copies_never_replace_files_of_the_user(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("results").mkdir()
+    Path("results/a.json").write_text("mine", "utf-8")
+    for arguments in (["runs", "-o", "."], ["results", "-o", "."]):
+        assert main(["leaderboard", *arguments]) == 2
+        assert "is not the one of an earlier site" in capsys.readouterr().err
+    assert Path("results/a.json").read_text("utf-8") == "mine"
+    assert main(["leaderboard", "runs"]) == main(["leaderboard", "runs"]) == 1  # the same site again
+    assert main(["leaderboard", "site/results", "-o", "site"]) == 2
+
+
 def test_links_lead_to_files_of_any_name(folder: Path) -> None:
     name = "k#1?x%20 a&b.json"
     Path("runs/a.json").rename(f"runs/{name}")

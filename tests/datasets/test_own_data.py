@@ -98,6 +98,15 @@ def test_data_frames_parquet_and_hugging_face() -> None:
     assert Dataset.from_pandas(floats, ["premise"], "label", name="x").card.label_space == ("0", "1", "2")
 
 
+@pytest.mark.parametrize(
+    "labels", [["-2", "-1", "0", "9", "10"], ["0.5", "9.5", "10.5"], ["9", "10"], ["1", "2e0", "10"]]
+)
+def test_labels_that_are_numbers_are_sorted_by_size(labels: list[str], tmp_path: Path) -> None:
+    lines = [f"text {number},{label}\n" for number in range(20) for label in reversed(labels)]
+    (tmp_path / "numbers.csv").write_text("text,label\n" + "".join(lines), "utf-8")
+    assert list(Dataset.from_file(tmp_path / "numbers.csv", "text", "label").card.label_space) == labels
+
+
 def test_hugging_face() -> None:
     library = pytest.importorskip("datasets")
     features = library.Features({"text": library.Value("string"), "y": library.ClassLabel(names=["wish", "bug"])})
@@ -533,7 +542,7 @@ def test_one_file_under_two_names_is_a_warning() -> None:
 
 
 def test_names_that_differ_only_in_case() -> None:
-    for name in ("MINI", "mini", "sst-2"):
+    for name in ("MINI", "mini", "sst-2", "\uff4dini"):
         with pytest.raises(ArgumentError, match="is a name of the built-in"):
             Dataset.from_file(two_labels(), ["text"], "label", name=name)
         with pytest.raises(ArgumentError, match="is a name of the built-in"):

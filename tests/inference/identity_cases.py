@@ -265,6 +265,54 @@ def partials_of_a_wrapper() -> Pair:
     return functools.partial(documented, number=1.0), functools.partial(wrapper, number=1.0)
 
 
+class Reversed(functools.partial):  # type: ignore[type-arg]
+    """Reverses the scores."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return the scores of the other label first."""
+        return super().__call__(*arguments, **keywords)[::-1]
+
+
+@different
+def a_subclass_of_partial() -> Pair:
+    def f(prompt: Any, label_space: Any) -> list[float]:
+        return row(prompt, 1.0)
+
+    return functools.partial(f), Reversed(f)
+
+
+@different
+def a_subclass_of_partial_over_a_batch() -> Pair:
+    return functools.partial(documented, number=1.0), Reversed(documented, number=1.0)
+
+
+@different
+def orders_of_enums() -> Pair:
+    source = "import enum\nE = enum.Enum('E', {})\ndef f(prompt, label_space):\n    return [next(iter(E)).value, 1.5]\n"
+    return module(source.format({"A": 1.0, "B": 2.0})).f, module(source.format({"B": 2.0, "A": 1.0})).f
+
+
+@different
+def positions_in_patterns() -> Pair:
+    source = (
+        "class P:\n    __match_args__ = {}\n    a, b = 1.0, 2.0\ndef f(prompt, label_space):\n"
+        "    match P():\n        case P(first):\n            return [first, 1.5]\n"
+    )
+    return module(source.format(("a",))).f, module(source.format(("b",))).f
+
+
+@different
+def metadata_of_fields() -> Pair:
+    def make(number: float) -> Callable[..., Any]:
+        @dataclasses.dataclass
+        class Made:
+            field: int = dataclasses.field(default=1, metadata={"n": number})
+
+        return lambda prompt, label_space: row(prompt, dataclasses.fields(Made)[0].metadata["n"])
+
+    return make(1.0), make(2.0)
+
+
 @different
 def wrappers_of_wrappers() -> Pair:
     def decorate(number: float) -> Callable[..., Any]:

@@ -70,6 +70,19 @@ def test_functions_that_differ_never_share_predictions(name: str, tmp_path: Path
         assert run(other, executor=executor)[0] == expected[1]
 
 
+def test_a_batch_of_a_partial_is_part_of_its_identity() -> None:
+    def made(number: float) -> Any:
+        function = functools.partial(identity_cases.documented, number=1.0)
+        function.batch = lambda prompts, label_space: [[number, 1.5] for _ in prompts]  # type: ignore[attr-defined]
+        return function
+
+    one, other = made(1.0), made(2.0)
+    assert run(one)[0] != run(other)[0]
+    assert identity_of(one).digest != identity_of(other).digest
+    wrapped = functools.update_wrapper(functools.partial(row, number=1.0), row)
+    assert identity_of(wrapped) == identity_of(functools.partial(row, number=1.0))
+
+
 @pytest.mark.parametrize("name", UNIDENTIFIED)
 def test_what_cannot_be_identified_needs_a_name(name: str, tmp_path: Path) -> None:
     functions = UNIDENTIFIED[name]()

@@ -54,8 +54,8 @@ class Inner(Model):
         return super().score(prompt, label_space)[::-1]
 
 
-class Passing:
-    """Passes everything on but the predictions."""
+class Proxy:
+    """Passes on what it does not have; the batched form of the kernel does not know of its predictions."""
 
     def __init__(self) -> None:
         self._kernel = Model()
@@ -69,6 +69,10 @@ class Passing:
     def __call__(self, prompt: Any, label_space: Sequence[str]) -> list[float]:
         return self._kernel(prompt, label_space)[::-1]
 
+
+class Passing(Proxy):
+    """Passes everything on but the predictions."""
+
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
         return [row[::-1] for row in self._kernel.batch(prompts, label_space)]
 
@@ -79,7 +83,7 @@ def patched() -> Model:
     return made
 
 
-KERNELS = {"call": Call, "batch": Batch, "inner": Inner, "passing": Passing, "patched": patched}
+KERNELS = {"call": Call, "batch": Batch, "inner": Inner, "proxy": Proxy, "passing": Passing, "patched": patched}
 METHODS = ["vanilla", "contextual_calibration", "batch_calibration"]
 
 

@@ -173,6 +173,12 @@ def test_the_bounded_test_is_that_of_clopper_and_pearson(right: int, wrong: int,
     assert exact * 0.997 - 1e-4 <= _bounded_tail(found, 0.0) <= exact * 1.036 + 1e-4
 
 
+@pytest.mark.parametrize("rows", [5, 40, 96, 512])
+def test_bounded_p_values_are_never_zero(rows: int) -> None:
+    steps = RowSteps(1.0, 0.0, [1.0 / rows] * rows, bound=1.0 / rows)
+    assert difference_p_value(steps) == pytest.approx(2.0 * 0.5**rows, rel=0.1, abs=0.0)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=40), st.floats(0.01, 0.5))
 def test_bounded_p_value_interval_and_margin_agree(scores: list[float], margin: float) -> None:

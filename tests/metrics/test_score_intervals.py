@@ -161,6 +161,23 @@ def test_mean_of_equal_intervals() -> None:
     assert (interval.low, interval.high) == pytest.approx((0.45, 0.55), abs=1e-3)
 
 
+@pytest.mark.parametrize(("right", "wrong"), [(0.98, 0.0), (0.97, 0.005), (0.9, 0.01)])
+def test_means_of_scores_at_both_ends_cover_their_truth(right: float, wrong: float) -> None:
+    rows = 20
+    found = [
+        ratio_part([1.0] * hits + [0.0] * (rows - hits), [1.0] * rows, 0.95).interval(0.95, "")
+        for hits in range(rows + 1)
+    ]
+    covered = 0.0
+    for one in range(rows + 1):
+        for other in range(rows + 1):
+            interval = mean_interval([one / rows, other / rows], [found[one], found[other]])
+            assert interval.low < interval.high
+            chance = stats.binom.pmf(one, rows, right) * stats.binom.pmf(other, rows, wrong)
+            covered += chance * (interval.low <= (right + wrong) / 2 <= interval.high)
+    assert covered >= 0.95
+
+
 @given(st.integers(5, 400), st.floats(0, 1))
 def test_the_mean_of_one_data_set_is_its_interval(n: int, share: float) -> None:
     k = round(n * share)

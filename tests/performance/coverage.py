@@ -288,7 +288,20 @@ def mean_interval(
     low = centre + slope / 2 - np.where(bias > 0, far, near)
     high = centre + slope / 2 + np.where(bias > 0, near, far)
     least, most = (np.mean(lows, 0), np.mean(highs, 0)) if centres is None else (0.0, highest)
-    return np.minimum(mean, np.maximum(least, low)), np.maximum(mean, np.minimum(most, high))
+    low, high = np.minimum(mean, np.maximum(least, low)), np.maximum(mean, np.minimum(most, high))
+    if centres is None:  # scores at both ends of the range
+        falling = below > above
+        both = ((below == 0) & (above > 0)).any(0) & ((above == 0) & (below > 0)).any(0)
+        for place in np.flatnonzero(both):
+            less = more = 0.0
+            for side in (falling[:, place], ~falling[:, place]):
+                own = [[row[place : place + 1] for row in np.stack(each)[side]] for each in (values, lows, highs)]
+                down, up = mean_interval(*own, None, highest)
+                share = np.mean(own[0]) * side.sum() / count
+                less += (share - side.sum() / count * down[0]) ** 2
+                more += (side.sum() / count * up[0] - share) ** 2
+            low[place], high[place] = mean[place] - np.sqrt(less), mean[place] + np.sqrt(more)
+    return low, high
 
 
 # --- simulated runs -----------------------------------------------------------------------------------------------

@@ -129,6 +129,35 @@ def test_scores_have_their_number_of_queries_and_baselines(result: Result) -> No
     assert records["mini", "accuracy"]["majority"] is not None
 
 
+def test_a_condition_has_its_own_queries_and_a_slope_no_baseline(partial: Result) -> None:
+    records = {(one["dataset"], one["metric"]): one for one in score_records(partial)}
+    details = partial.details["mini"]
+    answered = {one.name: len(one.truth) - one.predictions.count(None) for one in details.conditions}
+    assert sum(answered.values()) == details.scored < details.asked
+    for name, count in answered.items():
+        found = records["mini", f"{name}.accuracy"]
+        assert (found["n"], found["majority"]) == (count, details.baselines[name].majority)
+    slope = records[None, "accuracy"]
+    assert (slope["n"], slope["random"], slope["majority"]) == (details.scored, None, None)
+
+
+def test_a_round_has_its_own_queries() -> None:
+    rows = [(f"text {number}", number % 20) for number in range(400)]
+    own = StaICC.Dataset.from_rows(rows, name="own", label_space=[f"kind {n}" for n in range(20)])
+
+    def model(prompt: str, label_space: list[str]) -> Any:
+        return "none" if prompt.count("text") == 21 and "3" in prompt[-30:] else 0
+
+    for policy in ("wrong", "excluded"):
+        result = StaICC.LongICL(datasets=[own], rounds=(1, 2), test_number=9, unparsed=policy)(model)
+        records = {(one["dataset"], one["metric"]): one for one in score_records(result)}
+        unparsed = sum(one.condition == "1R" for one in result.details["own"].unparsed)
+        assert unparsed > 0
+        for place in ("own", None):
+            assert records[place, "1R"]["n"] == 9 - unparsed * (policy == "excluded")
+            assert records[place, "2R"]["n"] == 9
+
+
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_a_tidy_data_frame_of_every_score(package: str, group: ResultGroup) -> None:
     pytest.importorskip(package)
