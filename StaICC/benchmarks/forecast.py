@@ -198,7 +198,7 @@ class Tasks:
         if measured and works:
             found = replace(found, longest_prompt=work.longest, limit=work.limit)
         used = counter.tokens_used if counter is not None else None
-        if used is not None and before is not None and share:
+        if used is not None and before is not None and share and used[0] > before[0]:  # a server may count none
             read, written = (round((now - then) / share) for now, then in zip(used, before, strict=True))
             found = replace(found, tokens=read, output_tokens=written)
         if options.prices is not None and found.tokens is not None and found.output_tokens is not None:

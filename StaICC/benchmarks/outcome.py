@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,13 +57,21 @@ class Outcome:
         self.answers = answers
         self.outputs: Kind = outputs
         given = list(answers)
-        soft = any(isinstance(answer, list) for answer in answers)
-        if assume is not None:
+        rows = self.returned_rows
+        self._kind: Kind = outputs
+        self._ambiguous: Normalised | None = None
+        if assume is not None and any(map(_unparsed, answers)):
+            read = normalise(rows, outputs) if rows else None  # of the predictions, without those that are assumed
+            if read is not None and read.kind != "ambiguous":
+                self._kind = read.kind
+            elif read is not None:
+                self._ambiguous = read
+            certain = (-math.inf, 0.0) if self._kind == "logits" else (0.0, 1.0)
             shift = int(assume == "wrong")
             for number, (query, answer) in enumerate(zip(condition.queries, answers, strict=True)):
                 if _unparsed(answer):  # a label space has two labels or more
                     label, size = (query.label + shift) % len(query.label_space), len(query.label_space)
-                    given[number] = _one_hot(label, size) if soft else label
+                    given[number] = _one_hot(label, size, *certain) if rows else label
         answered = list(zip(condition.queries, given, strict=True))
         scored = [(query, answer) for query, answer in answered if not isinstance(answer, Failure)]
         labels = sum(isinstance(answer, int) for _, answer in scored)
@@ -81,15 +90,11 @@ class Outcome:
             _one_hot(answer, len(query.label_space)) if isinstance(answer, int) else _numbers(answer)
             for query, answer in scored
         ]
-        if soft and any(map(_unparsed, answers)) and assume is not None and self.normalised.kind == "logits":
-            raise OutputError(
-                "some predictions are logits and some are unparsed replies, which have none; return probabilities"
-            )
 
     @cached_property
     def normalised(self) -> Normalised:
         """The predictions as probabilities, if they can be read so (see :mod:`StaICC.metrics.normalisation`)."""
-        return normalise(self.rows, "probabilities" if self.hard else self.outputs)
+        return self._ambiguous or normalise(self.rows, "probabilities" if self.hard else self._kind)
 
     @property
     def returned_rows(self) -> list[list[float]]:
@@ -137,9 +142,9 @@ def _numbers(answer: Answer) -> list[float]:
     return answer
 
 
-def _one_hot(label: int, width: int) -> list[float]:
-    row = [0.0] * width
-    row[label] = 1.0
+def _one_hot(label: int, width: int, others: float = 0.0, certain: float = 1.0) -> list[float]:
+    row = [others] * width
+    row[label] = certain
     return row
 
 

@@ -109,6 +109,9 @@ def rebuild(
             data are the user's own.
         ImplausibleError: A field of the signature has a value that no run writes.
     """
+    unparsed = result.signature.fields.get("unparsed")
+    if unparsed not in (None, "error", "wrong", "excluded") and not _CHANGED.fullmatch(unparsed):
+        raise ImplausibleError("unparsed", f"unparsed is {unparsed!r:.40}, expected 'error', 'wrong' or 'excluded'")
     if result.benchmark == "LongICL":
         from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
 

@@ -17,6 +17,7 @@ from StaICC.cli.files import print_json
 from StaICC.cli.parser import INSTEAD
 from StaICC.datasets.pack import TableStatus
 from StaICC.errors import ArgumentError
+from StaICC.kernels.option_text import names_option
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.text_inference import load_for_text
@@ -135,9 +136,9 @@ def refuse(args: argparse.Namespace) -> None:
 def _kernel(args: argparse.Namespace) -> tuple[Any, bool]:
     """Return the inference function, and whether it generates text."""
     chosen = args.model.split(":", 1)[0] in _WHOLE_LABEL_KINDS or is_reference(args.model)
-    options: dict[str, Any] = {} if chosen or "label_scoring=" in args.model else {"label_scoring": "full"}
+    options: dict[str, Any] = {} if chosen or names_option(args.model, "label_scoring") else {"label_scoring": "full"}
     if args.answers != "labels":
-        stop = None if args.stop is None and ";stop=" in args.model else args.stop or ()
+        stop = None if args.stop is None and names_option(args.model, "stop") else args.stop or ()
         try:
             return load_for_text(args.model, args.max_tokens, stop, **options), True
         except ArgumentError:

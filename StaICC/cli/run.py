@@ -38,7 +38,7 @@ from StaICC.errors import ArgumentError
 from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
 from StaICC.kernels.text_inference import load_for_text
-from StaICC.methods.many_shot import run_many_shot
+from StaICC.methods.many_shot import different, run_many_shot
 from StaICC.methods.rehearsal import forecast_method
 from StaICC.methods.run import read_method, run_method
 from StaICC.methods.table import format_methods
@@ -279,6 +279,8 @@ def run(args: argparse.Namespace) -> int:
         raise ArgumentError("--records needs a file: got '-'. On most systems /dev/stdout works")
     if args.prices is not None and not args.dry_run:
         raise ArgumentError("--prices belongs to a forecast. Add --dry-run")
+    if args.records is not None and args.dry_run:
+        raise ArgumentError("--records is for a run: got --dry-run, which keeps no predictions")
     if args.method_option and args.method is None:
         raise ArgumentError("--method-option needs a method. Choose one with --method")
     several = isinstance(args.k, list)
@@ -301,7 +303,7 @@ def run(args: argparse.Namespace) -> int:
         if args.method is None and not several:
             found = benchmark.forecast(function, **chosen)
         else:
-            made = [_made(args, k) for k in sorted(args.k)] if several else [benchmark]
+            made = [_made(args, k) for k in different(args.k)] if several else [benchmark]
             how = {"variant": args.method_variant, "options": args.method_option}
             found = forecast_method(args.method or "vanilla", function, made, **how, **chosen)
         if args.json is not None:

@@ -27,7 +27,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-PARSER_VERSION = "2"
+PARSER_VERSION = "3"
 """Changes when a reply can be parsed differently; part of the signature."""
 
 
@@ -323,7 +323,7 @@ def _first_line(text: str, labels: _Labels) -> int | None:
         listed = _BULLET.match(lines[0]) is not None and any(_BULLET.match(line) for line in lines[1:])
         return None if listed and any(other not in (None, label) for other in following) else label
     # "positive - the review praises ..." and "positive (because ...)", with no other label in the line
-    split = re.match(r"(.+?)(?:\s+[-\u2013\u2014]\s+|\s*[(,:;.]\s*(?=\S)|\s+because\b)(.+)", lines[0])
+    split = re.match(r"(.+?)(?:\s+[-\u2013\u2014]\s+|\s*[(,:;.](?!\d)\s*(?=\S)|\s+because\b)(.+)", lines[0])
     if split is None:
         return None
     label = labels.exactly(split[1])

@@ -114,6 +114,16 @@ def read_json_or_text(text: str) -> Any:
         return text
 
 
+def names_option(text: str, option: str) -> bool:
+    """Return whether the name of a model is followed by an option.
+
+    Example:
+        >>> names_option("hf:gpt2; order = 3", "order"), names_option("hf:order=3", "order")
+        (True, False)
+    """
+    return any(setting.partition("=")[0].strip() == option for setting in text.split(";")[1:])
+
+
 def split_options(
     text: str,
     types: Mapping[str, str],

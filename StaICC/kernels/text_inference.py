@@ -17,6 +17,7 @@ from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.run_record import CountsRetries
 from StaICC.inference.workload import CountsTokens, Workload, work_of
+from StaICC.kernels.option_text import names_option
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.reply_settings import NEW_TOKENS, ReplyKernel, ReplySettings
@@ -36,6 +37,11 @@ class TextInference:
     """Number of the sample; samples of one seed are different."""
     strip_blank: bool = False
     """Remove the blank at the end of a prompt; see :func:`without_blank`."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """A reply names a label, which has no score."""
+        return frozenset({Capability.BATCH})
 
     def identity(self) -> Identity:
         """The identity of the kernel, with the most tokens, the stop strings and how tokens are sampled."""
@@ -138,13 +144,26 @@ def load_for_text(
             do not need it, and not for servers.
         **options: Further options of the kernel.
     """
-    text = {"scoring": "text"} if spec.startswith("openai:") and ";scoring=" not in spec else {}
-    kernel = load_kernel(spec, **options, **text)
+    if spec.startswith("openai:") and not names_option(spec, "scoring"):
+        options = {"scoring": "text", **options}
+    kernel = load_kernel(spec, **options)
     if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities_of(kernel):
         given: dict[str, Any] = {"max_tokens": max_tokens, "stop": None if stop is None else tuple(stop)}
-        return replace(kernel, **{name: value for name, value in given.items() if value is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        if "max_tokens" in given and kernel.max_completion_tokens is not None:
+            raise ArgumentError(
+                f"got {max_tokens} for the maximum number of tokens, and the option max_completion_tokens="
+                f"{kernel.max_completion_tokens} of the model, expected one of them"
+            )
+        for name, value in given.items():
+            if getattr(kernel, name) not in (getattr(ReplySettings, name), value):
+                raise ArgumentError(
+                    f"option {name} of the model: got {getattr(kernel, name)} and {value}, expected one"
+                )
+        return replace(kernel, **given)
     continues = Capability.LOSSES in capabilities_of(kernel)
-    return replace(text_inference(kernel, max_tokens or NEW_TOKENS, stop or ()), strip_blank=strip_blank and continues)
+    most = NEW_TOKENS if max_tokens is None else max_tokens
+    return replace(text_inference(kernel, most, stop or ()), strip_blank=strip_blank and continues)
 
 
 def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence[str] = ()) -> TextInference:

@@ -26,6 +26,18 @@ from StaICC.results import Result
 _log = logging.getLogger(__name__)
 
 
+def different(ks: Iterable[int]) -> list[int]:
+    """Return numbers of demonstrations in order.
+
+    Raises:
+        ArgumentError: There is none, or one is given twice.
+    """
+    numbers = sorted(ks)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ArgumentError(f"k: got {numbers}, expected different numbers, at least one")
+    return numbers
+
+
 def run_many_shot(
     method: Method,
     make_benchmark: Callable[[int], Benchmark],
@@ -58,9 +70,7 @@ def run_many_shot(
         >>> list(run_many_shot(Method("vanilla", PPMKernel()), mini, [2, 8]))
         ['k=2', 'k=8']
     """
-    numbers = sorted(ks)
-    if not numbers or len(set(numbers)) < len(numbers):
-        raise ArgumentError(f"k: got {numbers}, expected different numbers, at least one")
+    numbers = different(ks)
     kernel = CachingKernel(method.kernel)
     members = [(make_benchmark(k), method.workbench(kernel)) for k in numbers]
     if not all(isinstance(benchmark, Benchmark) for benchmark, _ in members):

@@ -71,8 +71,10 @@ def forecast_method(
         check_benchmark(benchmark)
     if len(methods) > 1 < len(benchmarks):
         raise ArgumentError(f"got {len(benchmarks)} benchmarks for all methods, expected one")
-    members = [(method, benchmark) for method in methods for benchmark in benchmarks]
     several = [one for one in benchmarks if isinstance(one, Benchmark)] if len(benchmarks) > 1 else None
+    if several is not None and len(several) < len(benchmarks):
+        raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
+    members = [(method, benchmark) for method in methods for benchmark in benchmarks]
     first, second = (_rehearsed(members, several, seed, chosen) for seed in (0, 1))
     certain = [chunk for _, chunk in first.chunks] == [chunk for _, chunk in second.chunks]
     return first.forecast(chosen, certain)

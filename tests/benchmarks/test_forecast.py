@@ -55,6 +55,14 @@ def test_counts_and_time_of_a_plain_function(tmp_path: Path) -> None:
     assert f"tokens          about {found.tokens:,}\n" in f"{found}\n"
 
 
+def test_a_server_that_counts_no_tokens_has_no_cost() -> None:
+    function = Slow()
+    function.__class__ = type("Silent", (Slow,), {"tokens_used": property(lambda self: (0, 0), lambda self, _: None)})
+    found = Normal(datasets=["mini"], limit=4).forecast(function, probe_seconds=0.05, prices=(1.0, 1.0))
+    assert function.prompts
+    assert (found.tokens, found.output_tokens, found.cost) == (None, None, None)
+
+
 def test_cached_predictions_and_a_store_that_does_not_exist(tmp_path: Path) -> None:
     kernel, path = load_kernel("ppm"), tmp_path / "run.sqlite"
     benchmark = Normal(datasets=["mini"], limit=10)
@@ -110,12 +118,16 @@ def test_the_dry_run_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert "cost            unknown" in capsys.readouterr().out
     for wrong, message in (
         (["--prices", "1", "2"], "--prices belongs to a forecast"),
+        (["--dry-run", "--records", str(tmp_path / "r.csv")], "--records is for a run: got --dry-run"),
         (["--dry-run", "--precision", "0.1"], "--dry-run is for a complete run: got --precision"),
         (["--dry-run", "--method", "batch"], "did you mean"),
+        (["--dry-run", "--k", "4,4"], "k: got [4, 4], expected different numbers"),
         (["--dry-run", "--method", "topk"], "TopK needs hidden states"),
     ):
         assert main([*run, *wrong]) == 2
         assert message in capsys.readouterr().err
+    assert main(["run", "diagnosis", "--datasets", "mini", "--dry-run", "--k", "2,4"]) == 2
+    assert "several k need one benchmark: got a group" in capsys.readouterr().err
     for more, queries, distinct in (
         (["--method", "contextual-calibration"], 10, 40),
         (["--k", "4,8", "--sampler", "nested"], 20, 20),
@@ -309,7 +321,7 @@ LONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("text", [False, True], ids=["labels", "text"])
+@pytest.mark.parametrize("scoring", ["last", "full", "text"])
 @pytest.mark.parametrize(("names", "options"), LONG, ids=str)
 def test_positions_of_long_icl_are_those_of_the_run(
     make_model: Any,
@@ -318,7 +330,7 @@ def test_positions_of_long_icl_are_those_of_the_run(
     counted: Counted,
     names: str,
     options: dict[str, Any],
-    text: bool,
+    scoring: str,
 ) -> None:
     """Rounds and conditions share prefixes that the kernel keeps from one call to the next."""
     from StaICC.kernels.huggingface.kernel import CausalLMKernel
@@ -332,7 +344,9 @@ def test_positions_of_long_icl_are_those_of_the_run(
     chosen = [own if name == "own" else name for name in names.split()]
     benchmark = LongICL(tmp_path, chosen, test_number=3, verify=False, announce=lambda _: None, **options)
     model = make_model("Llama", max_position_embeddings=65536)
-    kernel = CausalLMKernel(model, make_tokenizer(), token_budget=700)
+    text = scoring == "text"
+    how = {} if text else {"label_scoring": scoring}
+    kernel = CausalLMKernel(model, make_tokenizer(), token_budget=700, **how)
     function = text_inference(kernel, 3) if text else kernel
     for store in (None, tmp_path / "run.sqlite"):
         kernel.release()

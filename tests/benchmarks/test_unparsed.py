@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from StaICC.cli import main
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.text_inference import text_inference
+from StaICC.metrics import softmax
 from StaICC.results import Result, compare
 
 LABELS = ["food", "travel", "weather"]
@@ -64,7 +66,7 @@ def test_scores_counts_bounds_and_examples(policy: Any) -> None:
     assert f"{lost} ({lost / total:.1%})" in str(result)
     assert "such as (no label): 'I cannot tell.'" in str(result)
     assert f"unparsed:{policy}" in str(result.signature)
-    assert ";parser=2" in str(result.signature)
+    assert ";parser=3" in str(result.signature)
     assert [one["prediction"] for one in result.outputs["mini"]].count(None) == lost
     again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
     assert again == result
@@ -117,6 +119,37 @@ def test_diagnostics_leave_them_out_where_nothing_is_wrong_or_right() -> None:
     for part in ("Contextual_bias", "Post_bias", "Template_sens"):
         assert "are excluded" in str(result[part])
         assert all(one.consistent for one in verify(result[part]))
+
+
+@pytest.mark.parametrize("logits", [False, True], ids=["probabilities", "logits"])
+@pytest.mark.parametrize("lost", [1, 30])
+def test_among_rows_of_numbers(logits: bool, lost: int) -> None:
+    """What the numbers are is read from them alone; an assumed prediction has probability 1."""
+
+    def rows(prompt: str, label_space: Any) -> Any:
+        found = [1 + place(prompt + label) % 50 for label in label_space]
+        return [math.log(value) for value in found] if logits else [value / sum(found) for value in found]
+
+    benchmark = Normal(datasets=["mini"])
+    queries = benchmark[0].all_queries()
+    unparsed = {query.prompt for query in queries[:lost]}
+    right = [softmax(rows(q.prompt, LABELS))[q.label] if logits else rows(q.prompt, LABELS)[q.label] for q in queries]
+
+    def mixed(prompt: str, label_space: Any) -> Any:
+        return "?" if prompt in unparsed else rows(prompt, label_space)
+
+    total = sum(right[lost:])
+    found = {}
+    for policy, expected in (("wrong", total / 192), ("excluded", total / (192 - lost))):
+        result = found[policy] = Normal(datasets=["mini"], unparsed=policy)(mixed)  # type: ignore[typeddict-item]
+        assert result.divided["mini"]["averaged_truelabel_likelihood"] == pytest.approx(expected)
+        again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
+        assert all(one.consistent for one in verify(again))
+    low, high = found["excluded"].details["mini"].bounds["averaged_truelabel_likelihood"]
+    assert (low, high) == pytest.approx((total / 192, (total + lost) / 192))
+    for metric in ("accuracy", "averaged_truelabel_likelihood", "expected_calibration_error_1"):
+        (row,) = compare(found["wrong"], found["wrong"], metric).datasets
+        assert row.values[0] == pytest.approx(found["wrong"].divided["mini"][metric])
 
 
 def test_all_replies_unparsed() -> None:

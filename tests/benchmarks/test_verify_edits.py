@@ -308,6 +308,7 @@ def test_own_metrics_are_not_checkable_without_their_code() -> None:
         ("template", "other"),
         ("demonstrations", "other"),
         ("outputs", "labels"),
+        ("unparsed", "right"),
         ("repeats", "99999999"),
         ("datasets", "TREC"),
         ("data", "0" * 12),

@@ -34,6 +34,12 @@ def test_no_label_is_invented_and_few_are_missed() -> None:
     assert outcomes == {"label": 208, "no label": 112, "missed": 3}
 
 
+@pytest.mark.parametrize("reply", ["3.7", "3.7/9", "4:30", "1,8", "Rating: 3.7"])
+def test_a_number_that_begins_like_a_label_is_none(reply: str) -> None:
+    assert parse_reply(reply, ["1", "2", "3", "4", "5"]).label is None
+    assert parse_reply("3. The review is mixed.", ["1", "2", "3", "4", "5"]).label == 2
+
+
 def test_replies_that_tempt_the_parser() -> None:
     for space, label, reply in HOSTILE:
         parsed = parse_reply(reply, SPACES[space])

@@ -16,6 +16,8 @@ from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.store_names import name_in_store
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference, load_for_text, text_inference
+from StaICC.methods.rehearsal import forecast_method
+from StaICC.methods.run import run_method
 from StaICC.results import load
 
 
@@ -129,3 +131,22 @@ def test_both_prompts_of_one_store_and_the_signature(
     assert "last blank=removed" in str(first.signature)
     assert "last blank" not in str(verbatim.signature)
     capsys.readouterr()
+
+
+def test_limits_of_replies_that_are_given_twice_or_are_none() -> None:
+    server = "openai:http://localhost:1/v1#m"
+    assert load_for_text(f"{server}; scoring = text;max_tokens=7", stop=["x"]).max_tokens == 7
+    assert load_for_text(server, scoring="text").scoring == "text"
+    for model, tokens, message in (
+        (f"{server};max_tokens=7", 5, "option max_tokens of the model: got 7 and 5, expected one"),
+        (f"{server};max_completion_tokens=9", 5, "and the option max_completion_tokens=9 of the model, expected one"),
+        ("hf:gpt2", 0, "max_new_tokens must be an integer of at least 1, not 0"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            load_for_text(model, tokens)
+
+
+def test_methods_that_calibrate_scores_are_refused_before_the_run() -> None:
+    for forecast_or_run in (forecast_method, lambda name, kernel, some: run_method(name, kernel, lambda: some[0])):
+        with pytest.raises(ArgumentError, match="Contextual calibration needs label scores, which TextInference"):
+            forecast_or_run("contextual-calibration", text_inference(Parrot()), [Normal(datasets=["mini"], limit=1)])

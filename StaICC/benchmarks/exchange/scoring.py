@@ -101,6 +101,11 @@ def _kind(predictions: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _check_ids(queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Any], partial: bool) -> None:
+    for key, value in predictions.items():
+        if not isinstance(value, Mapping):
+            raise OutputError(
+                f"{key}: expected a dictionary with one of {', '.join(PREDICTION_FIELDS)}, got {value!r:.60}"
+            )
     known = {query.id for query in queries}
     unknown = [key for key in predictions if key not in known]
     if unknown:

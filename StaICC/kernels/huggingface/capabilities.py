@@ -211,13 +211,13 @@ def _head(calls: ModelCalls, ids: list[int]) -> tuple[Literal["rows", "module", 
             states = calls.body(input_ids=torch.tensor([ids], device=calls.device), use_cache=False).last_hidden_state[
                 0
             ]
-            product = head(states).float()
+            product = head(states)
         except (AttributeError, TypeError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
             return "model", "none", vocabulary
         for name, transform in logit_transforms(model.config).items():
-            if same(torch, transform(product), expected):
+            if same(torch, transform(product).float(), expected):  # in the model's number type, as the model does it
                 plain = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
                 return ("rows" if plain else "module"), name, vocabulary
     return "model", "none", vocabulary

@@ -39,8 +39,19 @@ class Foresight:
         self._count(len(prefix) - kept, (len(prefix) + kept) // 2, pieces)
         self.prefix = prefix
 
-    def run(self, sequences: Sequence[Tokens], wanted_from: Sequence[int] | None = None) -> None:
-        """Count a run over sequences; ``wanted_from`` as for :meth:`BatchRunner.run`, or the last positions."""
+    def run(
+        self,
+        sequences: Sequence[Tokens],
+        wanted_from: Sequence[int] | None = None,
+        whole: Sequence[Tokens] | None = None,
+    ) -> None:
+        """Count a run over sequences.
+
+        Args:
+            sequences: What is computed.
+            wanted_from: As for :meth:`BatchRunner.run`; None for the last positions.
+            whole: The sequences with their last tokens, which are scored; None if these are the same.
+        """
         runner, before = self.runner, self.positions
         wanted = [len(row) - 1 for row in sequences] if wanted_from is None else wanted_from
         for share in (True, False):
@@ -61,10 +72,11 @@ class Foresight:
                         self._count(len(row.tokens) - chain, len(row.tokens), 0)
         if not self._checked and sequences:
             self._checked = True
-            chosen, tails = compared(runner, sequences, self.positions - before)
+            whole = sequences if whole is None else whole
+            chosen, tails = compared(runner, whole, self.positions - before)
             if tails:
                 self.run(tails)
-            for one in tails or [sequences[i] for i in chosen]:
+            for one in tails or [whole[i] for i in chosen]:
                 self._count(0, 0, 1, len(one))
 
     def generate(self, sequences: Sequence[Tokens], most: int) -> None:

@@ -47,9 +47,19 @@ class Forward(ModelCalls):
             ArgumentError: They cannot be compiled, or return other numbers.
         """
         rows = [Row((5, 6, 7), (-1, 0, 1), ((0, 2),), 0), Row((5, 6, 8, 9), (-1, 0, 1, 1), ((1, 2), (2, 3)), 0)]
-        problem = "only models on a CPU with torch's attention can be compiled"
+        attention = getattr(self.model.config, "_attn_implementation", None)
+        if self.device.type != "cpu":
+            problem = f"the model is on {self.device}, expected the CPU"
+        elif attention != "sdpa":
+            problem = f"only torch's attention can be compiled: got attn_implementation={attention!r}, expected 'sdpa'"
+        elif self.can.head == "model":
+            problem = "its logits are not known to be the product of hidden states and a matrix"
+        else:
+            problem = (
+                f"in {self.dtype_name}, prompts that follow each other in one sequence have other numbers than alone"
+            )
         problem = next(iter(self.record.reasons.values()), problem)
-        if self.can.flat:
+        if self.can.flat and self.can.head != "model":
             expected = self.flat(rows).states
             self.compiled = CompiledLayers(self.model)
             try:

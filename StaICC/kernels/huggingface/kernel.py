@@ -348,7 +348,7 @@ class CausalLMKernel(KernelBase):
                 if new_tokens:
                     foresight.generate(computed, new_tokens)
                 else:
-                    foresight.run(computed, starts)
+                    foresight.run(computed, starts, whole)
                 longest = max(longest, *map(len, whole)) + new_tokens
                 tokens, output = tokens + sum(map(len, computed)), output + new_tokens * len(whole)
         seen = foresight

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from StaICC.errors import ArgumentError
 from StaICC.kernels.huggingface.batching import BatchRunner, Counts
 from StaICC.kernels.huggingface.capabilities import SHORTCUTS
 from StaICC.kernels.huggingface.readout import LastPosition, TokenLogProbabilities, last_positions
@@ -104,10 +105,14 @@ def _check(
     if not expected:  # nothing was compared: the next batch is
         return None
     first = deviation((result or compute())[0])
+    if first > 1.0 and runner.forward.compiled is not None:  # the identity says that they are used
+        raise ArgumentError(
+            f"got compile=True, but batches of {type(runner.forward.model).__name__} with compiled layers differ from "
+            f"single calls of the model ({first:.1f} times what rounding may do). Leave the option out"
+        )
     record.checked = True
     if first <= 1.0:
         return None
-    runner.forward.compiled = None  # compiled layers cannot return what "head rows" is replaced by
     whole = record.can
     single = [name for name in SHORTCUTS if whole.uses(name) and whole.without(name) != whole.without("batches")]
     for name in [*single, "batches"]:

@@ -274,11 +274,12 @@ def test_answers_of_several_kinds(stand_in: Model) -> None:
         ({"label": "sport"}, "which is no label"),
         ({"label": 1}, "label must be a label name"),
         ({"reply": 1}, "reply must be a text, not 1"),
+        (None, "expected a dictionary with one of probabilities, .*, got None"),
         ({"index": 0, "label": "food"}, "expected exactly one of .*, got index, label"),
         ({"guess": 1}, "a prediction is one of probabilities, logits, index, label"),
     ],
 )
-def test_unfit_answers_name_their_id(answer: dict[str, Any], message: str) -> None:
+def test_unfit_answers_name_their_id(answer: dict[str, Any] | None, message: str) -> None:
     keys = [one.id for one in identified_queries(mini())]
     with pytest.raises(OutputError, match=message) as caught:
         score_predictions(mini(), dict.fromkeys(keys, answer))
@@ -294,7 +295,7 @@ def test_replies_are_parsed(stand_in: Model, tmp_path: Path) -> None:
         replies[key] = {"reply": f"<think>Not {other}.</think> The answer is **{predicted}**."}
     expected, parsed = score_predictions(mini(), by_index), score_predictions(mini(), replies)
     assert dict(parsed) == dict(expected)
-    assert "scoring:given;parser=2" in str(parsed.signature)
+    assert "scoring:given;parser=3" in str(parsed.signature)
     assert "parser" not in str(expected.signature)
 
     path = tmp_path / "replies.csv"
@@ -395,13 +396,13 @@ def test_scored_replies_are_consistent(benchmark: Callable[[], Benchmark], unpar
 
 
 @pytest.mark.parametrize(
-    "scoring", ["given;parser=", "given;parser=x", "given;parser=2;parser=2", ";parser=2", "other"]
+    "scoring", ["given;parser=", "given;parser=x", "given;parser=3;parser=3", ";parser=3", "other"]
 )
 def test_another_scoring_of_replies_is_inconsistent(scoring: str, tmp_path: Path) -> None:
     replies = {query.id: {"reply": query.query.label_space[0]} for query in identified_queries(mini())}
     path = tmp_path / "result.json"
     score_predictions(mini(), replies).save(path)
-    assert path.read_text("utf-8").count("given;parser=2") >= 1
-    path.write_text(path.read_text("utf-8").replace("given;parser=2", scoring), encoding="utf-8")
+    assert path.read_text("utf-8").count("given;parser=3") >= 1
+    path.write_text(path.read_text("utf-8").replace("given;parser=3", scoring), encoding="utf-8")
     findings = verify_file(path)
     assert any("signature / scoring" in line for one in findings for line in one.inconsistent)

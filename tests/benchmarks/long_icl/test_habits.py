@@ -108,7 +108,7 @@ def test_each_family_gets_its_score(served: Any, small: Path, name: str, policy:
         assert f"{lost} of 80 replies are unparsed" in str(result)
         assert f"{lost} ({lost / 80:.1%})" in str(result)
     assert result.complete
-    assert "parsing=tolerant,parser=2" in str(result.signature)
+    assert "parsing=tolerant,parser=3" in str(result.signature)
     again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
     assert again == result
     assert all(one.consistent for one in verify(again, benchmark))

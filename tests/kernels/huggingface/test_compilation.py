@@ -98,7 +98,8 @@ def test_the_option_is_part_of_the_identity(make_model, make_tokenizer):
 def test_models_that_cannot_be_compiled_are_refused(make_model, make_tokenizer):
     padded = make_model("Llama", attn_implementation="eager")
     with pytest.raises(
-        ArgumentError, match="compile=True, but LlamaForCausalLM cannot be compiled here \\(only models"
+        ArgumentError,
+        match=r"LlamaForCausalLM cannot be compiled here \(only torch's attention .* got attn_implementation='eager'",
     ):
         CausalLMKernel(padded, make_tokenizer(), compile=True).batch(PROMPTS, LABELS)
     _, kernel = both(make_model, make_tokenizer, "Llama")
@@ -115,20 +116,32 @@ def test_the_refusal_names_hooks(make_model, make_tokenizer):
 
 
 @needs_compiler
-def test_a_model_whose_head_cannot_be_separated_after_all(make_model, make_tokenizer, monkeypatch):
-    """The complete model records its hidden states, which compiled layers cannot."""
+def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused(make_model, make_tokenizer, monkeypatch):
+    """Without them, the numbers would not be those of an identity that says compile=True."""
     plain, compiled = both(make_model, make_tokenizer, "Llama")
-    expected = plain.batch(PROMPTS, LABELS)
-    compiled.identity()
-    forward = compiled.runner().forward
-    forward.record.checked = False
-    monkeypatch.setattr(
-        LastPosition, "deviation", lambda self, number, logits: 9.0 if forward.can.head == "rows" else 0.0
-    )
-    for row, right in zip(compiled.batch(PROMPTS, LABELS), expected, strict=True):
-        assert row == pytest.approx(right, abs=1e-5)
-    assert forward.can.head == "model"
-    assert not forward.can.plain
+    monkeypatch.setattr(LastPosition, "deviation", lambda self, number, logits: 9.0)
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=r"with compiled layers differ from single calls .*\(9\.0 times"):
+            compiled.batch(PROMPTS, LABELS)
+    plain.batch(PROMPTS, LABELS)
+    with pytest.raises(ArgumentError, match="cannot be compiled here \\(not used: differs from plain calls"):
+        CausalLMKernel(plain.model, make_tokenizer(), compile=True).batch(PROMPTS, LABELS)
+
+
+@needs_compiler
+def test_logits_that_are_scaled_need_few_rows_in_half_precision(make_model, make_tokenizer):
+    plain, compiled = both(make_model, make_tokenizer, "Granite", "bfloat16")
+    found = compiled.batch(PROMPTS, LABELS)
+    assert compiled.runner().forward.can.head == "rows"
+    for row, expected in zip(found, plain.batch(PROMPTS, LABELS), strict=True):
+        assert row == pytest.approx(expected, abs=0.02)
+
+
+def test_the_refusal_of_a_head_that_cannot_be_separated(make_model, make_tokenizer, monkeypatch):
+    monkeypatch.setattr(capabilities, "logit_transforms", lambda config: {})
+    _, kernel = both(make_model, make_tokenizer, "Granite")
+    with pytest.raises(ArgumentError, match="its logits are not known to be the product"):
+        kernel.batch(PROMPTS, LABELS)
 
 
 def test_without_a_compiler_the_error_says_so(make_model, make_tokenizer, monkeypatch):

@@ -214,6 +214,8 @@ def test_generation_is_greedy(models, tokenizer, family, reuse):
             if token == tokenizer.eos_token_id:
                 break
             new.append(token)
+        while new and tokenizer.decode(new, skip_special_tokens=True).endswith("\ufffd"):  # half a character
+            new.pop()
         assert text == tokenizer.decode(new, skip_special_tokens=True)
 
 
