@@ -68,7 +68,7 @@ _ADVERB = r"(?:(?:therefore|thus|hence|clearly|most|likely|best|probably|definit
 _AS = (
     r"(?:(?:best\s+)?(?:classified|labell?ed|categori[sz]ed|described|tagged|considered|read)\s+(?:as|to be|under)\s+)"
 )
-_DETERMINER = re.compile(rf"\W*(?:(?:an?|the)\s+)?(?:{_NOUN}\s+)?(?=\S)", re.I)
+_DETERMINER = re.compile(rf"[^\w\u2212]*(?:(?:an?|the)\s+)?(?:{_NOUN}\s+)?(?=\S)", re.I)
 _CUE = re.compile(
     rf"\b{_NOUN}\W{{0,3}}(?:\s+(?:for|of|to)\s+(?:this|the|that)\s+\w+(?:\s+\w+)?)?\W{{0,3}}?"
     rf"(?:\s*(?:[:=]|->|\u2192|\u21d2)|\s+(?:is|would be|should be|must be|was)\b(?:\s*:)?)\s*{_ADVERB}{_AS}?"
@@ -114,6 +114,11 @@ _POLITE = re.compile(r"\W*(?:I|we|let|sure|of course|here|problem|maybe)\b", re.
 _LINE_CUE = re.compile(rf"^\W*{_NOUN}\W{{0,3}}:\W*", re.I | re.M)
 _YES_NO = ("yes", "no", "maybe")
 _PICTURES = re.compile("[\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]")
+
+
+def _signed(text: str) -> str:
+    """Return the text with a minus sign for each hyphen before a number, which is no surrounding mark."""
+    return re.sub(r"(?<![\w)])-(?=\.?\d)", "\u2212", text)
 
 
 def _plain(text: str) -> str:
@@ -215,11 +220,11 @@ def parse_reply(reply: str, label_space: Sequence[str]) -> ParsedReply:
         >>> parse_reply("It could be positive or negative.", ["negative", "positive"])
         ParsedReply(label=None, rule='several labels')
     """
-    labels = _labels(tuple(map(str, label_space)))
-    whole = labels.exactly(reply)
+    labels = _labels(tuple(_signed(str(label)) for label in label_space))
+    whole = labels.exactly(_signed(reply))
     if whole is not None and reply.strip() == str(label_space[whole]).strip():
         return ParsedReply(whole, "exact")  # a label may look like markup
-    text = _without_reasoning(reply)
+    text = _without_reasoning(_signed(reply))
     if text is None:
         return ParsedReply(None, "cut off in reasoning")
     if not text.strip(_MARKS):
@@ -273,7 +278,7 @@ def _json(text: str, labels: _Labels) -> int | None:
             return None
         text = text[opening:]
     try:
-        value, end = json.JSONDecoder(strict=False).raw_decode(text)
+        value, end = json.JSONDecoder(strict=False).raw_decode(text.replace("\u2212", "-"))
     except (ValueError, RecursionError):
         return None
     if text[end:].lstrip().startswith(("{", "[")):  # several values
@@ -285,7 +290,7 @@ def _json(text: str, labels: _Labels) -> int | None:
         value = value[0] if len(value) == 1 else None
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return None
-    return labels.exactly(str(value))
+    return labels.exactly(_signed(str(value)))
 
 
 def _after_last(cue: re.Pattern[str], text: str, labels: _Labels) -> int | None:

@@ -40,6 +40,25 @@ def test_a_number_that_begins_like_a_label_is_none(reply: str) -> None:
     assert parse_reply("3. The review is mixed.", ["1", "2", "3", "4", "5"]).label == 2
 
 
+SIGNED = [
+    "-1",
+    "-1.",
+    "**-1**",
+    "The answer is -1.",
+    "Rating: -1",
+    '{"label": -1}',
+    "\\boxed{-1}",
+    "I choose -1 because",
+]
+
+
+@pytest.mark.parametrize("reply", SIGNED)
+def test_a_minus_sign_is_a_part_of_a_number(reply: str) -> None:
+    assert parse_reply(reply, ["1", "2", "3"]).label is None
+    assert parse_reply(reply, ["0", "-1", "1"]).label == 1
+    assert parse_reply(reply.replace("-", ""), ["0", "-1", "1"]).label == 2
+
+
 def test_replies_that_tempt_the_parser() -> None:
     for space, label, reply in HOSTILE:
         parsed = parse_reply(reply, SPACES[space])
