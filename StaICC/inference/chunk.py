@@ -162,6 +162,13 @@ def batch_answers(batch: Batch, prompts: Sequence[Prompt], label_space: Sequence
     try:
         return check_batch(values, len(prompts))
     except OutputError as error:
+        if len(prompts) > 1:
+            warnings.warn(  # a constant text at one place: shown once
+                "batch() did not return a list with one prediction for each prompt; its prompts are evaluated again in "
+                "smaller batches",
+                RuntimeWarning,
+                stacklevel=1,
+            )
         return Failure(str(error), error)
     except KeyboardInterrupt:
         raise
@@ -231,13 +238,6 @@ def _solve_batch(
         return [
             dataclasses.replace(values, reason=f"{values.reason}, asked for {len(prompts)} queries from this one on")
         ]
-    if isinstance(values.cause, OutputError):
-        warnings.warn(  # a constant text at one place: shown once
-            "batch() did not return a list with one prediction for each prompt; its prompts are evaluated again in "
-            "smaller batches",
-            RuntimeWarning,
-            stacklevel=1,
-        )
     half = len(prompts) // 2
     answers = _solve_batch(batch, prompts[:half], label_space, on_error)
     if ends(answers, on_error):

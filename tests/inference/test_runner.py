@@ -303,6 +303,15 @@ def test_a_batch_of_a_wrong_shape_is_no_exception_of_the_function(
     assert str(caught.value).startswith(f"Test, query 2: {message}")
 
 
+def test_an_error_of_the_function_itself_is_no_list_of_a_wrong_length(recwarn: pytest.WarningsRecorder) -> None:
+    def full(prompts: list[Any]) -> Any:
+        raise OutputError("memory ran out")
+
+    with pytest.raises(OutputError, match=r"^Test, query 2: .*memory ran out"):
+        ask(Batching(["prompt 2"], full), queries(4), "Test")
+    assert not [one for one in recwarn if one.category is RuntimeWarning]
+
+
 def test_one_bad_answer_in_a_batch_does_not_cost_the_others() -> None:
     kernel = Batching(["prompt 2"], lambda prompts: ["maybe" if prompt == "prompt 2" else 1 for prompt in prompts])
     answers = ask(kernel, queries(4), "Test", RunOptions(on_error="collect"))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from StaICC.errors import ArgumentError
+from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface.capabilities import (
     Capabilities,
     ModelRecord,
@@ -44,7 +44,7 @@ class Forward(ModelCalls):
         """Compile the layers, and compare them on short sequences with the layers as they are.
 
         Raises:
-            ArgumentError: They cannot be compiled, or return other numbers.
+            RunEndingError: They cannot be compiled, or return other numbers.
         """
         rows = [Row((5, 6, 7), (-1, 0, 1), ((0, 2),), 0), Row((5, 6, 8, 9), (-1, 0, 1, 1), ((1, 2), (2, 3)), 0)]
         attention = getattr(self.model.config, "_attn_implementation", None)
@@ -73,7 +73,7 @@ class Forward(ModelCalls):
                 problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
         self.compiled = None
         name = type(self.model).__name__
-        raise ArgumentError(f"got compile=True, but {name} cannot be compiled here ({problem}). Leave the option out")
+        raise RunEndingError(f"got compile=True, but {name} cannot be compiled here ({problem}). Leave the option out")
 
     @property
     def can(self) -> Capabilities:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from StaICC.errors import ArgumentError
+from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface.batching import BatchRunner, Counts
 from StaICC.kernels.huggingface.capabilities import SHORTCUTS
 from StaICC.kernels.huggingface.readout import LastPosition, TokenLogProbabilities, last_positions
@@ -106,7 +106,7 @@ def _check(
         return None
     first = deviation((result or compute())[0])
     if first > 1.0 and runner.forward.compiled is not None:  # the identity says that they are used
-        raise ArgumentError(
+        raise RunEndingError(
             f"got compile=True, but batches of {type(runner.forward.model).__name__} with compiled layers differ from "
             f"single calls of the model ({first:.1f} times what rounding may do). Leave the option out"
         )

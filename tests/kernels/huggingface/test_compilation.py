@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from StaICC.errors import ArgumentError
+from StaICC import Normal
+from StaICC.errors import OutputError, RunEndingError
 from StaICC.kernels.huggingface import capabilities
 from StaICC.kernels.huggingface.compilation import CompiledLayers
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
@@ -98,20 +99,24 @@ def test_the_option_is_part_of_the_identity(make_model, make_tokenizer):
 def test_models_that_cannot_be_compiled_are_refused(make_model, make_tokenizer):
     padded = make_model("Llama", attn_implementation="eager")
     with pytest.raises(
-        ArgumentError,
+        RunEndingError,
         match=r"LlamaForCausalLM cannot be compiled here \(only torch's attention .* got attn_implementation='eager'",
     ):
         CausalLMKernel(padded, make_tokenizer(), compile=True).batch(PROMPTS, LABELS)
+    with pytest.raises(OutputError, match="only torch's attention"):  # no query can be answered
+        Normal(datasets=["mini"], limit=2)(
+            CausalLMKernel(padded, make_tokenizer(), compile=True, max_length=512), on_error="collect", progress=False
+        )
     _, kernel = both(make_model, make_tokenizer, "Llama")
     kernel.model._no_split_modules = None
-    with pytest.raises(ArgumentError, match="no layers were found"):
+    with pytest.raises(RunEndingError, match="no layers were found"):
         kernel.batch(PROMPTS, LABELS)
 
 
 def test_the_refusal_names_hooks(make_model, make_tokenizer):
     model = make_model("Llama")
     model.model.layers[0].register_forward_hook(lambda module, inputs, output: None)
-    with pytest.raises(ArgumentError, match=r"cannot be compiled here \(not used: .*hook"):
+    with pytest.raises(RunEndingError, match=r"cannot be compiled here \(not used: .*hook"):
         CausalLMKernel(model, make_tokenizer(), compile=True).batch(PROMPTS, LABELS)
 
 
@@ -121,10 +126,10 @@ def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused(make_mode
     plain, compiled = both(make_model, make_tokenizer, "Llama")
     monkeypatch.setattr(LastPosition, "deviation", lambda self, number, logits: 9.0)
     for _ in range(2):
-        with pytest.raises(ArgumentError, match=r"with compiled layers differ from single calls .*\(9\.0 times"):
+        with pytest.raises(RunEndingError, match=r"with compiled layers differ from single calls .*\(9\.0 times"):
             compiled.batch(PROMPTS, LABELS)
     plain.batch(PROMPTS, LABELS)
-    with pytest.raises(ArgumentError, match="cannot be compiled here \\(not used: differs from plain calls"):
+    with pytest.raises(RunEndingError, match="cannot be compiled here \\(not used: differs from plain calls"):
         CausalLMKernel(plain.model, make_tokenizer(), compile=True).batch(PROMPTS, LABELS)
 
 
@@ -140,7 +145,7 @@ def test_logits_that_are_scaled_need_few_rows_in_half_precision(make_model, make
 def test_the_refusal_of_a_head_that_cannot_be_separated(make_model, make_tokenizer, monkeypatch):
     monkeypatch.setattr(capabilities, "logit_transforms", lambda config: {})
     _, kernel = both(make_model, make_tokenizer, "Granite")
-    with pytest.raises(ArgumentError, match="its logits are not known to be the product"):
+    with pytest.raises(RunEndingError, match="its logits are not known to be the product"):
         kernel.batch(PROMPTS, LABELS)
 
 
@@ -148,7 +153,7 @@ def test_without_a_compiler_the_error_says_so(make_model, make_tokenizer, monkey
     torch._dynamo.reset()
     with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}):
         _, kernel = both(make_model, make_tokenizer, "Llama")
-        with pytest.raises(ArgumentError, match="cannot be compiled here"):
+        with pytest.raises(RunEndingError, match="cannot be compiled here"):
             kernel.batch(PROMPTS, LABELS)
     assert all(
         "_compiled_call_impl" not in vars(module) or module._compiled_call_impl is None
@@ -164,7 +169,7 @@ def test_other_numbers_are_refused(make_model, make_tokenizer, monkeypatch):
         self.layers = [(layer, lambda states, *args, **more: 2 * states) for layer in model.model.layers]
 
     monkeypatch.setattr(CompiledLayers, "__init__", wrong)
-    with pytest.raises(ArgumentError, match="return other numbers"):
+    with pytest.raises(RunEndingError, match="return other numbers"):
         kernel.batch(PROMPTS, LABELS)
 
 
@@ -180,5 +185,5 @@ def test_before_torch_2_4_models_run_and_cannot_be_compiled(make_model, make_tok
     assert plain.runner().forward.can.flat
     for row, old in zip(plain.batch(PROMPTS, LABELS), expected, strict=True):
         assert row == pytest.approx(old, abs=1e-6)
-    with pytest.raises(ArgumentError, match="cannot be compiled here"):
+    with pytest.raises(RunEndingError, match="cannot be compiled here"):
         compiled.batch(PROMPTS, LABELS)
