@@ -694,7 +694,7 @@ def test_bad_settings(settings: dict[str, Any], error: type[Exception], message:
 
 
 def test_an_unknown_data_set() -> None:
-    with pytest.raises(UnknownNameError, match=r"^there is no data set 'TREK'; did you mean 'TREC'\?.*data list$"):
+    with pytest.raises(UnknownNameError, match=r"^there is no data set 'TREK'; did you mean 'TREC'\?.*or Dataset.from_file$"):
         Experimentor("TREK", NormalTask())
 
 
