@@ -394,9 +394,16 @@ class Experimentor(FixedAttributes):
                 "give forward_inference (a function) or preentered_prediction (one prediction for each prompt)"
             )
         options = replace(options or RunOptions(), watched=self.watched, unparsed=self.unparsed)
+        settings = self.settings_for_signature()
         batched = options.batched
         lists = [condition.queries for condition in conditions] if batched else [queries]
         answers = [answer for some in lists for answer in ask(forward_inference, some, part, options)]
+        for field, value in self.settings_for_signature().items():
+            if value != settings[field]:
+                raise ArgumentError(
+                    f"{part.name}: {field} changed from {settings[field]} to {value} during the run, so the result "
+                    "would have another signature than its prompts. Change settings before or after a run"
+                )
         report_phase(options, part, "statistics", queries, answers)
         return self.assemble(conditions, answers, part.name)
 

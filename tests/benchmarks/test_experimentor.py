@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -694,8 +695,31 @@ def test_bad_settings(settings: dict[str, Any], error: type[Exception], message:
 
 
 def test_an_unknown_data_set() -> None:
-    with pytest.raises(UnknownNameError, match=r"^there is no data set 'TREK'; did you mean 'TREC'\?.*or Dataset.from_file$"):
+    with pytest.raises(
+        UnknownNameError, match=r"^there is no data set 'TREK'; did you mean 'TREC'\?.*or Dataset.from_file$"
+    ):
         Experimentor("TREK", NormalTask())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda one: one.set_k(2), "k changed from 4 to 2 during the run"),
+        (lambda one: one.prompt_former.change_instruction("Read. "), "template changed from None to changed-"),
+        (lambda one: one.add_metric("mine", lambda truth, rows: 0.5), "metrics changed from standard to standard"),
+    ],
+)
+def test_a_function_that_changes_its_own_benchmark(change: Any, message: str) -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=3)
+
+    def changing(prompt: str, label_space: list[str]) -> int:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            change(benchmark[0])
+        return 0
+
+    with pytest.raises(ArgumentError, match=f"^Normal, mini: {message}"):
+        benchmark(changing, progress=False)
 
 
 class WithAFigureOfItsOwn(NormalTask):
