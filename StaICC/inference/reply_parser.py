@@ -53,9 +53,9 @@ _HARMONY_FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]
 _SPECIAL_TOKEN = re.compile(
     r"<\|[a-z_0-9 ]{1,30}\|>(?:assistant\b)?|</?s>|<(?:end_of_turn|start_of_turn|eos|pad)>|\[/?INST\]"
 )
-_ANSWER_TAG = re.compile(r"<(answer|label|output|result|final_answer)>(.*?)</\1>", re.I | re.S)
+_ANSWER_TAG = re.compile(r"<(answer|label|output|result|final_answer)>((?:(?!<\1>).)*?)</\1>", re.I | re.S)
 _FENCE = re.compile(r"```[a-z]*\s*(.*?)```", re.I | re.S)
-_BOLD = re.compile(r"\*\*(.+?)\*\*|__(.+?)__|<(?:b|strong)>(.+?)</(?:b|strong)>", re.S)
+_BOLD = re.compile(r"\*\*(.+?)\*\*|__(.+?)__|<(?:b|strong)>((?:(?!<b>|<strong>).)+?)</(?:b|strong)>", re.S)
 _NOUN = (
     r"(?:answer|label|category|class|classification|sentiment|topic|type|intent|relation|emotion|prediction|output|result"
     r"|response|choice|verdict|conclusion|tag|rating|polarity|subjectivity)"

@@ -154,6 +154,9 @@ def test_labels_that_differ_in_case_or_marks_need_the_exact_form() -> None:
         "answer " + " " * 100_000,
         "[" * 100_000,
         "\n" * 100_000,
+        "<answer>" * 20_000,
+        "<answer> <label> " * 10_000,
+        "<b>" * 20_000,
     ],
 )
 def test_long_replies_take_linear_time(reply: str) -> None:
