@@ -23,6 +23,7 @@ from StaICC.kernels.protocol import capabilities_of
 from StaICC.kernels.text_inference import text_inference
 
 torch = pytest.importorskip("torch")
+tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
 
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
@@ -118,7 +119,9 @@ class FakeLLM:
             pad_token_id=0,
             attention_mask=torch.ones(1, len(ids), dtype=torch.long),
         )
-        text = self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True)
+        stream = tokenizers.decoders.DecodeStream(skip_special_tokens=True)  # as vLLM does
+        pieces = (stream.step(self.tokenizer.backend_tokenizer, token) for token in made[0, len(ids) :].tolist())
+        text = "".join(piece for piece in pieces if piece is not None)
         for stop in settings.stop or ():
             text = text.split(stop)[0]
         if settings.structured_outputs is not None:
