@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         TripletBias,
     )
     from StaICC.benchmarks.long_icl import LongICL
-    from StaICC.benchmarks.statistics import Statistics
+    from StaICC.benchmarks.task import Statistics
     from StaICC.compat import Contextual_bias, Demo_sens, Domain_bias, Post_bias, Template_sens, Triplet_bias
     from StaICC.datasets import Card, Dataset, load_dataset
     from StaICC.errors import StaICCError
@@ -74,7 +74,7 @@ _HOMES = {
         "TemplateSensitivity TripletBias"
     ),
     "StaICC.benchmarks.long_icl": "LongICL",
-    "StaICC.benchmarks.statistics": "Statistics",
+    "StaICC.benchmarks.task": "Statistics",
     "StaICC.compat": "Contextual_bias Demo_sens Domain_bias Post_bias Template_sens Triplet_bias",
     "StaICC.datasets": "Card Dataset load_dataset",
     "StaICC.errors": "StaICCError",

@@ -8,11 +8,16 @@ nothing of this module still works. A message says what was given, what was expe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NoReturn
+from typing import NoReturn, SupportsIndex
+
+from StaICC.safe_text import visible
 
 
 class StaICCError(Exception):
-    """Base of all errors of this library."""
+    """Base of all errors of this library. What a message quotes is shown escaped."""
+
+    def __str__(self) -> str:
+        return visible(Exception.__str__(self))  # that of KeyError shows the message in quotes
 
 
 class ArgumentError(StaICCError, ValueError):
@@ -40,8 +45,6 @@ class UnknownNameError(StaICCError, LookupError):
 
 class UnknownKeyError(UnknownNameError, KeyError):
     """A key that a result or a group of results does not have."""
-
-    __str__ = Exception.__str__  # that of KeyError shows the message in quotes
 
 
 class OutputError(StaICCError, ValueError):
@@ -96,7 +99,7 @@ class PluginError(StaICCError, RuntimeError):
     """An entry of another package is broken, or two packages have entries of one name."""
 
 
-def unknown_name(kind: str, given: object, legal: Iterable[str], hint: str = "") -> UnknownNameError:
+def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = "") -> UnknownNameError:
     """Build the error for an unknown name, with the nearest legal ones.
 
     Args:
@@ -114,7 +117,7 @@ def unknown_name(kind: str, given: object, legal: Iterable[str], hint: str = "")
     """
     import difflib  # only where there is an error
 
-    names = list(legal)
+    names = list(map(str, legal))  # a user may add keys of any type to a result
     folded = {name.casefold(): name for name in names}
     folded |= {word: name for name in names[::-1] for word in name.casefold().split("_")} | folded
     near = difflib.get_close_matches(str(given).casefold(), folded, n=1, cutoff=0.5)
@@ -126,7 +129,7 @@ def unknown_name(kind: str, given: object, legal: Iterable[str], hint: str = "")
     return UnknownNameError(f"there is no {kind} {given!r}{guess}{known}{' ' + hint if hint else ''}")
 
 
-def unknown_key(kind: str, given: object, legal: Iterable[str], entry: str = "") -> UnknownKeyError:
+def unknown_key(kind: str, given: object, legal: Iterable[object], entry: str = "") -> UnknownKeyError:
     """Build the error for an unknown key of a result, with the nearest legal one.
 
     Args:
@@ -165,8 +168,22 @@ def removed_names(module: str, *names: str) -> Callable[[str], NoReturn]:
     return missing
 
 
+def whole_number(value: object) -> int | None:
+    """Return an integer of any type, such as NumPy's, as ``int``; ``None`` for other values and for truth values.
+
+    Example:
+        >>> whole_number(4), whole_number(4.0), whole_number(True)
+        (4, None, None)
+    """
+    try:
+        whole = value if isinstance(value, int) or not isinstance(value, SupportsIndex) else value.__index__()
+    except TypeError:
+        return None
+    return int.__add__(whole, 0) if isinstance(whole, int) and not isinstance(whole, bool) else None
+
+
 def validate_integer(name: str, value: object, minimum: int, maximum: int | None = None) -> int:
-    """Return a value after checking that it is an integer within a range; booleans are refused.
+    """Return an integer as ``int`` after checking that it is one (see :func:`whole_number`), and within a range.
 
     Args:
         name: Name of the argument, for the message.
@@ -181,8 +198,19 @@ def validate_integer(name: str, value: object, minimum: int, maximum: int | None
         >>> validate_integer("k", 4, 0)
         4
     """
-    in_range = isinstance(value, int) and value >= minimum and (maximum is None or value <= maximum)
-    if not isinstance(value, int) or isinstance(value, bool) or not in_range:
+    whole = whole_number(value)
+    if whole is None or whole < minimum or (maximum is not None and whole > maximum):
         span = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise ArgumentError(f"{name} must be an integer {span}, not {value!r}")
-    return value
+    return whole
+
+
+def set_integers(record: object, **minima: int) -> None:
+    """Check integer fields of a frozen record, and replace their values by ``int`` (see :func:`validate_integer`).
+
+    Args:
+        record: The record.
+        **minima: The smallest legal value of each field.
+    """
+    for name, minimum in minima.items():
+        object.__setattr__(record, name, validate_integer(name, getattr(record, name), minimum))

@@ -6,7 +6,9 @@ of writing, or invisible ones. They are stored verbatim and shown escaped, such 
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterable
 from typing import Any
 
 # Controls, soft hyphen and other default-ignorable characters, direction marks, line separators, lone surrogates, tags.
@@ -64,6 +66,38 @@ def one_line(text: str) -> str:
         'two\\nlines'
     """
     return _UNSAFE_OR_BREAK.sub(_escape, text)
+
+
+def lines(texts: Iterable[str]) -> str:
+    r"""Join texts as lines, each escaped by :func:`one_line`, so that no text can add a line of its own.
+
+    Args:
+        texts: The lines.
+
+    Example:
+        >>> lines(["model: a\nWARNING: none", "b"])
+        'model: a\\nWARNING: none\nb'
+    """
+    return "\n".join(map(one_line, texts))
+
+
+def _escape_record(record: logging.LogRecord) -> bool:
+    """Escape the message and the traceback of a log record, which quote names and texts of data."""
+    record.msg, record.args = visible(record.getMessage()), None
+    if record.exc_info:
+        record.exc_text = visible(logging.Formatter().formatException(record.exc_info))
+    return True
+
+
+def logger(name: str) -> logging.Logger:
+    """Return a logger whose messages are escaped.
+
+    Args:
+        name: The name of the module.
+    """
+    found = logging.getLogger(name)
+    found.addFilter(_escape_record)  # once, however often it is added
+    return found
 
 
 def json_escaped(text: str, only_ascii: bool = False) -> str:

@@ -23,6 +23,7 @@
 # %%
 import importlib.util
 import os
+import tempfile
 
 from StaICC import ContextualBias, Normal, load_kernel
 from StaICC.methods.run import run_all
@@ -107,8 +108,10 @@ print(f"entropy of the mean prediction for empty queries: {before:.4f} before, {
 # The learned parameters are saved as plain numbers, never as a pickle.
 
 # %%
-calibration.save("calibration.json")
-assert load_calibration("calibration.json").apply([[0.5, 0.3, 0.2]]) == calibration.apply([[0.5, 0.3, 0.2]])
+with tempfile.TemporaryDirectory() as folder:
+    calibration.save(f"{folder}/calibration.json")
+    loaded = load_calibration(f"{folder}/calibration.json")
+assert loaded.apply([[0.5, 0.3, 0.2]]) == calibration.apply([[0.5, 0.3, 0.2]])
 
 # %% [markdown]
 # ## Calibrations that use internals of the model

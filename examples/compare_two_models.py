@@ -22,7 +22,7 @@
 
 # %%
 from StaICC import Normal, load, load_kernel
-from StaICC.results.comparison_formats import compare_all, format_comparisons
+from StaICC.results.comparison import compare_all, format_comparisons
 from StaICC.results.report import accuracy_by_dataset, reliability_diagrams, write_report
 
 DATASETS = ["mini"]  # None: the ten data sets of the benchmark
@@ -55,8 +55,8 @@ results["order 1"]
 # ## The paired test
 #
 # * *difference*: first minus second accuracy (or the metric of `metric=`), with an interval over test examples.
-# * *p*: sign-flip test that swaps the predictions of the two models for a test example, all repeats together; *p
-#   (Holm)* corrects it for the number of data sets and of pairs of runs.
+# * *p*: paired test over test examples, all repeats together; *p (Holm)* corrects it for the number of data sets and of
+#   pairs of runs.
 # * *detectable*: the smallest true difference that a sample of this size detects with power 0.8. If you are interested
 #   in smaller differences, you need more test examples.
 #

@@ -186,7 +186,7 @@ def make_tokenizer() -> Any:
 # -- which tests run, and in how many processes
 
 NOT_QUICK = (
-    "benchmarks/exchange",
+    "benchmarks/test_exchange.py",
     "benchmarks/long_icl/test_benchmark.py",
     "benchmarks/long_icl/test_kernel.py",
     "benchmarks/test_golden.py",

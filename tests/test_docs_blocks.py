@@ -418,36 +418,9 @@ def test_extras_exist(page: Path) -> None:
             assert re.search(rf"^{extra} = \[", declared, re.MULTILINE), extra
 
 
-LEAST_PROGRAMS = {
-    "README.md": 5,
-    "benchmarks.md": 9,
-    "metrics.md": 8,
-    "kernels.md": 8,
-    "methods.md": 2,
-    "durable_runs.md": 5,
-    "long_icl.md": 3,
-    "reports.md": 6,
-    "comparing.md": 2,
-    "adding_a_data_set.md": 5,
-    "adding_a_benchmark.md": 3,
-}
-LEAST_COMMANDS = {"durable_runs.md": 5, "metrics.md": 5, "comparing.md": 3, "faq.md": 6}
-
-
-@pytest.mark.parametrize(("name", "least"), LEAST_PROGRAMS.items())
-def test_enough_programs_run(name: str, least: int) -> None:
+def test_enough_programs_run() -> None:
     """That blocks are moved to the rules that run nothing should be noticed."""
-    assert sum(block.page.name == name for block in RUN) >= least
-    assert len(RUN) >= 0.7 * len(PYTHON)
-
-
-@pytest.mark.parametrize(("name", "least"), LEAST_COMMANDS.items())
-def test_enough_commands_run(name: str, least: int, tmp_path: Path) -> None:
-    (page,) = (page for page in PAGES if page.name == name)
-    for file in ("result.json", "run.sqlite", "all.sqlite", "a.json", "b.json"):
-        (tmp_path / file).touch()  # what earlier commands of the page write
-    parsed = [parse(words) for words in map(words_of, console_of(page, "console")) if words is not None]
-    assert sum(args is not None and only_parsed(args, tmp_path) is None for args in parsed) >= least
+    assert len(RUN) >= max(50, 0.7 * len(PYTHON))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

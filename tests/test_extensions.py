@@ -39,11 +39,10 @@ from StaICC.errors import (
     UnknownNameError,
 )
 from StaICC.inference.identity import identity_of
-from StaICC.kernels.option_text import options_of
-from StaICC.kernels.registry import KERNELS
-from StaICC.methods.catalogue import METHODS, TABLE_2, MethodSpec
-from StaICC.methods.options import NoOptions, make_options, option, read_options
+from StaICC.kernels.registry import KERNELS, options_of
+from StaICC.methods.catalogue import METHODS, TABLE_2
 from StaICC.methods.run import Method, run_all
+from StaICC.methods.specification import MethodSpec, NoOptions, make_options, option, read_options
 from StaICC.metrics import metric_set, normalise
 from StaICC.metrics.classification import expected_calibration_error_1
 from StaICC.metrics.registry import METRICS, Metric

@@ -406,7 +406,7 @@ def test_importing_the_package_takes_less_than_40_ms(tmp_path: Path) -> None:
 @pytest.mark.pack
 def test_making_a_benchmark_loads_no_module_that_it_does_not_use(tmp_path: Path) -> None:
     unused = {"csv", "datetime", "difflib", "fractions", "html", "shutil", "sqlite3", "statistics", "tempfile"}
-    unused |= {"StaICC.benchmarks.sequential", "StaICC.inference.reply_parser", "StaICC.results.table"}
+    unused |= {"StaICC.benchmarks.race", "StaICC.inference.reply_parser"}
     code = f"import os; os.environ['STAICC_HOME'] = {str(data_home())!r}\nfrom StaICC import Normal; Normal()\n"
     done = python(f"{code}import sys; print(sorted({unused!r} & set(sys.modules)))", tmp_path, "-S")
     assert done.stdout.strip() == "[]"

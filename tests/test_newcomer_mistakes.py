@@ -494,11 +494,13 @@ def test_on_the_command_line(mistake: str, capsys: pytest.CaptureFixture[str]) -
 
 # what runs, but is suspicious: a warning, once, in the log and in the result
 WARNED: dict[str, tuple[Callable[[], Dataset], str]] = {
-    "few rows": (lambda: read("a.csv", GOOD), "16 of 40 rows are tested"),
-    "six rows": (lambda: read("a.csv", "text,label\n" + "a,x\nb,y\nc,x\nd,y\ne,x\nf,y\n"), "2 of 6 rows are tested"),
-    "from_rows tests 9 %": (
+    "few rows": (
         lambda: Dataset.from_rows([(f"t{i}", i % 2) for i in range(300)], name="x", label_space=["a", "b"]),
-        "from_rows tests 9 % of the rows; give split=",
+        "2 of 300 rows are tested: an accuracy of 50 % is known to +/- 50 points. Use a larger limit",
+    ),
+    "six rows": (
+        lambda: read("a.csv", "text,label\n" + "a,x\nb,y\nc,x\nd,y\ne,x\nf,y\n"),
+        "2 of 6 rows are tested: an accuracy of 50 % is known to +/- 50 points. Use more rows",
     ),
     "k above the pool": (lambda: read("a.csv", GOOD), "k = 64 is larger than the demonstration set (16 rows)"),
     "duplicates": (lambda: read("a.csv", GOOD + GOOD.partition("\n")[2]), "are also in the demonstration set"),
@@ -588,7 +590,7 @@ def test_verify_goes_on_after_an_unreadable_file(capsys: pytest.CaptureFixture[s
     shown = capsys.readouterr()
     assert "no.json: No such file" in shown.err
     assert "bad.json: " in shown.err
-    assert "good.json:\nconsistent" in shown.out
+    assert "good.json:\nrecomputed" in shown.out
 
 
 @pytest.mark.parametrize(

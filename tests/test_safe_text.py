@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from StaICC.benchmarks.exchange.files import csv_lines
+from StaICC.benchmarks.exchange import csv_lines
 from StaICC.cli.terminal import TerminalStream, safe_streams
 from StaICC.errors import ArgumentError
-from StaICC.results.table import format_columns
+from StaICC.results.result import format_columns
 from StaICC.safe_text import csv_cell, json_escaped, one_line, visible
 
 NASTY = st.text(

@@ -8,15 +8,30 @@ from StaICC.benchmarks.benchmark import Benchmark, TaskBenchmark
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.normal import Normal, NormalTask
-from StaICC.benchmarks.outcome import Condition, Outcome, Scores
-from StaICC.benchmarks.task import Scoring, Task, TaskInput
+from StaICC.benchmarks.task import (
+    Condition,
+    Outcome,
+    Scores,
+    Scoring,
+    Statistics,
+    Task,
+    TaskInput,
+    classification_scores,
+    condition_missing,
+)
 from StaICC.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from StaICC.benchmarks.bias import ContextualBias, DomainBias, PosteriorBias
+    from StaICC.benchmarks.diagnosis import (
+        GLER,
+        ContextualBias,
+        DemonstrationSensitivity,
+        DomainBias,
+        PosteriorBias,
+        TemplateSensitivity,
+    )
     from StaICC.benchmarks.group import BenchmarkGroup, Diagnosis, Suite, TripletBias
     from StaICC.benchmarks.long_icl import LongICL
-    from StaICC.benchmarks.sensitivity import GLER, DemonstrationSensitivity, TemplateSensitivity
 
 __all__ = [
     "GLER",
@@ -36,20 +51,23 @@ __all__ = [
     "PosteriorBias",
     "Scores",
     "Scoring",
+    "Statistics",
     "Suite",
     "Task",
     "TaskBenchmark",
     "TaskInput",
     "TemplateSensitivity",
     "TripletBias",
+    "classification_scores",
+    "condition_missing",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "StaICC.benchmarks.bias": "ContextualBias DomainBias PosteriorBias",
         "StaICC.benchmarks.group": "BenchmarkGroup Diagnosis Suite TripletBias",
-        "StaICC.benchmarks.sensitivity": "GLER DemonstrationSensitivity TemplateSensitivity",
+        "StaICC.benchmarks.diagnosis": "ContextualBias DomainBias PosteriorBias "
+        "GLER DemonstrationSensitivity TemplateSensitivity",
         "StaICC.benchmarks.long_icl": "LongICL",
     },
 )

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from StaICC.benchmarks.arguments import MetricTable
+from StaICC.benchmarks.base import BaseBenchmark, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
-from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.experimentor_list import ExperimentorList
-from StaICC.benchmarks.means import means_of
-from StaICC.benchmarks.predictions import Predictions
-from StaICC.benchmarks.records import digest_prompts, records_of
-from StaICC.benchmarks.run_warnings import data_warnings
-from StaICC.benchmarks.running import RunContext, RunSettings
-from StaICC.benchmarks.statistics import Statistics
-from StaICC.benchmarks.task import Task
+from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings
+from StaICC.benchmarks.running import RunSettings
+from StaICC.benchmarks.task import Statistics, Task
 from StaICC.datasets import Dataset, names
-from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, unknown_name
-from StaICC.inference import Inference, Part, Unparsed
-from StaICC.inference.code_identity import in_library
-from StaICC.inference.identity import code_mark
+from StaICC.inference import Inference, Unparsed
+from StaICC.inference.identity import code_mark, in_library
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet
 from StaICC.registry import labelled, origin_of
-from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
-from StaICC.results.early_stopping import EarlyStopping
-from StaICC.results.provenance import utc_now
+from StaICC.results import Result, Signature, escaped, short_digest
 from StaICC.results.signature import common
-from StaICC.version import SAMPLER_VERSION, __version__
+from StaICC.safe_text import one_line
+from StaICC.version import SAMPLER_VERSION
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from StaICC.benchmarks.forecast import Forecast
 
 DatasetChoice = Sequence[str | Dataset] | str | Dataset | None
 MetricChoice = str | MetricSet | Mapping[str, MetricFunction | Metric]
@@ -58,7 +46,7 @@ class Settings(TypedDict, total=False):
     wrong predictions, ``"excluded"`` leaves them out and reports the scores if all were wrong and if all were right."""
 
 
-class Benchmark(ExperimentorList[Experimentor]):
+class Benchmark(BaseBenchmark[Experimentor]):
     """A task over data sets, called with the user's inference function.
 
     Args:
@@ -76,7 +64,7 @@ class Benchmark(ExperimentorList[Experimentor]):
             metric.
     """
 
-    __slots__ = ("_noisy_channel", "_settings", "_stopping", "metrics", "task")
+    __slots__ = ("_noisy_channel", "_settings", "metrics", "task")
     task_name: ClassVar[str]
     """The name that results carry."""
 
@@ -103,7 +91,6 @@ class Benchmark(ExperimentorList[Experimentor]):
                 f"k must be an integer of at least 0, not {k!r:.60}. For data sets or a function, write {use}"
             )
         self.task = task
-        self._stopping: EarlyStopping | None = None
         self.metrics = MetricTable(metrics)
         self._settings = settings
         self._noisy_channel = noisy_channel
@@ -129,7 +116,7 @@ class Benchmark(ExperimentorList[Experimentor]):
         return self._noisy_channel
 
     def __repr__(self) -> str:
-        return f"<{self.task.name} over {', '.join(self.dataset_names)}>"
+        return one_line(f"<{self.task.name} over {', '.join(self.dataset_names)}>")
 
     def re_initialize(self, k: int = 4, noisy_channel: bool = False, keep_prompter: bool = False) -> None:
         """Build the experimentors again.
@@ -150,11 +137,24 @@ class Benchmark(ExperimentorList[Experimentor]):
         """Return the split of each data set."""
         return [experimentor.triplet_dataset for experimentor in self.experimentor]
 
+    @property
+    def benchmark_name(self) -> str:
+        """The name in results and messages."""
+        return self.task.name
+
+    def own_data(self) -> Sequence[Dataset]:
+        """Return the data sets whose origin results record if it is a file of the user's own."""
+        return [experimentor.dataset for experimentor in self.experimentor]
+
+    def data_warnings(self) -> Sequence[str]:
+        """Return the warnings about the data sets."""
+        return data_warnings(self.experimentor)
+
     # -- running
 
     def auto_run(
         self,
-        list_of_forward_inference: Sequence[Inference] | Inference | None = None,
+        list_of_forward_inference: Sequence[Inference] | Inference | Mapping[str, Inference] | None = None,
         return_divided_results: bool = True,
         batched_inference: bool = False,
         *,
@@ -165,157 +165,74 @@ class Benchmark(ExperimentorList[Experimentor]):
         score: str | None = None,
         **run: Unpack[RunSettings],
     ) -> Result:
-        """Run the benchmark.
+        """Run the benchmark; all other arguments as for :meth:`~StaICC.benchmarks.base.BaseBenchmark.auto_run`.
 
         Args:
             list_of_forward_inference: One inference function for all data sets, or a list with one for each.
             return_divided_results: Whether the dictionary shows the scores of each data set.
             batched_inference: The functions take the list of all prompts and return the list of predictions.
             forward_inference: Another name of ``list_of_forward_inference``.
-            preentered_prediction: Instead of functions: for each data set, in order or by name, one prediction
-                for each prompt.
+            preentered_prediction: Instead of functions: one prediction for each prompt of each data set.
             return_outputs: Keep the prediction of each query in ``result.outputs``.
             precision: Evaluate test rows in a fixed random order, and stop when half the width of the interval of the
                 score is at most this; ``result.stopping`` has the interval (see docs/early_stopping.md).
             score: The score that ``precision`` is about: ``"accuracy"`` (the default) or ``"likelihood"``.
-            **run: Store, executor, failure policy, progress; see
-                :class:`~StaICC.benchmarks.running.RunSettings`.
-
-        Returns:
-            The result: a dictionary with the documented keys.
-
-        Raises:
-            ArgumentError: An argument is invalid, such as a list of functions of another length than the data sets.
-            OutputError: A query has no usable prediction and ``on_error="raise"``.
+            **run: Settings of the run.
         """
-        started, began = time.monotonic(), utc_now()
-        given = self.given_functions(list_of_forward_inference, forward_inference)
-        functions, predictions_given = self.functions_and_predictions(given, preentered_prediction)
-        rule = None
+        functions = self.given_functions(list_of_forward_inference, forward_inference)
         if precision is not None:
-            from StaICC.benchmarks.sequential import StoppingRule, evaluate_in_rounds  # few runs stop early
+            from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
 
             if preentered_prediction is not None:
                 raise ArgumentError("precision needs an inference function: got preentered_prediction")
             rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
-        elif score is not None:
+            chosen, _ = self.functions_and_predictions(functions, None)
+            context, (result,) = run_early(
+                rule, self, [chosen], batched_inference, return_outputs, return_divided_results, run
+            )
+            return context.deliver(result)
+        if score is not None:
             raise ArgumentError(f"score={score!r} says what precision is about: got no precision. Give it too")
-        runs: dict[str, DatasetRun] = {}
-        finished = self
-        with RunContext(batched_inference, **run) as context:
-            context.start(functions)
-            context.warn(*data_warnings(self.experimentor))
-            if rule is not None:
-                models = [[function for function in functions if function is not None]]
-                stopping, (runs,) = evaluate_in_rounds(rule, self.experimentor, models, context)
-                finished = self.stopped(stopping)
-            for number, experimentor in enumerate(self.experimentor if rule is None else ()):
-                part = Part(f"{self.task.name}, {experimentor.name}", number, len(self))
-                options = context.options_for(functions[number])
-                runs[experimentor.name] = experimentor.run(functions[number], predictions_given[number], options, part)
-        used = dict(zip(runs, functions, strict=True))
-        predictions = Predictions.of_run(context, used, batched_inference, began)
-        seconds = time.monotonic() - started
-        return context.deliver(finished.collect(runs, seconds, predictions, return_outputs, return_divided_results))
+        return super().auto_run(
+            functions,
+            return_divided_results,
+            batched_inference,
+            preentered_prediction=preentered_prediction,
+            return_outputs=return_outputs,
+            **run,
+        )
 
     __call__ = auto_run
 
-    def forecast(self, function: Inference, **options: Any) -> Forecast:
-        """Forecast the run of a function: queries, tokens, time and cost.
+    def collect(self, *arguments: Any, **settings: Any) -> Result:
+        """Build the result; arguments as for :meth:`~StaICC.benchmarks.base.BaseBenchmark.collect`."""
+        result = super().collect(*arguments, **settings)
+        own = [metric for metric in self.metrics.metric_set.metrics if not metric.of_library]
+        result.higher_is_better = {metric.name: metric.higher_is_better for metric in own}
+        return result
 
-        Args:
-            function: The inference function.
-            **options: ``store``, ``model_name``, ``chunk_size``, ``probe_seconds`` and ``prices``; see
-                :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them.
+
+        ``changed`` names what they do not say: settings that the user changed, or that differ between data sets.
         """
-        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
-
-        return forecast({one.name: one.all_queries() for one in self.experimentor}, function, **options)
-
-    def stopped(self, stopping: EarlyStopping) -> Benchmark:
-        """Return this benchmark with the test rows that a run evaluated before it stopped early.
-
-        Args:
-            stopping: The record of the run.
-        """
-        from StaICC.benchmarks.sequential import row_order
-
-        restricted = [one.restricted_to(row_order(one)[: stopping.rounds]) for one in self.experimentor]
-        return self.copy_with(experimentor=restricted, _stopping=stopping)
-
-    def collect(
-        self,
-        runs: Mapping[str, DatasetRun],
-        seconds: float,
-        predictions: Predictions,
-        keep_outputs: bool = False,
-        with_divided: bool = True,
-    ) -> Result:
-        """Build the result of the runs over all data sets.
-
-        Args:
-            runs: One run for each data set, by name.
-            seconds: Their duration.
-            predictions: The provenance of the predictions.
-            keep_outputs: Keep the prediction of each query.
-            with_divided: Whether the dictionary shows the scores of each data set.
-
-        Returns:
-            The result.
-        """
-        keys = list(dict.fromkeys(key for run in runs.values() for key in run.averaged))
-        averaged = {key: mean([run.averaged.get(key) for run in runs.values()]) for key in keys}
-        details = {name: run.details for name, run in runs.items()}
-        answers = {
-            name: [answer for outcome in run.outcomes for answer in outcome.answers] for name, run in runs.items()
+        first, *others = [experimentor.arguments() for experimentor in self.experimentor]
+        changed = [key for key, value in first.items() if any(other[key] != value for other in others)]
+        options = {
+            key: value if isinstance(value, (int, str)) else str(value) for key, value in self.task.options().items()
         }
-        return Result(
-            benchmark=self.task.name,
-            divided={name: dict(run.values) for name, run in runs.items()},
-            averaged=averaged,
-            signature=self.signature(runs, predictions),
-            provenance=predictions.provenance(answers, details),
-            environment=describe_environment(),
-            details=details,
-            means=means_of(runs),
-            timing={"seconds": seconds},
-            outputs={name: records_of(run.outcomes) for name, run in runs.items()} if keep_outputs else None,
-            with_divided=with_divided,
-            stopping=self._stopping,
-            warnings=tuple(dict.fromkeys([*data_warnings(self.experimentor), *predictions.warnings])),
-            files={
-                one.name: record for one in self.experimentor if (record := record_of(one.dataset.source, one.card))
-            },
-            higher_is_better={
-                one.name: one.higher_is_better for one in self.metrics.metric_set.metrics if not one.of_library
-            },
-        )
+        own = {"options": options, "changed": list(dict.fromkeys([*first["changed"], *changed]))}
+        return {"datasets": self.dataset_names, **first, **own}
 
     def signature(
         self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
     ) -> Signature:
-        """Return every setting that can change a number of this benchmark.
-
-        Args:
-            runs: The runs over the data sets; without them, the prompts are written to compute their digests.
-            predictions: The provenance of the predictions; without it, the signature has no ``scoring``.
-
-        Returns:
-            The signature.
-        """
+        """Return every setting that can change a number of this benchmark; arguments as for the base class."""
         all_settings = [experimentor.settings_for_signature() for experimentor in self.experimentor]
         fields = {key: common([settings[key] for settings in all_settings]) for key in all_settings[0]}
         limits = [settings["limit"] for settings in all_settings if settings["limit"] is not None]
         fields["limit"] = limits[0] if limits else None  # data sets with fewer rows than the limit have none
         chosen = tuple(self.dataset_names)
-        if runs is None:
-            prompts = {
-                experimentor.name: digest_prompts(experimentor.all_queries())[0] for experimentor in self.experimentor
-            }
-            failed = 0
-        else:
-            prompts = {name: run.details.prompts for name, run in runs.items()}
-            failed = sum(run.details.failed for run in runs.values())
         options = ",".join(f"{key}={value}" for key, value in self.task.options().items())
         return Signature(
             {
@@ -329,11 +246,7 @@ class Benchmark(ExperimentorList[Experimentor]):
                 ),
                 "sampler": SAMPLER_VERSION,
                 "options": options or None,
-                "stopping": self._stopping.settings if self._stopping is not None else None,
-                "scoring": predictions.scoring(chosen) if predictions is not None else None,
-                "prompts": short_digest(prompts),
-                "failed": str(failed) if failed else None,
-                "version": __version__,
+                **self.common_fields(runs, predictions),
             }
         )
 
@@ -366,13 +279,6 @@ class TaskBenchmark(Benchmark):
         **settings: Unpack[Settings],
     ) -> None:
         super().__init__(self.task_class(), k, noisy_channel, metrics, datasets, **settings)
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the data sets' scores; it is undefined (``None``) if one of them is."""
-    if not values or any(value is None for value in values):
-        return None
-    return math.fsum(value for value in values if value is not None) / len(values)
 
 
 def _read_datasets(datasets: DatasetChoice) -> Sequence[str | Dataset]:

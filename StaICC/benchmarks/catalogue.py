@@ -9,13 +9,13 @@ from StaICC.registry import Registry, callable_entry, fold
 
 _BUILTIN = {
     "normal": "StaICC.benchmarks.normal:Normal",
-    "contextual-bias": "StaICC.benchmarks.bias:ContextualBias",
-    "domain-bias": "StaICC.benchmarks.bias:DomainBias",
-    "post-bias": "StaICC.benchmarks.bias:PosteriorBias",
+    "contextual-bias": "StaICC.benchmarks.diagnosis:ContextualBias",
+    "domain-bias": "StaICC.benchmarks.diagnosis:DomainBias",
+    "post-bias": "StaICC.benchmarks.diagnosis:PosteriorBias",
     "triplet-bias": "StaICC.benchmarks.group:TripletBias",
-    "gler": "StaICC.benchmarks.sensitivity:GLER",
-    "template": "StaICC.benchmarks.sensitivity:TemplateSensitivity",
-    "demonstration": "StaICC.benchmarks.sensitivity:DemonstrationSensitivity",
+    "gler": "StaICC.benchmarks.diagnosis:GLER",
+    "template": "StaICC.benchmarks.diagnosis:TemplateSensitivity",
+    "demonstration": "StaICC.benchmarks.diagnosis:DemonstrationSensitivity",
     "diagnosis": "StaICC.benchmarks.group:Diagnosis",
     "suite": "StaICC.benchmarks.group:Suite",
 }

@@ -3,8 +3,6 @@
 A warning never changes a score. There is one of each kind for a data set; its counts are sums over the conditions in
 which it holds. The thresholds keep false alarms below 1 % (``tests/performance/prediction_warnings.py``,
 ``docs/warnings.md``).
-
-A score that would only depend on how ties are broken is undefined, with a reason (:func:`reason_undefined`).
 """
 
 from __future__ import annotations
@@ -13,11 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from StaICC.benchmarks.outcome import Outcome
-from StaICC.metrics.normalisation import constant_sum
-
-DECIDED_BY_ORDER = frozenset({"accuracy", "macro_F1", "expected_calibration_error_1"})
-"""Metrics of the largest value of a row: if all values of a row are equal, only the order of the labels decides."""
+from StaICC.benchmarks.task import Outcome
 
 _ROUNDING = 1e-6
 """Scores whose relative difference is smaller are tied: single precision with a few operations is not more exact."""
@@ -33,13 +27,6 @@ _OTHER_ROWS = 10
 """Fewest test rows with another true label for a collapse: a model that recognises 0.4 of them misses all in 0.6 %."""
 _ORDERED_LABELS = 4
 """Fewest labels for a preference for their order: a fixed ranking of three labels is in order in 2 of 6 cases."""
-
-
-def reason_undefined(outcome: Outcome) -> str | None:
-    """Return why the metrics of :data:`DECIDED_BY_ORDER` are undefined for an outcome; ``None`` if they are not."""
-    if not outcome.hard and outcome.rows and all(min(row) == max(row) for row in outcome.rows):
-        return "every prediction has the same value for all labels, so only the order of the labels would decide"
-    return None
 
 
 def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False) -> tuple[str, ...]:
@@ -136,12 +123,6 @@ def _ambiguous(outcome: Outcome) -> int:
     return len(outcome.rows) if outcome.kind == "ambiguous" else 0
 
 
-def _ambiguous_text(count: int, total: int, outcome: Outcome) -> str:
-    total_of_row = constant_sum(outcome.rows)
-    sums = "" if total_of_row is None else f"; every row sums to {total_of_row:.6g} to rounding (percentages or votes?)"
-    return f"the numbers are not clearly probabilities or logits{sums}: set outputs='probabilities' or 'logits'"
-
-
 def _collapsed_text(count: int, total: int, outcome: Outcome) -> str:
     label = outcome.answered[0]
     place = " (the first label)" if label == 0 else ""
@@ -159,5 +140,7 @@ _TEXTS: dict[Callable[[Outcome], int], Callable[[int, int, Outcome], str]] = {
         f"in {count} of {total} predictions the largest probability is 1 to rounding: "
         "likelihood and ECE-1 add nothing to accuracy"
     ),
-    _ambiguous: _ambiguous_text,
+    _ambiguous: lambda *_: (
+        "the numbers are not clearly probabilities or logits: set outputs='probabilities' or outputs='logits'"
+    ),
 }

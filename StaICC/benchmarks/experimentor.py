@@ -7,29 +7,30 @@ choice of demonstrations. The task writes the conditions, the runner predicts, a
 
 from __future__ import annotations
 
+import math
+import unicodedata
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
+from dataclasses import asdict, replace
+from typing import Any, Literal, get_args
 
-from StaICC.benchmarks.arguments import MetricTable, read_predictions, validate_outputs, validate_unparsed
-from StaICC.benchmarks.evaluation import DatasetRun, evaluate, settings_tried
-from StaICC.benchmarks.metric_identity import metrics_field
-from StaICC.benchmarks.outcome import Condition
-from StaICC.benchmarks.records import outputs_of
-from StaICC.benchmarks.statistics import Statistics
-from StaICC.benchmarks.task import Scoring, Task, TaskInput
+from StaICC.benchmarks.base import DatasetTask
+from StaICC.benchmarks.evaluation import DatasetRun, evaluate, outputs_of, settings_tried
+from StaICC.benchmarks.task import Condition, Scoring, Statistics, Task, TaskInput
 from StaICC.datasets import Card, Dataset, load_dataset
-from StaICC.datasets.dataset import default_split
-from StaICC.datasets.source import GivenRows
-from StaICC.datasets.user_files import TableFile
-from StaICC.errors import ArgumentError, StaICCError, unknown_name, validate_integer
+from StaICC.datasets.catalogue import PUBLISHED_SPLIT
+from StaICC.datasets.source import BuiltIn, ReleasedWheel
+from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.frozen import FixedAttributes, FrozenList
-from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, ask
+from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, ask, check_answer
+from StaICC.inference.contract import refuse_other_order
+from StaICC.inference.identity import code_mark
 from StaICC.inference.runner import report_phase
-from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet
+from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet, metric_set
 from StaICC.prompting import (
     DemonstrationLists,
+    DemonstrationSampler,
+    PromptRenderer,
     PromptWriter,
     Query,
     SubsetView,
@@ -41,7 +42,201 @@ from StaICC.prompting import (
     sample_nested,
     split_dataset,
 )
-from StaICC.results import digest
+from StaICC.registry import origin_of
+from StaICC.results import digest, escaped, short_digest
+from StaICC.safe_text import one_line
+
+_SETS = ("standard", "0.1.1")
+
+
+def is_of_library(metrics: MetricSet) -> bool:
+    """Return whether the set is one of the library's, without further metrics."""
+    return metrics in [metric_set(name) for name in _SETS]
+
+
+def metrics_field(metrics: MetricSet) -> str:
+    """Return the metrics as text; a digest of the code distinguishes functions of the same name.
+
+    Args:
+        metrics: The metric set.
+
+    Returns:
+        The name of the set; unless it is one of the library's, its further metrics. A metric of the user is written
+        ``name@digest`` (with the distribution of a plug-in before the digest), and with ``unidentified`` where its
+        source is not available.
+
+    Example:
+        >>> metrics_field(metric_set("standard"))
+        'standard'
+    """
+    if is_of_library(metrics):
+        return metrics.name
+    known = [metric_set(name) for name in _SETS]
+    base = next((one for one in known if (metrics.parts[0], metrics.as_released) == (one.name, one.as_released)), None)
+    parts = []
+    if base is not None:
+        parts.append(base.name)
+    elif not metrics.metrics or metrics.parts[0] != metrics.metrics[0].label:
+        parts.append(escaped(metrics.parts[0]))
+    inherited = () if base is None else base.metrics
+    parts += [_member(metric, known) for metric in metrics.metrics if metric not in inherited]
+    parts += [f"without {escaped(one.name)}" for one in inherited if one not in metrics.metrics]
+    if metrics.as_released and base is None:
+        parts.append("as released")
+    return "+".join(parts)
+
+
+def metrics_record(metrics: MetricSet) -> dict[str, Any]:
+    """Return the metrics as JSON values.
+
+    Args:
+        metrics: The metric set.
+
+    Returns:
+        ``set``: the name of a metric set of this library (:func:`~StaICC.metrics.metric_set`); ``names``: the metrics
+        of this library; ``own``: the others.
+    """
+    of_library = [metric.name for metric in metrics.metrics if metric.of_library]
+    named = [part for part in metrics.parts if part in _SETS or part in of_library]
+    others = [metric.name for metric in metrics.metrics if not metric.of_library]
+    unknown = [part for part in metrics.parts if part not in (*named, *(metric.label for metric in metrics.metrics))]
+    return {"set": "+".join(named), "names": of_library, "own": list(dict.fromkeys([*others, *unknown]))}
+
+
+def _member(metric: Metric, known: list[MetricSet]) -> str:
+    if any(metric == one for one_set in known for one in one_set.metrics if one.name == metric.name):
+        return escaped(metric.name)
+    code, _, mark = code_mark(metric.function).partition("-")
+    parts = [origin_of(metric.function).replace(" ", "-"), short_digest([code, metric.requires_probabilities]), mark]
+    return f"{escaped(metric.name)}@{'-'.join(part for part in parts if part)}"
+
+
+_OUTPUTS = ["auto", "probabilities", "logits"]
+
+
+def validate_outputs(outputs: str, metrics: MetricSet) -> None:
+    """Refuse an unknown value of ``outputs``, and any but ``"auto"`` for metrics that decide by their own rule.
+
+    Raises:
+        UnknownNameError: There is no such value.
+        ArgumentError: The metric set has a rule of its own.
+    """
+    if outputs not in _OUTPUTS:
+        raise unknown_name("reading of outputs", outputs, _OUTPUTS)
+    if metrics.as_released and outputs != "auto":
+        raise ArgumentError(
+            f"the metric set {metrics.name!r} reads rows of numbers by the rule of StaICC 0.1.1; "
+            f"leave outputs at 'auto', or use the metric set 'standard' with outputs={outputs!r}"
+        )
+
+
+def validate_unparsed(unparsed: Unparsed) -> Unparsed:
+    """Return the policy for unparsed replies after checking it.
+
+    Raises:
+        UnknownNameError: There is no such policy.
+    """
+    if unparsed not in get_args(Unparsed):
+        raise unknown_name("value of unparsed", unparsed, get_args(Unparsed))
+    return unparsed
+
+
+def read_metrics(metrics: object) -> MetricSet:
+    """Return the metric set of names or functions.
+
+    Raises:
+        UnknownNameError: There is no such set or metric.
+        ArgumentError: They are neither names, nor a set, nor functions by name.
+    """
+    if isinstance(metrics, (str, MetricSet)):
+        return metric_set(metrics)
+    functions = metrics if isinstance(metrics, Mapping) else {}
+    if not functions or not all(
+        isinstance(name, str) and name and (callable(metric) or isinstance(metric, Metric))
+        for name, metric in functions.items()
+    ):
+        raise ArgumentError(f"metrics must be the name of a metric set or functions by name, not {metrics!r}")
+    return metric_set(functions)
+
+
+class MetricTable(MutableMapping[str, MetricFunction]):
+    """The metric functions of a benchmark by name. All of its data sets share it, so that each metric has a mean.
+
+    Args:
+        metrics: The name of a metric set, a metric set, or functions by name.
+
+    Attributes:
+        metric_set: The metrics as an immutable set.
+    """
+
+    __slots__ = ("metric_set",)
+    metric_set: MetricSet
+
+    def __init__(self, metrics: object) -> None:
+        self.metric_set = metrics.metric_set if isinstance(metrics, MetricTable) else read_metrics(metrics)
+
+    def __getitem__(self, name: str) -> MetricFunction:
+        return {metric.name: metric.function for metric in self.metric_set.metrics}[name]
+
+    def __setitem__(self, name: str, metric: MetricFunction | Metric) -> None:
+        """Add a metric, or replace one.
+
+        Raises:
+            ArgumentError: The name is not a text, or the metric cannot be called.
+        """
+        (added,) = read_metrics({name: metric}).metrics
+        self.metric_set = self.metric_set.adding(added)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        kept = tuple(metric for metric in self.metric_set.metrics if metric.name != name)
+        self.metric_set = replace(self.metric_set, metrics=kept)
+
+    def __iter__(self) -> Iterator[str]:
+        return (metric.name for metric in self.metric_set.metrics)
+
+    def __len__(self) -> int:
+        return len(self.metric_set.metrics)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+def read_predictions(given: Any, queries: Sequence[Query], run_name: str) -> list[Answer | Failure]:
+    """Validate predictions that were computed elsewhere, as those of an inference function are.
+
+    Args:
+        given: One prediction for each query, in order: a sequence or an array.
+        queries: The queries.
+        run_name: Benchmark and data set, for messages.
+
+    Raises:
+        ArgumentError: It is not a list, has another length than the queries, or an index of its own.
+        OutputError: A prediction cannot be used; the message names its query.
+    """
+    try:
+        refuse_other_order(given)
+    except OutputError as error:
+        raise ArgumentError(f"{run_name}, preentered_prediction: {error}") from error
+    predictions = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(predictions, (str, bytes, Mapping, Set)) or not hasattr(predictions, "__len__"):
+        raise ArgumentError(
+            f"preentered_prediction must be a list with one prediction for each prompt, not {type(given).__name__}"
+        )
+    if len(predictions) != len(queries):
+        raise ArgumentError(
+            f"{run_name}: preentered_prediction has {len(predictions)} predictions, prompt_set() has {len(queries)} "
+            "prompts"
+        )
+    checked: list[Answer | Failure] = []
+    for number, (prediction, query) in enumerate(zip(predictions, queries, strict=True)):
+        try:
+            checked.append(check_answer(prediction, query.label_space))
+        except OutputError as error:
+            raise OutputError(f"{run_name}, query {number}: {error}") from error
+    return checked
+
 
 SAMPLERS = ("default", "nested", "nested-shared")
 """How demonstrations are drawn: as published; so that those of a smaller ``k`` are the first ones of a larger; the
@@ -52,7 +247,7 @@ WATCHED = 50
 _Mode = Literal["default", "in-domain", "out-of-domain", "manual", "nested", "nested-shared"]
 
 
-class Experimentor(FixedAttributes):
+class Experimentor(FixedAttributes, DatasetTask):
     """One data set of a benchmark.
 
     Args:
@@ -270,9 +465,9 @@ class Experimentor(FixedAttributes):
         return restrict_to_domain(pool, self._k, labels, self.triplet_dataset.demonstration.label, inside, self.name)
 
     @property
-    def demonstration_sampler(self) -> list[list[int]]:
+    def demonstration_sampler(self) -> DemonstrationSampler:
         """The demonstrations of each prompt; assigning it is the same as :meth:`set_demonstration_sampler`."""
-        return FrozenList(FrozenList(positions) for positions in self.demonstration_lists())
+        return DemonstrationSampler(FrozenList(positions) for positions in self.demonstration_lists())
 
     @demonstration_sampler.setter
     def demonstration_sampler(self, sampler: Sequence[Sequence[int]]) -> None:
@@ -285,7 +480,7 @@ class Experimentor(FixedAttributes):
         """How many first queries show whether the model predicts one label only; 0 where this is expected."""
         return WATCHED if self.task.scores_accuracy else 0
 
-    def task_input(self) -> TaskInput:
+    def task_input(self, renderer: type[PromptRenderer] = PromptRenderer) -> TaskInput:
         """Return the input of the task's conditions."""
         return TaskInput(
             self.card,
@@ -295,11 +490,19 @@ class Experimentor(FixedAttributes):
             self.prompt_former.settings,
             self.demonstration_lists(),
             self.limit,
+            renderer,
         )
 
-    def conditions(self) -> Sequence[Condition]:
-        """Return the conditions: named lists of queries."""
-        return self.select(self.task.conditions(self.task_input()))
+    def conditions(self, renderer: type[PromptRenderer] = PromptRenderer) -> Sequence[Condition]:
+        """Return the conditions: named lists of queries.
+
+        Args:
+            renderer: Writes the prompts.
+        """
+        conditions, rows = self.task.conditions(self.task_input(renderer)), self._rows
+        if rows is None:
+            return conditions
+        return [Condition(one.name, tuple(query for query in one.queries if query.row in rows)) for one in conditions]
 
     @property
     def row_count(self) -> int:
@@ -317,16 +520,6 @@ class Experimentor(FixedAttributes):
         """
         without = Statistics(level=self.statistics.level, intervals=False)
         return self.copy_with(_rows=frozenset(rows), statistics=without)
-
-    def select(self, conditions: Sequence[Condition]) -> Sequence[Condition]:
-        """Return conditions with the queries of the rows that :meth:`restricted_to` chose; by default all."""
-        if self._rows is None:
-            return conditions
-        return [Condition(one.name, tuple(q for q in one.queries if q.row in self._rows)) for one in conditions]
-
-    def all_queries(self) -> list[Query]:
-        """Return the queries of all conditions, in order."""
-        return [query for condition in self.conditions() for query in condition.queries]
 
     def prompt_set(self) -> list[Any]:
         """Return all prompts, in order: texts, or in the noisy channel lists with one text for each label."""
@@ -422,7 +615,7 @@ class Experimentor(FixedAttributes):
         """
         run = evaluate(self.task, self._scoring(), conditions, answers, self.outputs, where or self.name, self.unparsed)
         details = replace(run.details, data=self._data_digest())
-        return replace(run, details=details if self._rows is None else replace(details, intervals={}, baselines={}))
+        return replace(run, details=details if self._rows is None else replace(details, baselines={}))
 
     def _data_digest(self) -> str:
         """Return the digest by which comparisons know the data: labels may be renamed or in another order."""
@@ -454,7 +647,8 @@ class Experimentor(FixedAttributes):
 
         Returns:
             The scores under the documented keys, whether every query has a prediction, and with ``return_outputs``
-            a dictionary of ``ground_truth``, ``predictions`` and ``predicted_probabilities``.
+            a dictionary of ``ground_truth``, ``predictions``, ``predicted_probabilities`` (the rows that the function
+            returned) and ``normalised_probabilities`` (what the metrics read them as; ``None`` if ambiguous).
         """
         if batched_inference:
             options = replace(options or RunOptions(), batched=True)
@@ -465,32 +659,114 @@ class Experimentor(FixedAttributes):
     __call__ = auto_run
 
     def __repr__(self) -> str:
-        return f"<{self.task.name} on {self.name}: k = {self._k}, {self._mode} demonstrations>"
+        return one_line(f"<{self.task.name} on {self.name}: k = {self._k}, {self._mode} demonstrations>")
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the settings as JSON values: the arguments of the constructor, and what the user changed since."""
+        changed = ["template"] * self.prompt_former.changed + ["demonstrations"] * (self._mode == "manual")
+        return {
+            "k": self._k,
+            "noisy_channel": self.prompt_former.settings.noisy_channel,
+            "metrics": metrics_record(self.metric_set),
+            "limit": self.limit,
+            "outputs": self.outputs,
+            "unparsed": self.unparsed,
+            "sampler": self._sampler,
+            "demonstrations": self._mode,
+            "statistics": asdict(self.statistics),
+            "changed": changed,
+        }
 
     def settings_for_signature(self) -> dict[str, str | None]:
         """Return every setting that can change a number of this data set, as text by signature field."""
-        writer = self.prompt_former
+        writer, arguments = self.prompt_former, self.arguments()
         tried = settings_tried(self.task, self._scoring())
         demonstrations: str | None = None if self._mode == "default" else self._mode
         if self._mode == "manual":
             demonstrations = f"manual-{digest([list(positions) for positions in self._manual])[:12]}"
-        split: str | None = None
-        if isinstance(self.dataset.source, (TableFile, GivenRows)) and self.card.split != default_split(self.card.rows):
-            split = "+".join(
-                map(str, (self.card.split.calibration, self.card.split.demonstration, self.card.split.test))
-            )
+        published = isinstance(self.dataset.source, (BuiltIn, ReleasedWheel)) or self.card.split == PUBLISHED_SPLIT
         return {
-            "split": split,
-            "k": str(self._k),
+            "split": None if published else str(self.card.split),
+            "k": str(arguments["k"]),
             "repeats": str(self.get_repeat_times()),
             "demonstrations": demonstrations,
             "template": f"changed-{digest([writer.get_config_dict(), writer.cut_by_length])[:12]}"
             if writer.changed
             else None,
-            "channel": "noisy" if writer.settings.noisy_channel else "direct",
+            "channel": "noisy" if arguments["noisy_channel"] else "direct",
             "limit": None if self.limit is None or self.limit >= len(self.triplet_dataset.test) else str(self.limit),
             "metrics": metrics_field(self.metric_set),
-            "outputs": None if self.outputs == "auto" else self.outputs,
-            "unparsed": None if self.unparsed == "error" else self.unparsed,
+            "outputs": None if arguments["outputs"] == "auto" else arguments["outputs"],
+            "unparsed": None if arguments["unparsed"] == "error" else arguments["unparsed"],
             "statistics": self.statistics.for_signature(not self.metric_set.as_released, tried is not None),
         }
+
+
+FEW_ROWS = 100
+"""Fewer test rows than these are few: their 95 % interval of the accuracy is wider than 10 points either way."""
+
+
+def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
+    """Return the warnings about the data sets of a run, one sentence each, each once.
+
+    Args:
+        experimentors: The data sets of all benchmarks of the run.
+    """
+    found: dict[str, None] = {}
+    names: dict[str, str] = {}
+    for one in experimentors:
+        pool, k = len(one.demonstration_set()), one.get_k()
+        name = one.dataset.card.name
+        if k > pool > 0:
+            found[
+                f"{name}: k = {k} is larger than the demonstration set ({pool} rows), so demonstrations repeat within "
+                "a prompt. Use a smaller k or more rows"
+            ] = None
+        if isinstance(one.dataset.source, (BuiltIn, ReleasedWheel)):
+            continue  # as they were published
+        first = names.setdefault(one.dataset.table.digest, name)
+        if first != name:
+            found[f"{name}: its rows are those of {first}, so they count twice in the means. Remove one"] = None
+        found |= dict.fromkeys(
+            f"{name}: {text}" for text in (*one.dataset.remarks, *_of_rows(one.dataset, one.row_count))
+        )
+    return list(found)
+
+
+def _of_rows(dataset: Dataset, tested: int) -> tuple[str, ...]:
+    split, sizes = split_dataset(dataset), dataset.card.split
+    found = []
+    if tested < FEW_ROWS:
+        width = 100 * 1.96 * math.sqrt(0.25 / tested)
+        rows = f"{tested} of {dataset.card.rows} rows {'are' if tested > 1 else 'is'}"
+        more = "Use more rows" if tested == sizes.test else "Use a larger limit"
+        found.append(f"{rows} tested: an accuracy of 50 % is known to +/- {min(width, 50):.0f} points. {more}")
+    test = _texts(split.test)
+    for part in (split.demonstration, split.calibration):
+        leaked = len(test.keys() & _texts(part).keys())
+        if leaked:
+            found.append(
+                f"{leaked} different test texts are also in the {part.name.removeprefix(dataset.card.name + '-')} set, "
+                "with their labels. Remove duplicate rows"
+            )
+    labels: dict[tuple[str, ...], set[int]] = {}
+    for view in (split.test, split.demonstration, split.calibration):
+        for text, own in _texts(view).items():
+            labels.setdefault(text, set()).update(own)
+    unclear = sum(len(own) > 1 for own in labels.values())
+    if unclear:
+        found.append(f"{unclear} texts have two or more labels in different rows. Correct their labels")
+    missing = sorted(set(range(len(dataset.card.label_space))) - {one for own in test.values() for one in own})
+    if missing and sizes.test >= FEW_ROWS:
+        names = ", ".join(repr(dataset.card.label_space[one]) for one in missing[:3])
+        found.append(f"{len(missing)} labels have no test row, such as {names}. Use more rows")
+    return tuple(found)
+
+
+def _texts(view: SubsetView) -> dict[tuple[str, ...], set[int]]:
+    """Return the labels of each text of a set, without surrounding spaces and with composed letters (NFC)."""
+    found: dict[tuple[str, ...], set[int]] = {}
+    for row in map(view.row, range(len(view))):
+        text = tuple(unicodedata.normalize("NFC", one).strip() for one in row.texts)
+        found.setdefault(text, set()).add(int(row.label))
+    return found

@@ -6,15 +6,15 @@ import math
 import os
 import time
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference import Answer, Failure, Inference, RunOptions, batch_form
+from StaICC.inference import Answer, Failure, Inference, RunOptions
 from StaICC.inference.chunk import solve_chunk
+from StaICC.inference.forecast import CountsTokens, Forecast, forecast_prompts
 from StaICC.inference.runner import chunks_of, distinct_keys
-from StaICC.inference.workload import CountsTokens, Held, Workload, work_of
 from StaICC.prompting import Prompt, Query
 
 if TYPE_CHECKING:
@@ -23,55 +23,10 @@ if TYPE_CHECKING:
 PROBE_SECONDS = 4.0
 CLOCK = time.perf_counter
 """Returns the time in seconds."""
-FIRST = 4
-"""Queries of the first probe that counts; each further one has twice as many, up to a chunk."""
+PROBED = 16
+"""Chunks of the probe, and queries of each."""
 _Key = tuple[Prompt, tuple[str, ...]]
 _Chunk = Sequence[_Key]
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a run will do. A value that cannot be known is ``None``."""
-
-    queries: int
-    """Queries of all data sets."""
-    distinct: int
-    """Distinct pairs of prompt and label space, each of which is predicted once; for methods, those of training too."""
-    cached: int
-    """Predictions that the store has."""
-    tokens: int | None = None
-    """Tokens that the model reads; exact if ``exact``, else estimated."""
-    positions: int | None = None
-    """Positions that the model computes for the prompts. A shared prefix is computed once where that pays, and is not
-    computed again while the model keeps it."""
-    output_tokens: int | None = None
-    """Maximum number of tokens that the model generates."""
-    longest_prompt: int | None = None
-    """Tokens of the longest prompt, with its label where labels are scored in full, and with the tokens to generate."""
-    limit: int | None = None
-    """Maximum number of tokens that the model reads."""
-    seconds: float | None = None
-    """Duration of the predictions in this process, without loading the model; ``None`` without a probe."""
-    cost: float | None = None
-    """Cost of the tokens for the given prices."""
-    exact: bool = False
-    """Whether the tokens were counted by the model's own tokenizer, in prompts that do not depend on predictions."""
-
-    def __str__(self) -> str:
-        """Return the values as a table."""
-        rows = []
-        for field in fields(self)[:-1]:
-            value = getattr(self, field.name)
-            text = "unknown" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
-            about = "about " * (field.name in ("tokens", "output_tokens") and value is not None and not self.exact)
-            rows.append(f"{field.name.replace('_', ' '):15} {about}{text}")
-        if self.longest_prompt and self.limit and self.longest_prompt > self.limit:
-            rows.append("The longest prompt does not fit: the run will fail there.")
-        return "\n".join(rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the values by name."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,101 +127,66 @@ class Tasks:
         self.distinct, self.cached = self.distinct + other.distinct, self.cached + other.cached
 
     def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
-        """Measure the work and probe it; ``certain``: whether a run will have exactly these prompts."""
+        """Count the tokens and probe the rate; ``certain``: whether a run will have exactly these prompts."""
         counter = self._kernel if isinstance(self._kernel, CountsTokens) else None
-        works, work = [], Workload()
-        begun: list[Inference] = []
+        total, fitting, weights = Forecast(self.queries, self.distinct, self.cached), [], 0
         for function, chunk in self.chunks:
-            held = work.held
-            if not any(function is known for known in begun):  # a kernel checks the first prompts of each function
-                begun.append(function)
-                held = held and replace(held, checked=False)
-            works.append(_work(function, chunk, held))
-            work += works[-1][0]
-        measured = all(known for _, known in works)
+            part = _forecast(function, chunk, total.kept)
+            total += part
+            weights += _weight(part, chunk)
+            if (part.longest_prompt or 0) <= (part.limit or math.inf):
+                fitting.append((function, chunk))
+        total = replace(total, exact=certain and total.tokens is not None, seconds=None if self.chunks else 0.0)
         before = counter.tokens_used if counter is not None else None
-        share, seconds = 0.0, None if works else 0.0
-        fitting = [
-            task for task, (each, _) in zip(self.chunks, works, strict=True) if each.longest <= (each.limit or math.inf)
-        ]
+        share = 0.0
         if options.probe_seconds and fitting:
-            share, seconds = _probe(fitting, work, options.probe_seconds)
-        exact = measured and certain
-        found = Forecast(self.queries, self.distinct, self.cached, seconds=seconds, exact=exact)
-        if measured:
-            found = replace(found, tokens=work.tokens, positions=work.positions, output_tokens=work.output)
-        if measured and works:
-            found = replace(found, longest_prompt=work.longest, limit=work.limit)
+            share, seconds = _probe(fitting, weights, options.probe_seconds)
+            total = replace(total, seconds=seconds)
         used = counter.tokens_used if counter is not None else None
         if used is not None and before is not None and share and used[0] > before[0]:  # a server may count none
             read, written = (round((now - then) / share) for now, then in zip(used, before, strict=True))
-            found = replace(found, tokens=read, output_tokens=written)
-        if options.prices is not None and found.tokens is not None and found.output_tokens is not None:
-            cost = found.tokens * options.prices[0] + found.output_tokens * options.prices[1]
-            found = replace(found, cost=cost / 1e6)
-        return found
+            total = replace(total, tokens=read, output_tokens=written)
+        if options.prices is not None and total.tokens is not None and total.output_tokens is not None:
+            cost = total.tokens * options.prices[0] + total.output_tokens * options.prices[1]
+            total = replace(total, cost=cost / 1e6)
+        return total
 
 
-def _work(function: Inference, chunk: _Chunk, held: Held | None = None) -> tuple[Workload, bool]:
-    """Return the work of a chunk, and whether it was measured; otherwise characters and calls are counted."""
-    prompts = [prompt for prompt, _ in chunk]
-    work = work_of(function, prompts, chunk[0][1], held=held)
-    if work is not None:
-        return work, True
-    size = sum(len(prompt) if isinstance(prompt, str) else sum(map(len, prompt)) for prompt in prompts)
-    calls = len(prompts) if batch_form(function) is None else 1
-    return Workload(size, size, calls=calls, effort=size), False
+def _forecast(function: Inference, chunk: _Chunk, kept: tuple[int, ...] = ()) -> Forecast:
+    return forecast_prompts(function, [prompt for prompt, _ in chunk], chunk[0][1], kept=kept)
 
 
-def _solve(function: Inference, chunk: _Chunk) -> float:
+def _weight(part: Forecast, chunk: _Chunk) -> int:
+    """Return what the time of a chunk is proportional to: positions, or characters where they are unknown."""
+    if part.positions is not None:
+        return part.positions + (part.output_tokens or 0)
+    return sum(len(prompt) if isinstance(prompt, str) else sum(map(len, prompt)) for prompt, _ in chunk)
+
+
+def _predict(function: Inference, chunk: _Chunk) -> float:
     """Predict a chunk; return the seconds that it took."""
     began = CLOCK()
-    answers = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "collect")
-    failed = [answer for answer in answers if isinstance(answer, Failure)]
-    if len(failed) == len(answers):
+    predictions = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "collect")
+    failed = [prediction for prediction in predictions if isinstance(prediction, Failure)]
+    if len(failed) == len(predictions):
         raise OutputError(f"the probe of the forecast failed: {failed[0].reason}") from failed[0].cause
     return CLOCK() - began
 
 
-def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: Workload, limit: float) -> tuple[float, float]:
-    """Predict parts of chunks for some seconds, of all work.
+def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: int, limit: float) -> tuple[float, float]:
+    """Predict parts of some chunks, after one prompt that is not measured.
 
     Returns:
-        The share of all work that was done, and the seconds that all will take.
+        The share of all prompts that was predicted, and the seconds of all at the measured rate.
     """
-    samples: list[tuple[Workload, float]] = []
-    began, size = CLOCK(), 1
-    while True:
-        for function, chunk in tasks[:1] if size == 1 else tasks[:: max(1, len(tasks) // 8)]:
-            part = chunk[len(chunk) // 3 :][:size]
-            work, _ = _work(function, part)
-            samples.append((work, _solve(function, part)))
-            if CLOCK() - began > limit and len(samples) > 1:
-                break
-        if (CLOCK() - began > limit and len(samples) > 1) or size >= max(len(chunk) for _, chunk in tasks):
+    began, seconds, measured = CLOCK(), 0.0, 0
+    function, chunk = tasks[0]
+    _predict(function, chunk[:1])
+    first = _weight(_forecast(function, chunk[:1]), chunk[:1])
+    for function, chunk in tasks[:: max(1, len(tasks) // PROBED)]:
+        part = chunk[len(chunk) // 3 :][:PROBED]
+        seconds += _predict(function, part)
+        measured += _weight(_forecast(function, part), part)
+        if CLOCK() - began > limit:
             break
-        size = FIRST if size == 1 else size * 2
-    effort, call = _costs(samples)
-    share = sum(work.effort for work, _ in samples) / total.effort
-    return share, total.effort * effort + total.calls * call
-
-
-def _costs(samples: Sequence[tuple[Workload, float]]) -> tuple[float, float]:
-    """Return the seconds of a unit of effort and of a call: least squares, neither negative.
-
-    The first sample has the cost of all that is done once.
-
-    Example:
-        >>> samples = [(Workload(effort=effort, calls=1), 0.5 + 0.01 * effort) for effort in (9.0, 100.0, 200.0)]
-        >>> [round(cost, 6) for cost in _costs(samples)]
-        [0.01, 0.5]
-    """
-    rows = [(work.effort, work.calls, seconds) for work, seconds in samples]
-    xx, xy, yy = (sum(a[i] * a[j] for a in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
-    xt, yt = sum(x * t for x, _, t in rows), sum(y * t for _, y, t in rows)
-    slope = xt / xx
-    determinant = xx * yy - xy * xy
-    if determinant <= 1e-6 * xx * yy:  # all samples are alike
-        return slope, 0.0
-    effort, call = (xt * yy - yt * xy) / determinant, (yt * xx - xt * xy) / determinant
-    return (slope, 0.0) if call < 0 else (0.0, yt / yy) if effort < 0 else (effort, call)
+    return (first + measured) / total, seconds * total / measured

@@ -10,25 +10,32 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from StaICC.benchmarks.base import Predictions
 from StaICC.benchmarks.benchmark import Benchmark, DatasetChoice, MetricChoice, Settings
-from StaICC.benchmarks.bias import ContextualBias, DomainBias, PosteriorBias
+from StaICC.benchmarks.diagnosis import (
+    GLER,
+    ContextualBias,
+    DemonstrationSensitivity,
+    DomainBias,
+    PosteriorBias,
+    TemplateSensitivity,
+)
 from StaICC.benchmarks.evaluation import DatasetRun
-from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.forecast import Forecast, forecast
+from StaICC.benchmarks.experimentor import Experimentor, data_warnings
+from StaICC.benchmarks.forecast import forecast
 from StaICC.benchmarks.normal import Normal
-from StaICC.benchmarks.predictions import Predictions
-from StaICC.benchmarks.run_warnings import data_warnings
 from StaICC.benchmarks.running import RunContext, RunSettings
-from StaICC.benchmarks.sensitivity import GLER, DemonstrationSensitivity, TemplateSensitivity
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
 from StaICC.inference import Inference, Part, RunOptions, ask
+from StaICC.inference.forecast import Forecast
 from StaICC.inference.runner import report_phase
 from StaICC.prompting import Query
 from StaICC.results import ResultGroup
 from StaICC.results.provenance import utc_now
+from StaICC.safe_text import one_line
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -49,6 +56,8 @@ class BenchmarkGroup(FixedAttributes):
     """
 
     __slots__ = ("members", "name")
+    task_name: ClassVar[str] = ""
+    """The name of the groups of a class whose constructor says which members they have; results carry it."""
 
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
         self.name = name
@@ -77,7 +86,7 @@ class BenchmarkGroup(FixedAttributes):
         return self.members[part]
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {', '.join(self.members)}>"
+        return one_line(f"<{self.name}: {', '.join(self.members)}>")
 
     def auto_run(
         self,
@@ -184,6 +193,7 @@ class TripletBias(BenchmarkGroup):
     """
 
     __slots__ = ("contextual", "domain", "post")
+    task_name: ClassVar[str] = "Triplet_bias"
 
     def __init__(
         self,
@@ -197,13 +207,14 @@ class TripletBias(BenchmarkGroup):
         self.contextual = ContextualBias(k, noisy_channel, metrics, datasets, **settings)
         self.domain = DomainBias(k, noisy_channel, metrics, datasets, domain_query_length, **settings)
         self.post = PosteriorBias(k, noisy_channel, metrics, datasets, **settings)
-        super().__init__("Triplet_bias", {"contextual": self.contextual, "domain": self.domain, "post": self.post})
+        super().__init__(self.task_name, {"contextual": self.contextual, "domain": self.domain, "post": self.post})
 
 
 class Diagnosis(BenchmarkGroup):
     """All of StaICC-Diagnosis in one pass (arguments as :class:`Suite`)."""
 
     __slots__ = ()
+    task_name: ClassVar[str] = "Diagnosis"
 
     def __init__(
         self,
@@ -224,7 +235,7 @@ class Diagnosis(BenchmarkGroup):
                 k, datasets, metrics=metrics, noisy_channel=noisy_channel, **settings
             ),
         }
-        super().__init__("Diagnosis", members)
+        super().__init__(self.task_name, members)
 
 
 class Suite(BenchmarkGroup):
@@ -244,6 +255,7 @@ class Suite(BenchmarkGroup):
     """
 
     __slots__ = ()
+    task_name: ClassVar[str] = "Suite"
 
     def __init__(
         self,
@@ -257,4 +269,4 @@ class Suite(BenchmarkGroup):
             raise ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
         normal = Normal(k, noisy_channel, metrics, datasets, **settings)
         diagnosis = Diagnosis(k, noisy_channel, metrics, datasets, **settings)
-        super().__init__("Suite", {"Normal": normal, **diagnosis.members})
+        super().__init__(self.task_name, {"Normal": normal, **diagnosis.members})

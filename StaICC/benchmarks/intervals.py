@@ -1,17 +1,16 @@
-"""Confidence intervals of scores: sums over each test row, for :mod:`StaICC.metrics.score_intervals`."""
+"""Confidence intervals of scores: sums over each test row, for :mod:`StaICC.metrics.intervals`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from StaICC.benchmarks.outcome import Outcome
-from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks.task import Outcome, Statistics
 from StaICC.metrics import entropy, entropy_of_mean, negated_mean_entropy
 from StaICC.metrics.classification import confidence_bin
-from StaICC.metrics.intervals import Interval
-from StaICC.metrics.score_intervals import (
+from StaICC.metrics.intervals import (
+    Interval,
     Part,
     Withheld,
     calibration_part,
@@ -23,16 +22,10 @@ from StaICC.metrics.score_intervals import (
     ratio_part,
     rows_of_labels,
 )
+from StaICC.metrics.registry import SCORES
 
 Intervals = Mapping[str, Interval | Withheld]
 """Intervals of scores by key."""
-
-_METHODS = {
-    "accuracy": "Wilson score, design effect and t, unit: test row",
-    "macro_F1": "variance recovery over labels, unit: test row",
-    "averaged_truelabel_likelihood": "variance recovery, correct and wrong predictions, unit: test row",
-    "expected_calibration_error_1": "inverted test of the folded normal, unit: test row",
-}
 
 
 def _parts(outcome: Outcome, level: float) -> dict[str, Part]:
@@ -79,7 +72,10 @@ def _label_rows(outcome: Outcome) -> str | None:
 def classification_intervals(outcome: Outcome, statistics: Statistics) -> dict[str, Interval | Withheld]:
     """Return the intervals of the four classification metrics on one outcome."""
     parts = _parts(outcome, statistics.level)
-    return _withhold(outcome, {name: part.interval(statistics.level, _METHODS[name]) for name, part in parts.items()})
+    return _withhold(
+        outcome,
+        {name: part.interval(statistics.level, SCORES[name].interval) for name, part in parts.items()},
+    )
 
 
 def _withhold(outcome: Outcome, intervals: Mapping[str, Interval]) -> dict[str, Interval | Withheld]:
@@ -92,16 +88,13 @@ def _withhold(outcome: Outcome, intervals: Mapping[str, Interval]) -> dict[str, 
     }
 
 
-def bias_intervals(
-    outcome: Outcome, statistics: Statistics, names: Mapping[str, str]
-) -> dict[str, Interval | Withheld]:
+def bias_intervals(outcome: Outcome, statistics: Statistics, keys: Iterable[str]) -> dict[str, Interval | Withheld]:
     """Return the intervals of entropies or divergences.
 
     Args:
         outcome: The predictions.
         statistics: Level.
-        names: The quantity for each key: ``"entropy of mean"``, ``"mean entropy"`` (of the negated mean) or
-            ``"divergence"`` (from the true labels).
+        keys: Keys of the scores.
     """
     probabilities, groups = outcome.normalised.probabilities, outcome.groups
     if probabilities is None:
@@ -111,13 +104,14 @@ def bias_intervals(
     sums = [[math.fsum(probabilities[i][label] for i in group) for label in range(width)] for group in groups]
     found: dict[str, Interval | Withheld] = {}
     largest = math.log(width) if width > 1 else 1.0
-    for key, quantity in names.items():
-        if quantity == "mean entropy":
+    for key in keys:
+        statistic = SCORES[key].statistic
+        if statistic == "mean entropy":
             each = [math.fsum(entropy(probabilities[i]) for i in group) / largest for group in groups]
-            one = ratio_part(each, queries, level, continuous=True).interval(level, _METHODS["accuracy"])
+            one = ratio_part(each, queries, level, continuous=True).interval(level, SCORES[key].interval)
             value = negated_mean_entropy(probabilities)
             found[key] = _around(value, -one.high * largest, -one.low * largest, -largest, 0.0, one)
-        elif quantity == "entropy of mean":
+        elif statistic == "entropy of mean":
             one = divergence_interval(sums, None, queries, level)
             value = entropy_of_mean(probabilities)
             found[key] = _around(value, largest - one.high, largest - one.low, 0.0, largest, one)
@@ -198,4 +192,4 @@ def consistency_intervals(outcomes: Sequence[Outcome], statistics: Statistics) -
         list(map(math.fsum, shares.values())), [float(len(found)) for found in shares.values()], statistics.level
     )
     least = 1.0 / len(outcomes)
-    return {"sensitivity.consistency": part.interval(statistics.level, _METHODS["accuracy"], least)}
+    return {"sensitivity.consistency": part.interval(statistics.level, SCORES["consistency"].interval, least)}

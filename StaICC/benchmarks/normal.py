@@ -14,9 +14,7 @@ from typing import ClassVar
 
 from StaICC.benchmarks.benchmark import TaskBenchmark
 from StaICC.benchmarks.intervals import Intervals, classification_intervals
-from StaICC.benchmarks.outcome import Condition, Outcome, Scores
-from StaICC.benchmarks.scoring import classification_scores
-from StaICC.benchmarks.task import Scoring, Task, TaskInput
+from StaICC.benchmarks.task import Condition, Outcome, Scores, Scoring, Task, TaskInput, classification_scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -13,23 +12,23 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference import Inference, OnError, ProgressCallback, RunOptions
-from StaICC.inference.edition import served_function
-from StaICC.inference.identity import Identity, identity_of, lasting
+from StaICC.inference.contract import check_interfaces
+from StaICC.inference.edition import pin_for_run, served_function
+from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.recheck import RunCounter, tolerance_of
 from StaICC.inference.run_record import CountsRetries, RunCounts, RunRecord
+from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.inference.store_names import check_model_name, name_in_store
 from StaICC.inference.workers import WorkerPool
 from StaICC.progress import ProgressLine, drawn_progress
 from StaICC.results.provenance import utc_now
 from StaICC.results.result import Result, ResultGroup
+from StaICC.safe_text import logger
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from StaICC.inference.bound_store import BoundStore
-    from StaICC.inference.store import PredictionStore
-
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 Delivered = TypeVar("Delivered", Result, ResultGroup)
 
 
@@ -40,7 +39,7 @@ class RunSettings(TypedDict, total=False):
     """Where predictions are cached; the same call again continues where the last one ended."""
     model_name: str | None
     """A name under which the store keeps the predictions, in addition to the identity of the inference function; needed
-    where the function cannot be identified completely."""
+    with a store for plain functions and for kernels that cannot be identified completely."""
     executor: Executor | Callable[[], Executor] | None
     """Runs chunks of queries elsewhere: threads, processes, Dask, MPI. An executor, which stays open, or a function
     that makes one: it is called before the first query and again if the executor breaks, and its executors are shut
@@ -53,8 +52,8 @@ class RunSettings(TypedDict, total=False):
     """By default, a line on stderr where it is a terminal or a notebook. ``False``: nothing; ``True``: also one line
     per minute where stderr is a file; a function: called with the progress instead."""
     recheck: bool
-    """Whether to compute 1 % of the reused predictions (at least 3) again, where there are new ones to compute too, and
-    to end the run if they differ; true by default."""
+    """Whether to compute about 30 of the reused predictions again, and to end the run if they differ; true by
+    default."""
 
     on_result: Callable[[Result | ResultGroup], object] | None
     """Called with the finished result, such as to log it in an experiment tracker. If it fails, the run warns of it and
@@ -65,6 +64,7 @@ class _Tracked:
     """One inference function in a run: its identity at the start, its part of the store, its counts."""
 
     def __init__(self, function: Inference, recheck: bool) -> None:
+        check_interfaces(function)
         self.function = function
         self.identity = identity_of(function)
         self.started = utc_now()
@@ -77,7 +77,7 @@ class _Tracked:
     @property
     def must_not_change(self) -> bool:
         """Whether a change ends the run: not without a store if the identity was incomplete from the start."""
-        return self.bound is not None or not self.identity.unidentified
+        return self.bound is not None or self.identity.complete
 
     def record(self, model_name: str | None) -> RunRecord:
         """Return what the run records about this function."""
@@ -96,11 +96,11 @@ class _Tracked:
             if self.bound is None:
                 self._served.pin_edition()
             else:
-                self.bound.pin_edition(self._served)
+                pin_for_run(self._served, self.bound.store, self.bound.name)
             self._pinned = True
 
     def verify(self) -> str | None:
-        """Compute the identity again; if it changed, quarantine what was stored and say what changed."""
+        """Compute the identity again; if it changed, remove what the run stored and say what changed."""
         try:
             now = identity_of(self.function)
         except Exception as error:  # such as a deleted checkpoint: what cannot be verified is not kept
@@ -109,26 +109,25 @@ class _Tracked:
                 unidentified=(f"the identity cannot be computed any more ({type(error).__name__}: {error})",),
             )
         changes = self.identity.differences(now)
-        before = {lasting(reason) for reason in self.identity.unidentified}
-        new = [reason for reason in now.unidentified if lasting(reason) not in {None, *before}]
+        new = [reason for reason in now.unidentified if reason not in self.identity.unidentified]
         if not changes and not new:
             return None
         shown = [
             f"{name} was {before or 'absent'}, is {after or 'absent'}" for name, (before, after) in changes.items()
         ]
-        stored = self.bound.quarantine() if self.bound is not None else 0
-        aside = f" The {stored} predictions that this run stored are quarantined." if stored else ""
+        stored = self.bound.remove_written() if self.bound is not None else 0
+        removed = f" The {stored} predictions that this run stored are removed." if stored else ""
         change = f"the inference function changed during the run: {'; '.join([*shown, *new])}"
         if not self.must_not_change:
             self.identity = replace(self.identity, unidentified=(*self.identity.unidentified, change))
-        return f"{change}.{aside}"
+        return f"{change}.{removed}"
 
 
 class RunContext:
     """The context manager of one run: it opens the store, keeps the workers, and checks identities.
 
     The identity of each inference function is computed when the run starts and again when it ends. If it changed, the
-    predictions that the run stored are quarantined, and the run fails. (A function without a complete identity that
+    predictions that the run stored are removed, and the run fails. (A function without a complete identity that
     changes in a run without a store is only reported, in the log and in its record: it may load what it needs when it
     is first called.)
 
@@ -190,12 +189,8 @@ class RunContext:
         self.progress = self._drawing.enter_context(drawn_progress(self._settings.get("progress")))
         given = self._settings.get("store")
         if isinstance(given, (str, os.PathLike)):
-            from StaICC.inference.store import PredictionStore  # sqlite3 is loaded only by those who use it
-
             self._opened = self._store = PredictionStore(given)
         elif given is not None:
-            from StaICC.inference.store import PredictionStore
-
             if not isinstance(given, PredictionStore):
                 raise ArgumentError(f"store must be the path of a file or a PredictionStore, not {given!r:.60}")
             self._store = given
@@ -216,7 +211,7 @@ class RunContext:
                     self._opened.close()
 
     def _end(self, error: BaseException | None) -> None:
-        """Verify the identities, and quarantine predictions that were stored under a changed one.
+        """Verify the identities, and remove predictions that were stored under a changed one.
 
         Raises:
             IdentityError: An inference function changed during the run. (After Ctrl-C it is only logged.)
@@ -248,13 +243,13 @@ class RunContext:
         tracked = [self._track(function) for function in functions if function is not None]
         unclear: dict[str, Inference] = {}
         for each in tracked:
-            if self._store is None or not each.identity.unidentified:
+            if self._store is None or each.identity.complete:
                 continue
             if unclear.setdefault(each.identity.digest, each.function) is not each.function:
                 raise ArgumentError(
                     f"two inference functions of the list have the same model_name "
-                    f"{self._settings.get('model_name')!r}: {each.identity.unidentified[0]}. Run them one by one, each "
-                    "with a name and the data sets of its own"
+                    f"{self._settings.get('model_name')!r}, and nothing else tells their predictions apart. Run them "
+                    "one by one, each with a name and the data sets of its own"
                 )
 
     def options_for(
@@ -272,8 +267,6 @@ class RunContext:
         """
         tracked = None if function is None else self._track(function)
         if tracked is not None and tracked.bound is None and self._store is not None:
-            from StaICC.inference.bound_store import BoundStore
-
             name = name_in_store(tracked.identity, self._settings.get("model_name"))
             tracked.bound = BoundStore(self._store, name)
         return RunOptions(

@@ -1,23 +1,24 @@
-"""The protocol of a task: all that a sub-benchmark adds.
+"""What a task is, and what it exchanges with a run: conditions (queries), outcomes (their predictions) and scores.
 
-A *task* writes *conditions* (lists of queries, such as one for each rate of label noise) and scores their *outcomes*.
-Building a benchmark over data sets, running, aggregating, printing and saving are written once, in
-:mod:`~StaICC.benchmarks.experimentor`, :mod:`~StaICC.benchmarks.evaluation` and :mod:`~StaICC.benchmarks.benchmark`.
-Tasks are pure: the same input gives the same queries every time.
+A *task* writes *conditions* (lists of queries, such as one for each rate of label noise) and scores their *outcomes*:
+all that a sub-benchmark adds. Building a benchmark over data sets, running, aggregating, printing and saving are
+written once, in :mod:`~StaICC.benchmarks.experimentor`, :mod:`~StaICC.benchmarks.evaluation` and
+:mod:`~StaICC.benchmarks.base`. Tasks are pure: the same input gives the same queries every time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Protocol
 
-from StaICC.benchmarks.outcome import Condition, Outcome, Scores
-from StaICC.benchmarks.statistics import Statistics
 from StaICC.datasets import Card
-from StaICC.metrics import MetricSet
-from StaICC.metrics.intervals import Interval
-from StaICC.metrics.score_intervals import Withheld
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, set_integers
+from StaICC.inference import Answer, Failure
+from StaICC.metrics import Kind, MetricSet, Normalised, normalise
+from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, Withheld
 from StaICC.prompting import (
     DemonstrationLists,
     PromptRenderer,
@@ -27,6 +28,191 @@ from StaICC.prompting import (
     SubsetView,
     TripletSplit,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Options of the confidence intervals and random baselines.
+
+    Raises:
+        ArgumentError: A value has another type or is out of range.
+    """
+
+    level: float = 0.95
+    """Nominal coverage of the confidence intervals, from 0.5 to 0.9999."""
+    tried: int = 1
+    """Number of settings that were tried; if this is the best of them, the random baseline is the best of as many."""
+    intervals: bool = True
+    """Whether intervals are computed."""
+
+    def __post_init__(self) -> None:
+        set_integers(self, tried=1)
+        if isinstance(self.level, bool) or not isinstance(self.level, int | float) or not 0.5 <= self.level <= 0.9999:
+            raise ArgumentError(f"level must be a number of at least 0.5 and at most 0.9999, not {self.level!r}")
+        if not isinstance(self.intervals, bool):
+            raise ArgumentError(f"intervals must be True or False, not {self.intervals!r}")
+
+    def for_signature(self, intervals: bool = True, baselines: bool = True) -> str | None:
+        """Return the options on which the intervals and the random baselines depend, as text.
+
+        Args:
+            intervals: Whether the benchmark has intervals.
+            baselines: Whether random baselines are computed.
+
+        Returns:
+            The text; ``None`` if neither is computed, or only the baselines of a single setting.
+        """
+        parts = [f"tried{self.tried}"] if baselines and self.tried > 1 else []
+        if intervals and self.intervals:
+            parts.append(f"{INTERVAL_VERSION}-{self.level!r}")
+        return "+".join(parts) or None
+
+
+OutputKind = Literal["probabilities", "logits", "labels", "ambiguous", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A named list of queries."""
+
+    name: str
+    """Unique within its task."""
+    queries: Sequence[Query]
+
+
+def argmax(row: Sequence[float]) -> int:
+    """Return the position of the largest value, the first of equals."""
+    return max(range(len(row)), key=row.__getitem__)
+
+
+class Outcome:
+    """A condition with its predictions.
+
+    Scores use only queries with a prediction; the others are counted as failed, or as unparsed replies.
+
+    Args:
+        condition: The condition.
+        answers: One prediction or failure for each query, in order.
+        outputs: How to read numbers: ``"auto"``, ``"probabilities"`` or ``"logits"``.
+        assume: Score each unparsed reply as a wrong prediction (the label after the true one), or as a right one;
+            ``None`` leaves it out.
+
+    Raises:
+        OutputError: Some predictions are labels and some are rows of numbers.
+    """
+
+    def __init__(
+        self,
+        condition: Condition,
+        answers: Sequence[Answer | Failure],
+        outputs: Kind,
+        assume: Literal["wrong", "right"] | None = None,
+    ) -> None:
+        self.condition = condition
+        self.answers = answers
+        self.outputs: Kind = outputs
+        given = list(answers)
+        rows = self.returned_rows
+        self._kind: Kind = outputs
+        self._ambiguous: Normalised | None = None
+        if assume is not None and any(map(_unparsed, answers)):
+            read = normalise(rows, outputs) if rows else None  # of the predictions, without those that are assumed
+            if read is not None and read.kind != "ambiguous":
+                self._kind = read.kind
+            elif read is not None:
+                self._ambiguous = read
+            certain = (-math.inf, 0.0) if self._kind == "logits" else (0.0, 1.0)
+            shift = int(assume == "wrong")
+            for number, (query, answer) in enumerate(zip(condition.queries, answers, strict=True)):
+                if _unparsed(answer):  # a label space has two labels or more
+                    label, size = (query.label + shift) % len(query.label_space), len(query.label_space)
+                    given[number] = _one_hot(label, size, *certain) if rows else label
+        answered = list(zip(condition.queries, given, strict=True))
+        scored = [(query, answer) for query, answer in answered if not isinstance(answer, Failure)]
+        labels = sum(isinstance(answer, int) for _, answer in scored)
+        if 0 < labels < len(scored):
+            first = {isinstance(answer, int): number for number, answer in reversed(list(enumerate(answers)))}
+            raise OutputError(
+                f"the prediction of query {first[True]} is a label, that of query {first[False]} is a row of numbers; "
+                "return the same kind for every query of a run"
+            )
+        self.hard = labels > 0
+        self.given = given
+        """The answers with the assumed predictions."""
+        self.queries = [query for query, _ in scored]
+        self.truth = [query.label for query, _ in scored]
+        self.rows: list[list[float]] = [
+            _one_hot(answer, len(query.label_space)) if isinstance(answer, int) else _numbers(answer)
+            for query, answer in scored
+        ]
+
+    @cached_property
+    def normalised(self) -> Normalised:
+        """The predictions as probabilities, if they can be read so (see :mod:`StaICC.metrics.normalisation`)."""
+        return self._ambiguous or normalise(self.rows, "probabilities" if self.hard else self._kind)
+
+    @property
+    def returned_rows(self) -> list[list[float]]:
+        """The rows of numbers that were returned: without those that are assumed for unparsed replies."""
+        return [answer for answer in self.answers if isinstance(answer, list)]
+
+    @cached_property
+    def groups(self) -> list[list[int]]:
+        """For each test row, in rising order, the positions of its queries that have a prediction."""
+        found: dict[int, list[int]] = {}
+        for position, query in enumerate(self.queries):
+            found.setdefault(query.row, []).append(position)
+        return [found[row] for row in sorted(found)]
+
+    @property
+    def kind(self) -> OutputKind:
+        """How the predictions were read; ``"none"`` if there are none."""
+        if not self.queries:
+            return "none"
+        return "labels" if self.hard else self.normalised.kind
+
+    @cached_property
+    def answered(self) -> list[int]:
+        """The predicted label index of each scored query."""
+        return [argmax(row) for row in self.rows]
+
+    @cached_property
+    def predictions(self) -> list[int | None]:
+        """The predicted label index of each query of the condition; ``None`` for a failed query or unparsed reply."""
+        return [_predicted(answer) for answer in self.answers]
+
+
+def _unparsed(answer: Answer | Failure) -> bool:
+    return isinstance(answer, Failure) and answer.reply is not None
+
+
+def _predicted(answer: Answer | Failure) -> int | None:
+    if isinstance(answer, Failure):
+        return None
+    return answer if isinstance(answer, int) else argmax(_numbers(answer))
+
+
+def _numbers(answer: Answer) -> list[float]:
+    assert isinstance(answer, list)
+    return answer
+
+
+def _one_hot(label: int, width: int, others: float = 0.0, certain: float = 1.0) -> list[float]:
+    row = [others] * width
+    row[label] = certain
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The scores of one data set."""
+
+    values: Mapping[str, Any]
+    """The documented keys and their values; ``None`` where undefined."""
+    averaged: Mapping[str, float | None]
+    """The scores that enter the mean over data sets."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """The reason for each undefined value (``None``), by its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +340,49 @@ class Task(Protocol):
             UndefinedMetricError: There are no intervals (too few test rows); the reason becomes a remark.
         """
         return {}
+
+
+NO_PREDICTIONS = "no query has a prediction"
+
+
+def attempt(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Compute a value that may be undefined.
+
+    Args:
+        missing: The reason is added to it under the key.
+        key: Name of the value.
+        function: Computes the value.
+        arguments: The arguments of the function.
+
+    Returns:
+        The value; ``None`` if it is undefined or not finite.
+    """
+    try:
+        value = function(*arguments)
+    except UndefinedMetricError as error:
+        missing[key] = str(error)
+        return None
+    if not all(map(math.isfinite, value if isinstance(value, list) else [value])):
+        missing[key] = f"the value is {value}"
+        return None
+    return value
+
+
+def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict[str, Any], dict[str, str]]:
+    """Score an outcome with the metrics of a set.
+
+    Returns:
+        Values by metric (``None`` where undefined), and the reasons for undefined ones.
+    """
+    if not outcome.queries:
+        names = [metric.name for metric in metric_set.metrics]
+        return dict.fromkeys(names), dict.fromkeys(names, NO_PREDICTIONS)
+    normalised = None if metric_set.as_released else outcome.normalised
+    scores = metric_set.score(outcome.truth, outcome.rows, outcome.outputs, outcome.hard, normalised)
+    missing = {name: score.reason for name, score in scores.items() if score.reason is not None}
+    return {name: score.value for name, score in scores.items()}, missing
+
+
+def condition_missing(condition: str, missing: dict[str, str]) -> dict[str, str]:
+    """Prefix the reasons of one condition with its name."""
+    return {f"{condition}.{name}": reason for name, reason in missing.items()}

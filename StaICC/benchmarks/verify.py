@@ -1,79 +1,353 @@
-"""Verification: do the numbers of a saved result follow from its own records, and its prompts from the frozen data?
+"""Verification: does a saved result follow from its own records, and do its prompts follow from the frozen data?
 
 A result stores the true label, the prediction and the label scores of each query, the digest of all prompts and 32 bits
-of the digest of each prompt. Verification
+of the digest of each prompt. Verification makes the benchmark of the result again, writes its prompts without a model,
+scores the stored predictions with the code of a run, and so computes the complete result a second time. Then it
+compares the two, value by value (fractions to 9 digits, since platforms round logarithms and exponentials differently).
 
-* writes the prompts again, without a model, and compares their digests;
-* compares the true labels and test rows with the data set;
-* scores the saved label scores again with the code of a run, and compares every score, interval, baseline, count, note
-  and mean with the saved one (to 9 digits: platforms round logarithms and exponentials differently);
-* compares the fields of the signature with those of the rebuilt benchmark;
-* follows the rule of a run that stopped early over the saved predictions, and compares its interval and its decision;
-* compares the provenance with the details and the signature (:mod:`StaICC.benchmarks.verify_provenance`);
-* compares the digests of a file with its content (:func:`verify_file`).
+A value that differs is :class:`Contradicted`. A value of the saved result that the second one does not have is
+:class:`Unchecked`, and so is all that needs data or code that is not there. Only a result in which neither remains is
+:class:`Recomputed`. A group of results is one object: its class says which parts it has, and with which arguments.
 
-Fields that cannot be checked are listed with the reason. Verification does not prove that a model computed the scores:
-a file with invented label scores, and everything else computed from them, is consistent.
+What the run alone can know is copied into the second result (``RECORDED``): times,
+counts, versions, who predicted, and why queries failed. Verification does not prove that a model computed the label
+scores: a file with invented label scores, and everything else computed from them, is recomputed. To predict some
+queries again, pass a :class:`~StaICC.benchmarks.verify.Rerun`.
 """
 
 from __future__ import annotations
 
-import base64
+import itertools
+import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import random
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from StaICC.benchmarks.benchmark import Benchmark, mean
-from StaICC.benchmarks.evaluation import DatasetRun
-from StaICC.benchmarks.findings import (
-    ABSENT,
-    RECORDED,
-    Verification,
-    compare_prompts,
-    compare_values,
-    describe_difference,
-    short_value,
-    values_equal,
-)
+from StaICC.benchmarks.base import BaseBenchmark, Predictions
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.evaluation import DatasetRun, compare_prompts, digest_prompts
 from StaICC.benchmarks.group import BenchmarkGroup
-from StaICC.benchmarks.means import means_of
-from StaICC.benchmarks.metric_identity import is_of_library
-from StaICC.benchmarks.outcome import Condition
-from StaICC.benchmarks.rebuild import ImplausibleError, own_metrics, rebuild, stand_in
-from StaICC.benchmarks.records import digest_prompts
-from StaICC.benchmarks.sequential import replay
-from StaICC.benchmarks.verify_provenance import verify_provenance
-from StaICC.datasets.user_files import file_digest
-from StaICC.errors import ArgumentError, SchemaError, StaICCError, UnknownNameError
-from StaICC.inference import Answer, Failure
+from StaICC.benchmarks.race import first_rows, marked, replay
+from StaICC.benchmarks.rebuild import ImplausibleError, own_metrics, rebuild
+from StaICC.benchmarks.running import RunContext
+from StaICC.benchmarks.task import Condition
+from StaICC.datasets.source import file_digest
+from StaICC.errors import ArgumentError, DataError, DataMissingError, SchemaError, StaICCError, set_integers
+from StaICC.inference import Answer, Failure, Inference, Part, ask
+from StaICC.inference.chunk import unlabelled
+from StaICC.inference.identity import Identity, identity_of
+from StaICC.inference.recheck import TOLERANCE, difference, tolerance_of
+from StaICC.inference.reply_parser import PARSER_VERSION
+from StaICC.inference.run_record import RunCounts, RunRecord
+from StaICC.metrics.intervals import INTERVAL_VERSION
 from StaICC.prompting import Query
-from StaICC.results import AVERAGED, DIVIDED, ConditionRecord, DatasetDetails, Result, ResultGroup, short_digest
-from StaICC.results.early_stopping import RACE
-from StaICC.results.file_format import DIGESTS, digest_problems, read_result_file
-from StaICC.results.label_scores import unpack_scores
-from StaICC.results.result import result_from_dict
+from StaICC.results import DIVIDED, DatasetDetails, Result, ResultGroup, Signature
+from StaICC.results.details import unpack_scores
+from StaICC.results.provenance import GIVEN
+from StaICC.results.result import DIGESTS, digest_problems, read_result_file, result_from_dict
+from StaICC.results.runs import RACE, SWEEPS, Sweep
 from StaICC.results.signature import FIELDS
+from StaICC.version import RESULT_SCHEMA, __version__
 
-if TYPE_CHECKING:
-    from StaICC.benchmarks.long_icl import LongICL
+ABSENT = object()
+"""The value of a missing field."""
 
-__all__ = ["Verification", "matching_files", "rebuild", "verify", "verify_file"]
+_MOST_NAMED = 20  # outcomes of one kind that are named one by one
 
-_MOST_NAMED = 20  # inconsistent fields of one data set that are listed one by one
 
-_DERIVED = frozenset(FIELDS) - {"method", "scoring", "version"}
-"""Fields of a signature that follow from the benchmark; the others were recorded by the run."""
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """All values were computed again, and are the same."""
 
-_FROM_PROMPTS = ("asked", "distinct", "prompts", "query_digests", "labels")
+
+@dataclass(frozen=True, slots=True)
+class Contradicted:
+    """A value is another one than the records, the data or the model give."""
+
+    difference: str
+    """The path of the value, the saved and the recomputed value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A value that was not computed again. As an expected value: no value can be computed."""
+
+    reason: str
+
+
+Status = Recomputed | Contradicted | Unchecked
+"""What a verification found about a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The finding about one data set, about the fields that the data sets share, or about a group or file."""
+
+    benchmark: str
+    """Name of the benchmark or of the group."""
+    dataset: str | None
+    """``None`` for the fields that the data sets share: means, signature, provenance."""
+    message: str
+    """What was compared."""
+    found: tuple[Contradicted | Unchecked, ...] = ()
+    """What is contradicted or unchecked; all else is recomputed."""
+    same: bool | None = None
+    """Whether every prompt is the same; ``None`` if the prompts are not checked."""
+    first_difference: int | None = None
+    """Number of the first query whose prompt differs; ``None`` if none does."""
+
+    @property
+    def contradicted(self) -> tuple[str, ...]:
+        """Each value that differs, with its path, the saved and the recomputed value."""
+        return tuple(one.difference for one in self.found if isinstance(one, Contradicted))
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Each value that was not computed again, with the reason."""
+        return tuple(one.reason for one in self.found if isinstance(one, Unchecked))
+
+    @property
+    def status(self) -> Status:
+        """The first contradicted value, else the first unchecked one, else that all is recomputed."""
+        return status_of([self])
+
+
+def status_of(findings: Iterable[Verification]) -> Status:
+    """Return the status of a result: the first contradicted value, else the first unchecked one, else recomputed.
+
+    Args:
+        findings: All findings about it; without any, it is unchecked.
+    """
+    findings = list(findings)
+    found = [one for finding in findings for one in finding.found]
+    worst = sorted(found, key=lambda one: isinstance(one, Unchecked))  # stable: the first contradicted one
+    return worst[0] if worst else Recomputed() if findings else Unchecked("nothing was compared")
+
+
+def limited(place: str, found: Iterable[Contradicted | Unchecked]) -> tuple[Contradicted | Unchecked, ...]:
+    """Return outcomes without duplicates, and only the number of those after the first 20 of each kind."""
+    kept: list[Contradicted | Unchecked] = []
+    distinct = list(dict.fromkeys(found))
+    for kind in (Contradicted, Unchecked):
+        of_kind = [one for one in distinct if isinstance(one, kind)]
+        kept += of_kind[:_MOST_NAMED]
+        if len(of_kind) > _MOST_NAMED:
+            kept.append(kind(f"{place}: {len(of_kind) - _MOST_NAMED} more values"))
+    return tuple(kept)
+
+
+def values_equal(saved: object, recomputed: object) -> bool:
+    """Whether two plain values are equal; fractions to 9 digits, since platforms round logarithms differently."""
+    if isinstance(saved, bool) or isinstance(recomputed, bool):
+        return saved is recomputed
+    if isinstance(saved, (int, float)) and isinstance(recomputed, (int, float)):
+        return saved == recomputed or (
+            type(saved) is float and math.isclose(saved, recomputed, rel_tol=1e-9, abs_tol=1e-15)
+        )
+    return saved == recomputed
+
+
+def compare_values(place: str, saved: Any, expected: Any) -> Iterator[Contradicted | Unchecked]:
+    """Compare a saved JSON value with the expected one, and the values in them; yield all that are not recomputed.
+
+    A value that is saved, but that nothing computes again, is unchecked. So is one whose expected value is
+    :class:`Unchecked`.
+
+    Args:
+        place: Path of the values; empty for a whole file.
+        saved: The value of the file.
+        expected: The value that was computed again.
+    """
+    if isinstance(expected, Unchecked):
+        yield Unchecked(f"{place}: {expected.reason}")
+    elif isinstance(saved, Mapping) and isinstance(expected, Mapping):
+        for key in dict.fromkeys([*expected, *saved]):
+            inner = f"{place} / {key}" if place else str(key)
+            yield from compare_values(inner, saved.get(key, ABSENT), expected.get(key, ABSENT))
+    elif isinstance(saved, (list, tuple)) and isinstance(expected, (list, tuple)) and len(saved) == len(expected):
+        if list(saved) != list(expected):
+            for number, pair in enumerate(zip(saved, expected, strict=True)):
+                yield from compare_values(f"{place} / {number}", *pair)
+    elif expected is ABSENT:
+        yield Unchecked(f"{place}: saved {short_value(saved)}, which nothing computes again")
+    elif not values_equal(saved, expected):
+        yield Contradicted(f"{place}: saved {short_value(saved)}, recomputed {short_value(expected)}")
+
+
+def short_value(value: object) -> str:
+    """Return a value as text of at most 80 characters."""
+    if value is ABSENT:
+        return "nothing"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+_Predicted = Mapping[int, Answer | Failure]
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """Which queries to predict again: random ones, over all parts, data sets and conditions.
+
+    Raises:
+        ArgumentError: The model is no function, or the number is not positive.
+    """
+
+    model: Inference
+    """The inference function, such as a kernel."""
+    queries: int = 20
+    """The maximum number of queries."""
+    seed: int = field(default_factory=lambda: secrets.randbelow(10**9))
+    """Chooses the queries; random by default. The finding names it."""
+
+    def __post_init__(self) -> None:
+        set_integers(self, queries=1)
+        if not callable(self.model):
+            raise ArgumentError(f"model: got {self.model!r:.60}, expected an inference function or a kernel")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A data set whose queries can be predicted again, because its prompts are those of the result."""
+
+    where: str
+    """Path of the result within its file."""
+    result: Result
+    dataset: str
+    queries: Sequence[Query]
+    stored: Sequence[Answer | Failure]
+    """The stored prediction of each query."""
+    free_text: bool = False
+    """Whether predictions are texts that the benchmark parses."""
+    read: Callable[[_Predicted], _Predicted] = dict
+    """Returns new predictions, by the number of their query, in the form of the stored ones."""
+
+    @property
+    def predictor(self) -> Identity:
+        """The model that predicted the data set."""
+        predictors = [one for one in self.result.provenance.predictors if self.dataset in one.datasets]
+        return next((Identity(one.who, one.how) for one in predictors), Identity({}))
+
+    def refusal(self, model: Identity, several: bool) -> str | None:
+        """Return why a model cannot predict the data set again; ``None`` if it can.
+
+        Args:
+            model: The model.
+            several: Whether the data sets have predictions of several models.
+        """
+        if self.result.method != "vanilla":
+            return f"its method is {self.result.method:.60}"
+        differ = Identity({}, self.predictor.settings).differences(Identity({}, model.settings))
+        if differ and GIVEN not in self.predictor.who:
+            return f"{_listed(differ)}; give the options of the run"
+        return "another model predicted it" if several and self.predictor.digest != model.digest else None
+
+    def place(self, number: int) -> str:
+        """Return the path of a query."""
+        place, row = f"{self.where}{self.dataset}", self.queries[number].row
+        for record in self.result.details[self.dataset].conditions:
+            if number < len(record.rows):
+                return f"{place} / {record.name} / query {number} (test row {row})"
+            number -= len(record.rows)
+        return place
+
+
+def _listed(differ: Mapping[str, tuple[object, object]]) -> str:
+    return ", ".join(f"{name} was {before}, is {now}" for name, (before, now) in differ.items())[:300]
+
+
+def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verification:
+    """Predict random queries again, and compare within the tolerance that the model declares.
+
+    Args:
+        rerun: The model, and how many queries.
+        name: Name of the result.
+        sources: The data sets to draw from. With predictions of several models, those of this one.
+    """
+    found: list[Contradicted | Unchecked] = []
+    others: list[Unchecked] = []
+    drawn_from: list[tuple[int, int]] = []
+    model = identity_of(rerun.model)
+    several = len({one.predictor.digest for one in sources if GIVEN not in one.predictor.who}) > 1
+    for place, source in enumerate(sources):
+        if (why := source.refusal(model, several)) is not None:
+            found.append(Unchecked(f"{source.where}{source.dataset}: not predicted again, {why}"))
+        else:
+            drawn_from += [(place, number) for number in range(len(source.stored))]
+            differ = Identity(source.predictor.who, {}).differences(Identity(model.who, {}))
+            if differ and GIVEN not in source.predictor.who:
+                others.append(Unchecked(f"{source.where}{source.dataset}: another model: {_listed(differ)}"))
+    if not drawn_from:
+        found.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
+    chosen = sorted(random.Random(rerun.seed).sample(drawn_from, min(rerun.queries, len(drawn_from))))
+    declared = tolerance_of(rerun.model)
+    tolerance = TOLERANCE if declared is None else declared
+    distances = [0.0]
+    with RunContext(False, on_error="collect", progress=False) as context:
+        context.start([rerun.model])
+        for place, drawn in groupby(chosen, lambda one: one[0]):
+            source, numbers = sources[place], [number for _, number in drawn]
+            options = replace(context.options_for(rerun.model, free_text=source.free_text), unparsed="wrong")
+            answers = ask(rerun.model, [source.queries[number] for number in numbers], Part("rerun"), options)
+            for number, again in source.read(dict(zip(numbers, answers, strict=True))).items():
+                where, stored = source.place(number), source.stored[number]
+                if isinstance(again, Failure) and again.reply is None:
+                    found.append(Unchecked(f"{where}: it failed when predicted again: {again.reason}"))
+                    continue
+                if not isinstance(stored, Failure):
+                    distances.append(difference(stored, again))
+                elif stored.reply is None:
+                    found.append(Unchecked(f"{where}: it failed in the run: {stored.reason}"))
+                else:  # a reply without a label
+                    distances.append(0.0 if isinstance(again, Failure) else math.inf)
+                if distances[-1] > tolerance:
+                    text = f"{where}: saved {short_value(stored)}, predicted again {short_value(again)}"
+                    kind = Unchecked if declared is None else Contradicted  # its predictions may change
+                    found.append(kind(f"{text} (accepted difference: {tolerance:g})"))
+    found += others
+    differing = sum(one > tolerance for one in distances)
+    message = (
+        f"{len(chosen)} of {len(drawn_from)} queries predicted again (seed {rerun.seed}): {differing} differ, by at "
+        f"most {max(distances):.2g} (accepted: {tolerance:g})"
+    )
+    return Verification(name, None, message, limited("rerun", found))
+
+
+__all__ = [
+    "Contradicted",
+    "Recomputed",
+    "Rerun",
+    "Status",
+    "Unchecked",
+    "Verification",
+    "matching_files",
+    "rebuild",
+    "status_of",
+    "verify",
+    "verify_file",
+]
+
+RECORDED = (
+    "times, counts of computed and repeated predictions, versions of packages, warnings of the run, reasons of failed "
+    "queries and beginnings of unparsed replies, the name of a data file and the texts of its card, and who predicted: "
+    "model, method and how its scores are computed"
+)
+"""What a run records and nothing else in a result implies. It is compared within the file, but never computed again."""
+
+_Found = Contradicted | Unchecked
 
 
 def verify_file(
     path: str | os.PathLike[str],
-    benchmark: Benchmark | BenchmarkGroup | LongICL | None = None,
+    benchmark: BaseBenchmark[Any] | BenchmarkGroup | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     data_files: Sequence[str | os.PathLike[str]] = (),
+    rerun: Rerun | None = None,
 ) -> list[Verification]:
     """Verify a saved result with the digests of its file.
 
@@ -82,6 +356,7 @@ def verify_file(
         benchmark: As for :func:`verify`.
         data_dir: As for :func:`verify`.
         data_files: As for :func:`verify`; the folder of the result and the current folder are searched too.
+        rerun: As for :func:`verify`.
 
     Returns:
         The finding about the file, then those of :func:`verify`.
@@ -93,37 +368,41 @@ def verify_file(
     data = read_result_file(path)
     result = result_from_dict(data, os.fspath(path))
     name = result.name if isinstance(result, ResultGroup) else result.benchmark
-    problems = tuple(digest_problems(data))
-    message = "the digests differ" if problems else "the digests are the same"
-    about_file = Verification(name, None, None, None, message, (DIGESTS,), problems)
-    return [about_file, *verify(result, benchmark, data_dir, [*data_files, Path(path).parent, Path()])]
+    problems = tuple(map(Contradicted, digest_problems(data)))
+    about_file = Verification(name, None, f"the digests {'differ' if problems else 'are the same'}", problems)
+    saved = {key: value for key, value in data.items() if key != DIGESTS}
+    verifier = _Verifier(rerun, data_dir, *matching_files([result], [*data_files, Path(path).parent, Path()]))
+    return [about_file, *verifier.findings(result, saved, benchmark)]
 
 
 def verify(
     result: Result | ResultGroup,
-    benchmark: Benchmark | BenchmarkGroup | LongICL | None = None,
+    benchmark: BaseBenchmark[Any] | BenchmarkGroup | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     data_files: Sequence[str | os.PathLike[str]] = (),
+    rerun: Rerun | None = None,
 ) -> list[Verification]:
-    """Write the prompts of a result again, score its records again, and compare.
+    """Compute a result again from its records, and compare.
 
     Args:
         result: A result or a group of results.
-        benchmark: The benchmark that computed it. Needed if the user changed its prompts or metrics, or if it ran on
-            the user's own data; otherwise it is rebuilt from the signature.
+        benchmark: The benchmark, or the group, that computed it. Needed if the user changed its prompts or metrics, if
+            it ran on the user's own data, and for benchmarks that are not of this library; otherwise it is rebuilt.
         data_dir: Folder with the data of LongICL; by default, the folder where they are installed.
         data_files: Files of the user's own data, found by their SHA-256, and folders that contain them under the
             recorded name.
+        rerun: Predict some queries again.
 
     Returns:
-        For each benchmark one finding for each data set, then one for the fields that they share.
+        For each benchmark one finding for each data set, then one for the fields that they share; for a group one more
+        for its parts, and one for the queries that were predicted again. :func:`status_of` is the status of them all.
 
     Raises:
         ArgumentError: The benchmark does not fit the result, or a file is not the one of a data set of the result.
-        DataMissingError: The data of the benchmark are not installed, or a file or folder is not there.
+        DataMissingError: A file or folder is not there.
     """
-    (files,) = matching_files([result], data_files)
-    return list(_verify(result, benchmark, data_dir, files, ""))
+    verifier = _Verifier(rerun, data_dir, *matching_files([result], data_files))
+    return list(verifier.findings(result, result.to_dict(), benchmark))
 
 
 def matching_files(
@@ -157,376 +436,384 @@ def matching_files(
     return [[file for file, digest in digests.items() if digest is None or digest in one] for one in recorded]
 
 
-def _verify(
-    result: Result | ResultGroup,
-    benchmark: Benchmark | BenchmarkGroup | LongICL | None,
-    data_dir: str | os.PathLike[str] | None,
-    data_files: Sequence[str | os.PathLike[str]],
-    where: str,
-    of_race: dict[str, _Verifier] | None = None,
-) -> Iterator[Verification]:
-    if isinstance(result, ResultGroup):
-        members = benchmark.members if isinstance(benchmark, BenchmarkGroup) else {}
-        models: dict[str, _Verifier] = {}
-        is_race = result.name == RACE
-        for name, part in result.items():
-            member = benchmark if is_race and isinstance(benchmark, Benchmark) else members.get(name)
-            race = models if is_race else None
-            yield from _verify(part, member, data_dir, data_files, f"{where}parts / {name} / ", race)
-        if is_race:
-            yield _verify_race(models)
-        return
-    if isinstance(benchmark, BenchmarkGroup):
-        raise ArgumentError(
-            f"a group of benchmarks was given for a single result of {result.benchmark}; pass the benchmark"
-        )
-    problems: list[str] = []
-    reason: str | None = None
-    own = own_metrics(result)[1]
-    if isinstance(benchmark, Benchmark) and not all(is_of_library(one.metric_set) for one in benchmark):
-        own = ()
-    if isinstance(benchmark, Benchmark) and result.stopping is not None:
-        benchmark = benchmark.stopped(result.stopping)
-    if benchmark is None:
-        try:
-            benchmark = rebuild(result, data_dir, data_files)
-        except ImplausibleError as error:
-            problems.append(f"signature / {error.field}: {error}")
-            reason = str(error)
-        except (ArgumentError, UnknownNameError) as error:
-            reason = str(error)
-    if result.benchmark == "LongICL" and not isinstance(benchmark, Benchmark):
-        from StaICC.benchmarks.long_icl.verification import verify_long_icl
-
-        yield from verify_long_icl(result, benchmark, reason, problems, where)
-        return
-    assert benchmark is None or isinstance(benchmark, Benchmark)
-    verifier = _Verifier(result, benchmark, own, reason, problems, where)
-    if of_race is not None:
-        of_race[where] = verifier
-    yield from verifier.findings()
-
-
-def _verify_race(verifiers: Mapping[str, _Verifier]) -> Verification:
-    """Verify the decision of a race, which follows from the predictions of both models."""
-    found: list[str] = []
-    skipped: list[str] = []
-    both = list(verifiers.values())
-    if len(both) != 2 or not all(one.result.stopping and one.result.stopping.rule == "race" for one in both):
-        found.append("parts: a race has two results with the rule 'race'")
-    else:
-        for one in both:
-            _compare_stopping(one, both, found, skipped)
-    message = "not consistent" if found else "not checkable" if skipped else "the decision follows from the predictions"
-    checked = () if skipped else ("stopping",)
-    return Verification(RACE, None, None, None, message, checked, tuple(found), tuple(skipped))
-
-
-def _compare_stopping(verifier: _Verifier, models: Sequence[_Verifier], found: list[str], skipped: list[str]) -> None:
-    """Follow the stopping rule over the predictions of the models, and compare with the saved record."""
-    saved, benchmark = verifier.result.stopping, verifier.benchmark
-    assert saved is not None
-    place = f"{verifier.where}stopping"
-    unchecked = next((one for one in models if one.benchmark is None or one.unscored), None)
-    if benchmark is None or unchecked is not None:
-        why = unchecked.reason if unchecked is not None else None
-        skipped.append(f"{place}: {why or 'the records cannot be scored'}")
-        return
-    try:
-        expected = replay(saved, benchmark.experimentor, [one.runs for one in models])
-    except (StaICCError, LookupError) as error:
-        found.append(f"{place}: {error}")
-        return
-    found += compare_values(place, saved.to_dict(), expected.to_dict())
-
-
 class _Verifier:
-    """Verifies one result.
+    """Verifies a result, or a group with all its parts.
 
     Args:
-        result: The result.
-        benchmark: The benchmark that writes its prompts; ``None`` if there is none.
-        own: The user's own metrics that the benchmark does not have; ``None``: all its metrics.
-        reason: Why there is none.
-        problems: Problems with fields of the signature that no run writes.
-        where: Path of the result within its file.
+        rerun: Which queries to predict again.
+        data_dir: Folder with the data of LongICL.
+        data_files: Files and folders of the user's own data.
     """
 
     def __init__(
         self,
-        result: Result,
-        benchmark: Benchmark | None,
-        own: tuple[str, ...] | None,
-        reason: str | None,
-        problems: Sequence[str],
-        where: str,
+        rerun: Rerun | None,
+        data_dir: str | os.PathLike[str] | None,
+        data_files: Sequence[str | os.PathLike[str]],
     ) -> None:
-        self.result = result
-        self.benchmark = benchmark
-        self.reason = reason
-        self.problems = list(problems)
-        self.where = where
-        self.scorer = benchmark
-        self.no_scoring: str | None = None
-        if benchmark is None:
+        self.rerun = rerun
+        self.places = (data_dir, data_files)
+        self.sources: list[Source] = []  # of the queries that can be predicted again
+        self.raced: dict[str, _BenchmarkRecords] = {}  # the results of a race, by their path
+
+    def findings(
+        self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any
+    ) -> Iterator[Verification]:
+        """Yield the findings about a result and its parts, then that about the queries that are predicted again."""
+        yield from self._any(result, saved, benchmark, "")
+        if self.rerun is not None:
+            name = result.name if isinstance(result, ResultGroup) else result.benchmark
+            yield predict_again(self.rerun, name, self.sources)
+
+    def _any(
+        self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str, race: bool = False
+    ) -> Iterator[Verification]:
+        if isinstance(result, ResultGroup):
+            yield from self._group(result, saved, benchmark, where)
+        else:
+            yield from self._result(result, saved, benchmark, where, race)
+
+    # -- groups
+
+    def _group(
+        self, group: ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str
+    ) -> Iterator[Verification]:
+        found: list[_Found] = [] if group else [Unchecked(f"{where}parts: the group has none")]
+        name, sweep = group.name, SWEEPS.get(group.name)
+        members: Mapping[str, Any] = {}
+        if sweep is RACE:
+            members = dict.fromkeys(group, benchmark)
+        elif sweep is None and benchmark is None:
             try:
-                self.scorer = stand_in(result)
+                benchmark = rebuild(group, *self.places)
             except StaICCError as error:
-                self.no_scoring = str(error)
-        self.own = own
-        self.runs: dict[str, DatasetRun] = {}
-        self.unscored: set[str] = set()
-        self.other_prompts: list[str] = []
+                found.append(_refused(error, where))
+        if sweep is None and isinstance(benchmark, BenchmarkGroup):
+            name, members = benchmark.name, benchmark.members
+            found += compare_values(f"{where}parts", sorted(group), sorted(members))
+        elif sweep is not RACE and benchmark is not None:
+            raise ArgumentError(
+                f"benchmark: got {benchmark!r:.60} for the group {name!r:.60} of results. Pass its group of "
+                "benchmarks, or verify its parts one by one"
+            )
+        for part_name, part in group.items():
+            member, place = members.get(part_name), f"{where}parts / {part_name}"
+            if isinstance(part, ResultGroup) and isinstance(member, Benchmark):
+                found.append(Contradicted(f"{place}: saved a group, recomputed a result of {member.task.name}"))
+                member = None
+            yield from self._any(part, saved["parts"][part_name], member, f"{place} / ", sweep is RACE)
+        found += _shared_by_parts(group, sweep, where)
+        if sweep is RACE:
+            found += self._decision(group, where)
+        others = {"parts", *(sweep.recorded if sweep is not None else ())}
+        entries = {key: value for key, value in saved.items() if key not in others}
+        expected = {"schema": _schema(saved), "kind": "group", "name": name}
+        found += compare_values(where.removesuffix(" / "), entries, expected)
+        yield Verification(group.name, None, "the parts, their arguments and their models", limited(where, found))
 
-    def findings(self) -> Iterator[Verification]:
-        """Verify each data set, then the fields that they share."""
-        for name, details in self.result.details.items():
-            yield self._of_dataset(name, details)
-        yield self._of_all()
+    def _decision(self, group: ResultGroup, where: str) -> Iterator[_Found]:
+        """Follow the stopping rule of a race over the predictions of both models."""
+        yield from compare_values(f"{where}parts", sorted(group), ["first", "second"])
+        parts = {f"{where}parts / {name} / ": group.get(name) for name in ("first", "second")}
+        raced = [self.raced[place] for place in parts if place in self.raced]
+        if len(raced) < 2:
+            yield Unchecked(f"{where}stopping: the decision follows from predictions that cannot be scored")
+            return
+        for (place, result), records in zip(parts.items(), raced, strict=True):
+            assert isinstance(result, Result)
+            yield from _replayed(place, result, records, raced)
 
-    # -- one data set
+    # -- single results
 
-    def _of_dataset(self, name: str, details: DatasetDetails) -> Verification:
-        found: list[str] = []
-        skipped: list[str] = []
-        checked: list[str] = []
-        conditions, same, first, message = self._prompts(name, details, found, skipped, checked)
-        run = None
-        if self.scorer is None:
-            skipped.append(f"scores: {self.no_scoring}")
-        elif not details.conditions:
-            skipped.append("scores: the file holds no records of queries")
-        else:
-            run = self._scored(self.scorer, name, details, conditions, found)
-        if run is not None:
-            self.runs[name] = run
-            if self.own is None or self.own:
-                skipped.append(
-                    f"{'+'.join(self.own or ('metrics',))}: the metric is the user's own; pass the benchmark"
+    def _result(
+        self, result: Result, saved: Mapping[str, Any], benchmark: Any, where: str, race: bool
+    ) -> Iterator[Verification]:
+        if isinstance(benchmark, BenchmarkGroup):
+            raise ArgumentError(
+                f"a group of benchmarks was given for a single result of {result.benchmark}; pass the benchmark"
+            )
+        own: Sequence[str] = ()
+        if isinstance(benchmark, Benchmark) and result.stopping is not None:
+            benchmark = first_rows(benchmark, result.stopping.rounds)
+        elif benchmark is None:
+            try:
+                benchmark, own = rebuild(result, *self.places), own_metrics(result)
+            except StaICCError as error:
+                yield Verification(result.benchmark, None, "nothing was computed again", (_refused(error, where),))
+                return
+        records = _BenchmarkRecords(_without_intervals(benchmark) if _has_other_intervals(result) else benchmark)
+        if not set(result.details) == set(result.divided) == set(records.names):
+            names = (short_value(list(one)) for one in (result.divided, records.names))
+            differ = Contradicted("{}details: saved {}, recomputed {}".format(where, *names))
+            yield Verification(result.benchmark, None, "the data sets differ", (differ,))
+            return
+        unscored: list[str] = []
+        for name, details in result.details.items():
+            place = f"{where}details / {name}"
+            same, first, message = None, None, "nothing was computed again"
+            found: list[_Found] = []
+            try:
+                same, first, message = compare_prompts(details, *records.prompts(result, name))
+                if not same:
+                    field = "prompts" if first is None else "query_digests"
+                    found.append(Contradicted(f"{place} / {field}: {message}"))
+                values, expected = records.score(result, name)
+            except (StaICCError, ArithmeticError, LookupError, ValueError) as error:
+                unscored.append(name)
+                missing = isinstance(error, DataError)
+                found.append(
+                    Unchecked(f"{place}: {error}") if missing else Contradicted(f"{place} / conditions: {error}")
                 )
-            leave_out = self._left_out(conditions is None)
-            place = f"{self.where}{DIVIDED} / {name}"
-            found += compare_values(place, self.result.divided[name], dict(run.values), leave_out)
-            place = f"{self.where}details / {name}"
-            found += compare_values(place, details.to_dict(), run.details.to_dict(), leave_out)
-            checked += ["scores", "counts", "intervals", "baselines", "records", "notes"]
-        else:
-            self.unscored.add(name)
-        if details.failures:
-            skipped.append("reasons of failed queries: recorded by the run")
-        if len(found) > _MOST_NAMED:
-            found[_MOST_NAMED:] = [f"{self.where}details / {name}: {len(found) - _MOST_NAMED} more fields differ"]
-        return Verification(
-            self.result.benchmark, name, same, first, message, tuple(checked), tuple(found), tuple(skipped)
-        )
+            else:
+                written = {"prompts": details.prompts, "query_digests": details.query_digests}  # compared above
+                found += compare_values(f"{where}{DIVIDED} / {name}", saved[DIVIDED][name], values)
+                found += compare_values(place, saved["details"][name], expected | written)
+                if same and self.rerun is not None:
+                    self.sources.append(records.source(where, result, name))
+            yield Verification(result.benchmark, name, message, limited(place, found), same, first)
+        shared: Iterable[_Found] = [Unchecked(f"{where}means and signature: {', '.join(unscored)} cannot be scored")]
+        if not unscored:
+            shared = self._shared(result, records, saved, where, race, own)
+        found = [*limited(f"{where}means", shared)]
+        yield Verification(result.benchmark, None, "the means, the signature and the provenance", tuple(found))
 
-    def _prompts(
-        self, name: str, details: DatasetDetails, found: list[str], skipped: list[str], checked: list[str]
-    ) -> tuple[Sequence[Condition] | None, bool | None, int | None, str]:
-        """Compare the prompts, the true labels and the rows with those of the benchmark.
+    def _shared(
+        self,
+        result: Result,
+        records: _BenchmarkRecords,
+        saved: Mapping[str, Any],
+        where: str,
+        race: bool,
+        own: Sequence[str],
+    ) -> Iterator[_Found]:
+        """Compare what the data sets share with that of the recomputed result, into which the records of the run go."""
+        names = [name for name, details in result.details.items() if details.asked]
+        expected = records.collect(result, _predictions(result, names))
+        if result.stopping is not None:
+            expected = marked(expected, result.stopping)
+        expected.environment, expected.timing = result.environment, result.timing
+        expected.signature = Signature({**expected.signature.fields, "method": result.provenance.method})
+        given = next((one for one in result.provenance.predictors if GIVEN in one.who), None)
+        predictors = expected.provenance.predictors
+        if given is not None:
+            predictors = tuple(replace(one, name=given.name, finished=given.finished) for one in predictors)
+            if any(one.free_text for one in records.benchmark):  # the digest is that of texts that no file has
+                predictors = tuple(replace(one, who=given.who, identity=given.identity) for one in predictors)
+        method = result.signature.fields.get("method")
+        expected.provenance = replace(expected.provenance, predictors=predictors, method=method)
+        for name in expected.files.keys() & result.files.keys():
+            expected.files[name] = {**expected.files[name], "file": result.files[name].get("file")}
+        plain = expected.to_dict()
+        if result.stopping is not None and result.stopping.rule == "race" and not race:
+            plain["stopping"] = Unchecked("the decision of a race follows from both of its results, this is one")
+        elif result.stopping is not None and not race:
+            yield from _replayed(where, result, records, [records])
+        if race:
+            self.raced[where] = records
+        plain["schema"] = _schema(saved)
+        fields: dict[str, Any] = dict.fromkeys(FIELDS) | plain["signature"]  # a missing field states a default
+        signed = dict.fromkeys(FIELDS) | saved["signature"]
+        if signed["version"] != __version__:
+            other = Unchecked(f"computed by version {short_value(signed['version'])}, this is {__version__}")
+            fields |= {"version": other} | {
+                key: other for key in ("scoring", "statistics") if fields[key] != signed[key]
+            }
+            if _has_other_intervals(result):
+                plain["arguments"] = {**plain["arguments"], "statistics": other}
+        if own:
+            reason = Unchecked(f"{'+'.join(own)} is the user's own; pass the benchmark")
+            fields |= {"metrics": reason, "statistics": reason}
+            plain["arguments"] = {**plain["arguments"], "metrics": reason}
+        if "arguments" not in saved:  # as in files of StaICC 1.0.0
+            plain.pop("arguments", None)
+        yield from compare_values(f"{where}signature", signed, fields)
+        compared = (DIVIDED, "details", "signature")
+        rest = ({key: value for key, value in one.items() if key not in compared} for one in (saved, plain))
+        yield from compare_values(where.removesuffix(" / "), *rest)
 
-        Returns:
-            The conditions if they match the records; whether the prompts are the same, the first query that differs,
-            and both as a sentence.
+
+def _schema(saved: Mapping[str, Any]) -> object:
+    """Return the expected schema of a file: that of this version, which cannot judge others."""
+    same = saved["schema"] == RESULT_SCHEMA
+    return RESULT_SCHEMA if same else Unchecked(f"got {saved['schema']}, this version writes {RESULT_SCHEMA}")
+
+
+def _has_other_intervals(result: Result) -> bool:
+    """Return whether another version of this library computed the intervals, by other methods."""
+    statistics = result.signature.fields.get("statistics") or INTERVAL_VERSION
+    return result.signature.fields.get("version") != __version__ and INTERVAL_VERSION not in statistics
+
+
+def _without_intervals(benchmark: BaseBenchmark[Any]) -> BaseBenchmark[Any]:
+    return benchmark.copy_with(
+        experimentor=[
+            experimentor.copy_with(statistics=replace(experimentor.statistics, intervals=False))
+            for experimentor in benchmark
+        ]
+    )
+
+
+def _refused(error: StaICCError, where: str) -> _Found:
+    """Return what it means that a benchmark cannot be rebuilt."""
+    if isinstance(error, ImplausibleError):
+        return Contradicted(f"{where}arguments: {error}")
+    return Unchecked(f"{where}benchmark: {error}")
+
+
+def _replayed(
+    where: str, result: Result, records: _BenchmarkRecords, models: Sequence[_BenchmarkRecords]
+) -> Iterator[_Found]:
+    """Follow the stopping rule over the predictions of the models, and compare with the saved record."""
+    if result.stopping is None:
+        yield Contradicted(f"{where}stopping: saved nothing, but the results of a race have the record of its decision")
+        return
+    try:
+        expected = replay(result.stopping, records.benchmark.experimentor, [one.scored for one in models])
+    except (StaICCError, LookupError) as error:
+        yield Contradicted(f"{where}stopping: {error}")
+    else:
+        yield from compare_values(f"{where}stopping", result.stopping.to_dict(), expected.to_dict())
+
+
+def _predictions(result: Result, names: Sequence[str]) -> Predictions:
+    """Return who predicted, as the run recorded it; the run's code computes identities and counts from it again."""
+    ways = []
+    for replies, batched in itertools.product((False, True), repeat=2):
+        records: dict[str, RunRecord] = {}
+        started = ""
+        for one in result.provenance.predictors:
+            counts = RunCounts(one.computed, one.reused, one.rechecked, one.retried)
+            identity = Identity(one.who, one.how, one.unidentified)
+            record = RunRecord(identity, one.name, one.started, one.finished, counts, one.editions, replies)
+            records |= dict.fromkeys(() if GIVEN in one.who else one.datasets, record)
+            started = one.started
+        given = f"given;parser={PARSER_VERSION}" if replies else "given"
+        ways.append(Predictions(records, batched, started, given, result.warnings))
+    saved = result.signature.fields.get("scoring")
+    return next((one for one in ways if one.scoring(names) == saved), ways[0])
+
+
+def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[_Found]:
+    """Compare who predicted the parts of a group and, in a sweep, their settings but the one that differs."""
+    parts = [(name, list(part.results())) for name, part in group.items()]
+    for name, results in parts:
+        place, (first_name, first) = f"{where}parts / {name}", parts[0]
+        if sweep is not None and not all(sweep.describes(name, one) for one in results):
+            yield Contradicted(f"{place}: the name is not that of its setting")
+        if len(results) != len(first):
+            yield Contradicted(f"{place}: saved {len(results)} results, {first_name} has {len(first)}")
+        for mine, other in zip(results, first, strict=False):
+            if sweep is not None:
+                settings = (
+                    {key: one.signature.fields.get(key) for key in FIELDS if key not in sweep.varies}
+                    for one in (mine, other)
+                )
+                yield from compare_values(f"{place} / signature", *settings)
+            if sweep is not RACE and _who(mine, sweep) != _who(other, sweep):
+                text = f"{place} / provenance: {mine.model} ({mine.method}), {first_name} has {other.model}"
+                # The function of a method may be one of its own; the members of a benchmark group share one.
+                yield Contradicted(text) if sweep is None else Unchecked(text)
+
+
+def _who(result: Result, sweep: Sweep | None) -> list[object]:
+    """Return who predicted a result, without the digest of given predictions; in a sweep, without the method."""
+    predictors = [
+        replace(one, who={key: value for key, value in one.who.items() if key != GIVEN}, identity="")
+        for one in result.provenance.predictors
+    ]
+    return [*predictors, result.method] if sweep is None else [replace(one, how={}) for one in predictors]
+
+
+class _BenchmarkRecords:
+    """The records of a result of a benchmark.
+
+    Args:
+        benchmark: The benchmark.
+    """
+
+    def __init__(self, benchmark: BaseBenchmark[Any]) -> None:
+        self.benchmark = benchmark
+        self.names: Sequence[str] = [*benchmark.dataset_names, *benchmark.absent]
+        self.scored: dict[str, DatasetRun] = {}
+        self._written: dict[str, Sequence[Condition]] = {}
+
+    def prompts(self, result: Result, name: str) -> tuple[str, str]:
+        """Return the digest of the prompts of a data set, and the first bytes of the digest of each."""
+        if name in self.benchmark.absent:
+            if result.details[name].asked:
+                raise DataMissingError(self.benchmark.absent[name].details.notes[0])
+            return "", ""
+        self._written[name] = self.benchmark[name].conditions()
+        return digest_prompts(query for condition in self._written[name] for query in condition.queries)
+
+    def score(self, result: Result, name: str) -> tuple[Any, Any]:
+        """Return the scores and the details that follow from the records of a data set, as JSON values.
+
+        Raises:
+            StaICCError: The records are not those of the benchmark's queries.
         """
-        if self.benchmark is None:
-            skipped.append(f"prompts, true labels and rows: {self.reason}")
-            return None, None, None, f"the prompts cannot be checked: {self.reason}"
-        conditions = self.benchmark[name].conditions()
-        prompts, marks = digest_prompts([query for one in conditions for query in one.queries])
-        same, first, message = compare_prompts(details, prompts, marks)
-        checked.append("prompts")
-        if not same:
-            self.other_prompts.append(name)
-            found.append(f"{self.where}details / {name} / {'prompts' if first is None else 'query_digests'}: {message}")
+        details = result.details[name]
+        if name in self.benchmark.absent:
+            run = self.benchmark.absent[name]
+            return run.values, run.details.to_dict()
+        experimentor, conditions = self.benchmark[name], self._written[name]
+        if experimentor.unrecorded is not None:
+            values = result.divided[name]
+            averaged = {key: values.get(key) for key in result.averaged}
+            self.scored[name] = DatasetRun(values, averaged, details, (), details.intervals, ())
+            return Unchecked(experimentor.unrecorded), details.to_dict() | experimentor.known_details()
         written = [(one.name, len(one.queries)) for one in conditions]
         recorded = [(one.name, len(one.truth)) for one in details.conditions]
         if written != recorded:
-            if same:
-                place = f"{self.where}details / {name} / conditions"
-                found.append(f"{place}: saved {short_value(recorded)}, written {short_value(written)}")
-            return None, same, first, message
-        checked.append("true labels and rows")
-        return conditions, same, first, message
+            raise SchemaError(f"saved {short_value(recorded)}, written {short_value(written)}")
+        answers = list(_answers(details, len(experimentor.get_label_space())))
+        run = experimentor.assemble(conditions, answers)
+        if experimentor.free_text:  # the run recorded the kind of its predictions, and the labels that were read
+            kinds = [
+                replace(mine, output=one.output)
+                for mine, one in zip(run.details.conditions, details.conditions, strict=True)
+            ]
+            run = replace(run, details=replace(run.details, conditions=tuple(kinds)))
+        self.scored[name] = run
+        return run.values, run.details.to_dict()
 
-    def _scored(
-        self,
-        scorer: Benchmark,
-        name: str,
-        details: DatasetDetails,
-        conditions: Sequence[Condition] | None,
-        found: list[str],
-    ) -> DatasetRun | None:
-        """Score the records again, with the code of a run."""
-        experimentor = scorer[name]
-        space = tuple(experimentor.get_label_space())
-        place = f"{self.where}details / {name}"
-        failures = {(one.condition, one.query): Failure(one.reason) for one in details.failures}
-        failures |= {(one.condition, one.query): Failure(one.reason, reply="") for one in details.unparsed}
-        answers: list[Answer | Failure] = []
-        for number, record in enumerate(details.conditions):
-            try:
-                answers += _answers(record, len(space), failures)
-            except StaICCError as error:
-                found.append(f"{place} / conditions / {number}: {error}")
-                return None
-        try:
-            marks = iter(base64.b64decode(details.query_digests).hex(" ", 4).split())
-            recorded = [_condition(record, space, marks) for record in details.conditions]
-            return experimentor.assemble(conditions or recorded, answers)
-        except (ArithmeticError, LookupError, ValueError) as error:
-            found.append(f"{place}: the records cannot be scored ({error})")
-            return None
+    def collect(self, result: Result, predictions: Predictions) -> Result:
+        """Return the complete result, after all data sets are scored."""
+        return self.benchmark.collect(self.scored, 0.0, predictions, with_divided=result.with_divided)
 
-    def _left_out(self, no_prompts: bool) -> Callable[[tuple[str, ...]], bool]:
-        """Return the test for fields that are not compared."""
-        own = self.own
-        mixed_k = (self.result.signature.fields.get("k") or "").startswith("mixed-") and self.benchmark is None
-
-        def left_out(path: tuple[str, ...]) -> bool:
-            key = path[0]
-            names = [part for one in path for part in (one, one.rpartition(".")[2], one.removeprefix("interval of "))]
-            is_score = (len(path) > 1 and key in ("missing", "intervals")) or key not in DatasetDetails.__slots__
-            if key == "data" and self.benchmark is None:
-                return True
-            if no_prompts and ((key in _FROM_PROMPTS and key != "asked") or "last_demonstration" in path[-1]):
-                return True
-            if is_score and (own is None or any(name in own for name in names)):
-                return True
-            if own is None and key in ("baselines", "intervals", "missing"):
-                return True
-            return mixed_k and any(name.startswith("sensitivity") for name in path)
-
-        return left_out
-
-    # -- fields that the data sets share
-
-    def _of_all(self) -> Verification:
-        result, where = self.result, self.where
-        found = [f"{where}{problem}" for problem in self.problems]
-        skipped = [RECORDED, *(["warnings: recorded by the run"] if result.warnings else [])]
-        if result.files:
-            skipped.append("files (title, source, licence, notes, unused templates): recorded by the run")
-        own = self.own
-        recomputed: dict[str, Any] = {}
-        if len(self.runs) == len(result.details) and self.scorer is not None:
-            keys = dict.fromkeys(key for run in self.runs.values() for key in run.averaged)
-            recomputed = {key: mean([run.averaged.get(key) for run in self.runs.values()]) for key in keys}
-        for key, saved in result.averaged.items():
-            expected = recomputed[key] if key in recomputed else self._mean_of_saved(key)
-            if expected is ABSENT:
-                if own is not None and key not in own:
-                    found.append(f"{where}{AVERAGED} / {key}: saved {short_value(saved)}, no data set has this score")
-                else:
-                    skipped.append(f"{AVERAGED} / {key}: the metric is the user's own")
-            elif not values_equal(saved, expected):
-                found.append(describe_difference(f"{where}{AVERAGED} / {key}", saved, expected))
-        found += [
-            describe_difference(f"{where}{AVERAGED} / {key}", ABSENT, value)
-            for key, value in recomputed.items()
-            if key not in result.averaged
-        ]
-        if ";parser=" in (result.signature.fields.get("scoring") or ""):
-            skipped.append("signature / scoring: the version of the reply parser is recorded by the run")
-        if self.other_prompts:
-            found.append(f"{where}signature: it describes other prompts than those of {', '.join(self.other_prompts)}")
-        self._means(found, skipped)
-        self._signature(found, skipped)
-        checked: tuple[str, ...] = (AVERAGED, "signature", "provenance")
-        if result.stopping is not None and result.stopping.rule == "precision":
-            _compare_stopping(self, [self], found, skipped)
-            checked += ("stopping",)
-        elif result.stopping is not None and "parts / " not in where:
-            skipped.append("stopping: the decision of a race follows from both of its results, this is one")
-        found += verify_provenance(result, where)
-        message = "the means and the signature follow from the data sets" if not found else "not consistent"
-        return Verification(result.benchmark, None, None, None, message, checked, tuple(found), tuple(skipped))
-
-    def _means(self, found: list[str], skipped: list[str]) -> None:
-        """Compare the intervals and the baselines of the means."""
-        result = self.result
-        if self.own is None or len(self.runs) < len(result.details) or not self.runs:
-            skipped.append("means: their intervals and baselines cannot be recomputed")
-            return
-        no_prompts = self.benchmark is None or bool(self.other_prompts)
-
-        def left_out(path: tuple[str, ...]) -> bool:
-            own = path[0] == "missing" and path[-1] in (self.own or ())
-            return own or (no_prompts and "last_demonstration" in path[-1])
-
-        found += compare_values(f"{self.where}means", result.means.to_dict(), means_of(self.runs).to_dict(), left_out)
-
-    def _mean_of_saved(self, key: str) -> Any:
-        """The mean of the saved scores, where they cannot be recomputed."""
-        values = [_figure(scores, key) for scores in self.result.divided.values()]
-        return ABSENT if any(value is ABSENT for value in values) else mean(values)
-
-    def _signature(self, found: list[str], skipped: list[str]) -> None:
-        result, where = self.result, self.where
-        saved = result.signature.fields
-        own = saved.get("benchmark") or ""  # of a plug-in or of the user: with its version or a digest of its code
-        expected: dict[str, str | None] = {
-            "benchmark": own if own.startswith(f"{result.benchmark}@") else result.benchmark,
-            "prompts": short_digest({name: details.prompts for name, details in result.details.items()}),
-            "stopping": None if result.stopping is None else result.stopping.settings,
-        }
-        failed = sum(details.failed for details in result.details.values())
-        expected["failed"] = str(failed) if failed else None
-        if self.benchmark is not None and not self.unscored:
-            runs = {
-                name: replace(run, details=replace(run.details, prompts=result.details[name].prompts))
-                for name, run in self.runs.items()
-            }
-            expected = {**self.benchmark.signature(runs).fields, "failed": expected["failed"]}
-        elif self.reason is not None:
-            skipped.append(f"signature: most fields: {self.reason}")
-        compared = _DERIVED if self.benchmark is not None and not self.unscored else frozenset(expected)
-        for field in dict.fromkeys([*saved, *expected]):
-            if field == "scoring" or (field == "metrics" and (self.own is None or self.own)):
-                continue
-            if field not in compared:
-                if field != "version" and field not in _DERIVED:
-                    skipped.append(f"signature / {field}: recorded by the run")
-            elif saved.get(field) != expected.get(field):
-                there = (one if one is not None else ABSENT for one in (saved.get(field), expected.get(field)))
-                found.append(describe_difference(f"{where}signature / {field}", *there))
+    def source(self, where: str, result: Result, name: str) -> Source:
+        """Return the queries of a scored data set, to predict them again."""
+        run = self.scored.get(name)
+        if run is None or not run.answers:
+            return Source(where, result, name, [], [], True)
+        own = self.benchmark[name]
+        queries = [query for condition in self._written[name] for query in condition.queries]
+        stored = own.stored_predictions(run)
+        return Source(where, result, name, queries, stored, own.free_text, own.read_again)
 
 
-def _figure(scores: Mapping[str, Any], key: str) -> Any:
-    """The score of a data set that enters the mean of this name."""
-    lines = scores.get("sensitivity")
-    value = lines.get(key, ABSENT) if isinstance(lines, Mapping) else scores.get(key, ABSENT)
-    if key == "distribution":  # the release averages nothing here and reports zero
-        return 0.0 if value is not ABSENT else ABSENT
-    return value[0] if isinstance(value, (list, tuple)) and value else value
-
-
-def _condition(record: ConditionRecord, space: tuple[str, ...], marks: Iterator[str]) -> Condition:
-    """The queries of a record, with digests instead of their prompts."""
-    labelled_rows = zip(record.truth, record.rows, strict=True)
-    queries = (Query(next(marks, ""), space, label, row, 0) for label, row in labelled_rows)
-    return Condition(record.name, tuple(queries))
-
-
-def _answers(
-    record: ConditionRecord, labels: int, failures: Mapping[tuple[str, int], Failure]
-) -> Iterator[Answer | Failure]:
-    """Yield the predictions of a condition: label scores, or else predicted labels."""
-    failed = [failures.get((record.name, number)) for number in range(len(record.truth))]
-    rows: Iterator[list[float]] | None = None
-    if record.scores is not None:
-        scores = unpack_scores(record.scores, labels)
-        if len(scores) != failed.count(None):
-            raise SchemaError(f"there are label scores of {len(scores)} queries, but {failed.count(None)} predictions")
-        rows = iter(scores)
-    elif record.output not in ("labels", "none"):
-        raise SchemaError("the label scores are missing, but every run saves them")
-    for number, (failure, label) in enumerate(zip(failed, record.predictions, strict=True)):
-        if failure is not None:
-            yield failure
-        elif rows is not None:
-            yield next(rows)
-        elif label is None or not 0 <= label < labels:
-            raise SchemaError(f"prediction {number} is {label}, but there are {labels} labels")
-        else:
-            yield label
+def _answers(details: DatasetDetails, labels: int) -> Iterator[Answer | Failure]:
+    """Yield the predictions of a data set: label scores, or else predicted labels."""
+    failures = {(one.condition, one.query): Failure(one.reason) for one in details.failures}
+    failures |= {(one.condition, one.query): unlabelled(one.reason) for one in details.unparsed}
+    for record in details.conditions:
+        failed = [failures.get((record.name, number)) for number in range(len(record.truth))]
+        rows: Iterator[list[float]] | None = None
+        if record.scores is not None:
+            scores = unpack_scores(record.scores, labels)
+            if len(scores) != failed.count(None):
+                raise SchemaError(
+                    f"there are label scores of {len(scores)} queries, but {failed.count(None)} predictions"
+                )
+            rows = iter(scores)
+        elif record.output in ("probabilities", "logits", "ambiguous"):
+            raise SchemaError("the label scores are missing, but every run saves them")
+        for number, (failure, label) in enumerate(zip(failed, record.predictions, strict=True)):
+            if failure is not None:
+                yield failure
+            elif rows is not None:
+                yield next(rows)
+            elif label is None or not 0 <= label < labels:
+                raise SchemaError(f"prediction {number} is {label}, but there are {labels} labels")
+            else:
+                yield label

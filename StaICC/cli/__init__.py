@@ -4,9 +4,9 @@ Each command has its own help: python -m StaICC run --help
 
 exit status:
   0    done
-  1    a verification failed, or a run is partial
+  1    a result is contradicted, or a run is partial
   2    the command line, an argument or a file is invalid
-  3    data or an optional package is missing
+  3    data or an optional package is missing, or a result is unchecked
   130  interrupted
 
 examples:
@@ -25,8 +25,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from StaICC.cli.parser import Parser, complete
-from StaICC.cli.terminal import escape_streams, safe_streams
+from StaICC.cli.terminal import Parser, complete, escape_streams, safe_streams
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
@@ -51,11 +50,12 @@ _COMMANDS = {
     "models": "list the kinds of models with their options",
     "show": "list kernels, methods, data sets, benchmarks and metrics, including plug-ins",
     "methods": "list inference methods with their papers and options",
-    "store": "inspect, export, merge and salvage a prediction store",
+    "store": "inspect, export and merge prediction stores",
     "baseline": "print random baselines, and the p-value of an accuracy",
     "cite": "print the BibTeX of the benchmark, its data sets and the methods",
 }
 
+_MODULES = {"models": "show", "methods": "show"}  # of commands that have no module of their own name
 _EPILOG = (__doc__ or "").partition("\n\n")[2]
 _INTERRUPTED = 130
 _PATIENCE = 1.0
@@ -82,7 +82,7 @@ def _parser(wanted: str | None) -> Parser:
         if wanted not in (None, name):
             commands.add_parser(name, help=text)
             continue
-        module = importlib.import_module(f"StaICC.cli.{name}")
+        module = importlib.import_module(f"StaICC.cli.{_MODULES.get(name, name)}")
         command = commands.add_parser(
             name,
             help=text,

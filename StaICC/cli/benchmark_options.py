@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from StaICC.benchmarks.catalogue import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.experimentor import SAMPLERS
-from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks.task import Statistics
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference import Unparsed

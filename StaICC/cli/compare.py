@@ -17,7 +17,7 @@ import argparse
 import sys
 
 from StaICC.cli.files import STDOUT, load_named, write_text
-from StaICC.results.comparison_formats import FORMATS, compare_all, format_comparisons
+from StaICC.results.comparison import FORMATS, compare_all, format_comparisons
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,10 +19,9 @@ from pathlib import Path
 
 from StaICC.cli import long_icl
 from StaICC.cli.files import print_json
-from StaICC.cli.parser import add_action
+from StaICC.cli.terminal import add_action
 from StaICC.datasets import pack
-from StaICC.datasets.card import Card
-from StaICC.datasets.catalogue import MINI, get_card, names
+from StaICC.datasets.catalogue import MINI, Card, get_card, names
 from StaICC.datasets.pack import TableStatus
 from StaICC.errors import ArgumentError
 

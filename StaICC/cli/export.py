@@ -21,13 +21,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.exchange.files import csv_lines, json_lines
-from StaICC.benchmarks.exchange.harness import export_tasks
+from StaICC.benchmarks.exchange import csv_lines, export_tasks, json_lines
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, make, repeated
 from StaICC.cli.files import add_output, check_output, load_named, print_json, write_text
-from StaICC.cli.parser import add_action
-from StaICC.results.records import query_records, score_records
-from StaICC.results.report.leaderboard import latex_scores
+from StaICC.cli.terminal import add_action
+from StaICC.results.report.page import latex_scores
+from StaICC.results.result import query_records, score_records
 from StaICC.results.runs import split_runs
 
 _TABLES = {

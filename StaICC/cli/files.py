@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from StaICC.cli.terminal import raw
-from StaICC.datasets.outputs import StrPath, check_outputs, write_output
 from StaICC.datasets.pack import data_home
+from StaICC.datasets.storage import StrPath, check_outputs, write_output
 from StaICC.errors import ArgumentError, DataMissingError
 from StaICC.results import Result, ResultGroup, load, save_records
-from StaICC.results.file_format import with_digests
+from StaICC.results.result import with_digests
 from StaICC.safe_text import json_escaped, one_line, visible
 
 STDOUT = "-"
@@ -31,7 +31,7 @@ def check_output(*paths: str | Path | None, inputs: Iterable[StrPath] = (), stor
         store: The prediction store that the command uses.
 
     Raises:
-        ArgumentError: As for :func:`StaICC.datasets.outputs.check_outputs`.
+        ArgumentError: As for :func:`StaICC.datasets.storage.check_outputs`.
     """
     given = [one for one in paths if one is not None and str(one) != STDOUT]
     known = [*inputs]

@@ -1,10 +1,10 @@
 """``python -m StaICC leaderboard``: a static site of all saved results in a folder, each of them verified.
 
-Every .json file in the folder and its subfolders is verified, as by the command verify. Results that are consistent are
-ranked with those that are comparable; the others are listed with the reason. To add a run, add a file and repeat the
-command. The site is index.html with copies of the results, and needs no server.
+Every .json file in the folder and its subfolders is verified, as by the command verify. Results that are recomputed as
+a whole are ranked with those that are comparable; the others are listed with status and reason. To add a run, add a
+file and repeat the command. The site is index.html with copies of the results, and needs no server.
 
-exit status: 0 if every file was verified, 1 if one was not
+exit status: 0 if every file is recomputed, 1 if one is not
 
 examples:
   python -m StaICC leaderboard runs -o site
@@ -18,14 +18,13 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from StaICC.benchmarks.verify import verify_file
+from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Unchecked, status_of, verify_file
 from StaICC.cli.files import check_output, print_json
-from StaICC.datasets.outputs import write_output
+from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.results import Result, ResultGroup, load
 from StaICC.results.report.html import element, join, table
-from StaICC.results.report.page import report_html
-from StaICC.results.report.sections import Section
+from StaICC.results.report.page import Section, report_html
 from StaICC.results.runs import split_runs
 from StaICC.safe_text import one_line
 
@@ -42,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
     """Verify the results and write the site.
 
     Returns:
-        The exit status: 1 if a file is not a consistent result.
+        The exit status: 1 if a file is not a result that is recomputed.
 
     Raises:
-        StaICCError: No file is a consistent result, or the site cannot be written.
+        StaICCError: No result is recomputed, or the site cannot be written.
     """
     if not args.folder.is_dir():
         raise ArgumentError(f"folder: got {args.folder}, expected a folder with saved results")
@@ -65,13 +64,13 @@ def run(args: argparse.Namespace) -> int:
         link = element("a", name, href=address) if name in results else element("bdi", name)
         rows.append([link, status, reason])
     if not results:
-        raise ArgumentError(f"{args.folder}: no file is a consistent result. {'; '.join(row[2] for row in rows)}")
+        raise ArgumentError(f"{args.folder}: no result is recomputed. {'; '.join(row[2] for row in rows)}")
     args.output.mkdir(parents=True, exist_ok=True)
     check_output(args.output / "index.html", inputs=files)
-    left_out = [row for row in rows if row[1] != "verified"]
+    left_out = [row for row in rows if row[1] != _RANKED]
     notes = [element("p", f"{len(left_out)} of {len(rows)} files are not ranked.", class_="warn")] if left_out else []
     listed = table(
-        "Files", ["file", "status", "what was found"], sorted(rows, key=lambda row: row[1] == "verified"), words=(1, 2)
+        "Files", ["file", "status", "what was found"], sorted(rows, key=lambda row: row[1] == _RANKED), words=(1, 2)
     )
     page = report_html(results, args.title, Section("files", "Files", join([*notes, listed])))
     for path in files:
@@ -85,25 +84,27 @@ def run(args: argparse.Namespace) -> int:
         found = zip(files, rows, strict=True)
         print_json([{"file": str(path), "status": status, "found": reason} for path, (_, status, reason) in found])
     else:
-        print(f"{args.output / 'index.html'}: {len(results)} of {len(rows)} files verified", file=sys.stderr)
+        print(f"{args.output / 'index.html'}: {len(results)} of {len(rows)} files recomputed", file=sys.stderr)
     return 1 if left_out else 0
 
 
+_RANKED = "recomputed"
+_STATUSES = {Contradicted: "CONTRADICTED: the file was changed, or is damaged", Unchecked: "UNCHECKED: not ranked"}
+
+
 def _verified(path: Path, name: str, results: dict[str, Result | ResultGroup]) -> tuple[str, str]:
-    """Add a result that is consistent to the results.
+    """Add a result that is recomputed as a whole to the results.
 
     Returns:
         The status of the file, and the reason.
     """
     try:
-        findings = verify_file(path)
-        wrong = [line for one in findings for line in [*one.inconsistent, *([] if one.consistent else [one.message])]]
-        if wrong:
-            return "INCONSISTENT: the file was changed, or is damaged", one_line(wrong[0])
+        status = status_of(verify_file(path))
         found = load(path)
         split_runs({name: found})
     except (StaICCError, OSError) as error:
         return "UNREADABLE", one_line(str(error))
-    results[name] = found
-    skipped = dict.fromkeys(line for one in findings for line in one.not_checkable)
-    return "verified", one_line("; ".join(f"not checkable: {line}" for line in skipped)) or "everything is consistent"
+    if isinstance(status, Recomputed):
+        results[name] = found
+        return _RANKED, f"recorded by the run: {RECORDED}"
+    return _STATUSES[type(status)], one_line(status.reason if isinstance(status, Unchecked) else status.difference)

@@ -11,17 +11,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks.task import Statistics
 from StaICC.cli.benchmark_options import check_text_options, datasets_of
 from StaICC.cli.files import print_json
-from StaICC.cli.parser import INSTEAD
+from StaICC.cli.terminal import INSTEAD
 from StaICC.datasets.pack import TableStatus
 from StaICC.errors import ArgumentError
-from StaICC.kernels.option_text import names_option
 from StaICC.kernels.protocol import Capability, capabilities_of
-from StaICC.kernels.registry import load_kernel
+from StaICC.kernels.registry import load_kernel, names_option
 from StaICC.kernels.text_inference import load_for_text
-from StaICC.registry import is_reference
 
 NAME = "long-icl"
 """Name of the benchmark and its data on the command line."""
@@ -39,8 +37,6 @@ _OWN = (
     *("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "parsing", "published"),
     *("experiment", "levels", "shots", "seed"),
 )
-_WHOLE_LABEL_KINDS = ("ppm", "openai", "litellm")
-"""Kernels that always score full labels; others need ``label_scoring="full"``."""
 
 
 def _items(text: str) -> int | str:
@@ -133,19 +129,21 @@ def refuse(args: argparse.Namespace) -> None:
             raise ArgumentError(f"{option} belongs to {NAME}; {args.benchmark} has no such argument{advice}")
 
 
-def _kernel(args: argparse.Namespace) -> tuple[Any, bool]:
-    """Return the inference function, and whether it generates text."""
-    chosen = args.model.split(":", 1)[0] in _WHOLE_LABEL_KINDS or is_reference(args.model)
-    options: dict[str, Any] = {} if chosen or names_option(args.model, "label_scoring") else {"label_scoring": "full"}
+def load_model(args: argparse.Namespace) -> tuple[Any, bool]:
+    """Return the inference function, and whether it generates text.
+
+    Args:
+        args: The parsed arguments of ``run`` or of ``verify``.
+    """
     if args.answers != "labels":
         stop = None if args.stop is None and names_option(args.model, "stop") else args.stop or ()
         try:
-            return load_for_text(args.model, args.max_tokens, stop, **options), True
+            return load_for_text(args.model, args.max_tokens, stop), True
         except ArgumentError:
-            if args.answers == "text" or Capability.TEXT in capabilities_of(load_kernel(args.model, **options)):
+            if args.answers == "text" or Capability.TEXT in capabilities_of(load_kernel(args.model)):
                 raise
     check_text_options(args)
-    return load_kernel(args.model, **options), False
+    return load_kernel(args.model), False
 
 
 def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
@@ -168,7 +166,7 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     from StaICC.benchmarks.long_icl import LongICL, card, cards
 
     experiment = _experiment(args)
-    function, writes = _kernel(args)
+    function, writes = load_model(args)
     datasets = datasets_of(args)
     if not writes and experiment is None:
         structured = [name for name in datasets or cards() if isinstance(name, str) and card(name).structured]
@@ -195,7 +193,7 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
 
 def status(verify: bool = False) -> list[TableStatus]:
     """Return which data sets are installed; with ``verify``, whether their files are the published ones."""
-    from StaICC.benchmarks.long_icl.data.installing import status as status_of
+    from StaICC.benchmarks.long_icl.installing import status as status_of
 
     return status_of(verify=verify)
 

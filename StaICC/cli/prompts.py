@@ -20,8 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.exchange.files import csv_lines, json_lines
-from StaICC.benchmarks.exchange.queries import prompt_records
+from StaICC.benchmarks.exchange import csv_lines, json_lines, prompt_records
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, inputs_of, make
 from StaICC.cli.files import STDOUT, add_output, check_output, write_text
 from StaICC.cli.run import add_model_options, model_files, model_of

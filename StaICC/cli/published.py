@@ -22,10 +22,16 @@ from typing import Any
 
 from StaICC.cli.files import load_named, print_json
 from StaICC.errors import ArgumentError
-from StaICC.results.published import PublishedFigure, compare_with_published, figures, format_published
-from StaICC.results.published.facts import BENCHMARKS, LONG_ICL
+from StaICC.results.published import (
+    BENCHMARKS,
+    LONG_ICL,
+    PublishedFigure,
+    compare_with_published,
+    figures,
+    format_published,
+)
+from StaICC.results.result import format_columns
 from StaICC.results.runs import split_runs
-from StaICC.results.table import format_columns
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

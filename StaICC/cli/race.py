@@ -33,9 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="stop also when the difference is below M (default 0.02)",
     )
-    parser.add_argument(
-        "--score", default="accuracy", choices=("accuracy", "likelihood"), help="the score (default: accuracy)"
-    )
+    parser.add_argument("--score", choices=("accuracy", "likelihood"), help="the score (default: accuracy)")
     add_prompt_options(parser)
     add_execution_options(parser)
     add_result_outputs(parser)

@@ -15,7 +15,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from StaICC.benchmarks.written_prompts import written_prompts
+from StaICC.benchmarks.rebuild import written_prompts
 from StaICC.cli.files import add_output, check_output, load_named, print_json
 from StaICC.results.report import write_report
 from StaICC.results.report.queries import query_section

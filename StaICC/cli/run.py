@@ -38,10 +38,8 @@ from StaICC.errors import ArgumentError
 from StaICC.inference import worker_processes
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, load_kernel
 from StaICC.kernels.text_inference import load_for_text
-from StaICC.methods.many_shot import different, run_many_shot
-from StaICC.methods.rehearsal import forecast_method
-from StaICC.methods.run import read_method, run_method
-from StaICC.methods.table import format_methods
+from StaICC.methods.forecast import forecast_method
+from StaICC.methods.run import different, format_methods, read_method, run_many_shot, run_method
 from StaICC.results.published import compare_with_published, format_published
 
 
@@ -53,13 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
     parser.add_argument("--model", default="ppm", help=f"{kinds}; or the name of a plug-in, or package.module:name")
     add_model_options(parser)
-    parser.add_argument(
-        "--answers",
-        choices=("text", "labels"),
-        help="generate text and find its label, or score the labels (default; long-icl: text, if the model can)",
-    )
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="of a generated text (default 100)")
-    parser.add_argument("--stop", nargs="+", metavar="TEXT", help="texts before which a generated text ends")
+    add_text_options(parser)
     parser.add_argument(
         "--method",
         metavar="METHOD",
@@ -128,7 +120,18 @@ class _OfModel(argparse.Action):
             namespace.model = [*namespace.model[:-1], f"{namespace.model[-1]};{values}"]
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
+def add_text_options(parser: argparse._ActionsContainer) -> None:
+    """Add the options of models that generate text."""
+    parser.add_argument(
+        "--answers",
+        choices=("text", "labels"),
+        help="generate text and find its label, or score the labels (default; long-icl: text, if the model can)",
+    )
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="of a generated text (default 100)")
+    parser.add_argument("--stop", nargs="+", metavar="TEXT", help="texts before which a generated text ends")
+
+
+def add_model_options(parser: argparse._ActionsContainer) -> None:
     """Add the options of the model, for shells in which a semicolon ends the command."""
     parser.add_argument(
         "--model-option",
@@ -169,7 +172,7 @@ def add_execution_options(parser: argparse.ArgumentParser) -> None:
         "--no-recheck",
         action="store_false",
         dest="recheck",
-        help="when a run continues, do not recompute 1 %% of the stored predictions for comparison",
+        help="do not compute about 30 of the stored predictions again for comparison",
     )
     parser.add_argument(
         "--chunk-size",
@@ -195,10 +198,15 @@ def _prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the benchmark (for several k: None) and the kernel."""
     long_icl.refuse(args)
     benchmark = None if isinstance(args.k, list) else make(args)
+    return benchmark, load_model(args)
+
+
+def load_model(args: argparse.Namespace) -> Any:
+    """Return the kernel that ``--model`` names, or the function that generates text with it."""
     if args.answers == "text":
-        return benchmark, load_for_text(args.model, args.max_tokens, args.stop, strip_blank=True)
+        return load_for_text(args.model, args.max_tokens, args.stop, strip_blank=True)
     check_text_options(args)
-    return benchmark, load_kernel(args.model)
+    return load_kernel(args.model)
 
 
 def _made(args: argparse.Namespace, k: int) -> Any:

@@ -16,9 +16,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from StaICC.benchmarks.exchange.files import read_predictions
-from StaICC.benchmarks.exchange.harness import find_sample_files, is_sample_file, read_samples
-from StaICC.benchmarks.exchange.scoring import score_predictions
+from StaICC.benchmarks.exchange import (
+    find_sample_files,
+    is_sample_file,
+    read_predictions,
+    read_samples,
+    score_predictions,
+)
 from StaICC.cli.benchmark_options import add_benchmark, add_prompt_options, add_scoring_options, inputs_of, make
 from StaICC.cli.files import add_result_outputs, check_output, show_result
 from StaICC.errors import ArgumentError

@@ -1,10 +1,16 @@
 """``python -m StaICC show``: list kernels, methods, data sets, benchmarks and metrics, including plug-ins.
 
+``methods`` is short for ``show methods``, ``models`` for ``show kernels``. A model is named as
+KIND:NAME;option=value;... in quotes, or with --model-option option=value for each option.
+
 examples:
   python -m StaICC show
   python -m StaICC show methods
-  python -m StaICC methods
   python -m StaICC show kernels --json
+  python -m StaICC methods --json
+  python -m StaICC models
+  python -m StaICC run normal --model 'ppm;order=8' --datasets mini
+  python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
 """
 
 from __future__ import annotations
@@ -22,9 +28,9 @@ from StaICC.cli import long_icl
 from StaICC.datasets.catalogue import catalogue
 from StaICC.datasets.dataset import dataset_registry
 from StaICC.errors import StaICCError, UnknownNameError
-from StaICC.kernels.option_text import OptionFact, options_of
-from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, declared_options
-from StaICC.methods.catalogue import METHODS, MethodSpec
+from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, OptionFact, declared_options, options_of
+from StaICC.methods.catalogue import METHODS
+from StaICC.methods.specification import MethodSpec
 from StaICC.metrics.registry import METRICS
 from StaICC.registry import Registry
 from StaICC.results.citations import find_work
@@ -34,7 +40,10 @@ KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("kind", nargs="?", choices=KINDS, metavar="KIND", help=f"{', '.join(KINDS)} (default: all)")
+    kind = {"methods": "methods", "models": "kernels"}.get(parser.prog.rpartition(" ")[2])
+    if kind is None:
+        parser.add_argument("kind", nargs="?", choices=KINDS, metavar="KIND", help=f"{', '.join(KINDS)} (default: all)")
+    parser.set_defaults(kind=kind)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a list")
 
 

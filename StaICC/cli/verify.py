@@ -1,25 +1,43 @@
 """``python -m StaICC verify``: recompute saved results from their records, and their prompts from the data.
 
-exit status: 0 if everything checkable is consistent, 1 if not, 2 if a file cannot be read or --data is another file
+A result is recomputed (every value that a reader quotes follows from its records and the data), contradicted (a value
+differs) or unchecked (a value cannot be computed again here; the reason is printed). With --rerun, some queries are
+predicted again with the model.
+
+exit status: 0 if every result is recomputed, 1 if one is contradicted, 2 if a file cannot be read or --data is another
+file, 3 if a result is unchecked
 
 examples:
   python -m StaICC verify result.json
   python -m StaICC verify a.json b.json --json
+  python -m StaICC verify result.json --rerun 20 --model hf:gpt2
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.verify import Verification, matching_files, verify_file
+from StaICC.benchmarks.verify import (
+    RECORDED,
+    Contradicted,
+    Recomputed,
+    Rerun,
+    Status,
+    Unchecked,
+    Verification,
+    matching_files,
+    status_of,
+    verify_file,
+)
+from StaICC.cli import long_icl
 from StaICC.cli.files import print_json
-from StaICC.errors import StaICCError
+from StaICC.cli.run import add_model_options, add_text_options, load_model, model_of
+from StaICC.errors import ArgumentError, StaICCError
 from StaICC.results import Result, ResultGroup, load
 from StaICC.safe_text import one_line
 
@@ -37,20 +55,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="files of own data, under any name (default: searched next to the result and in the current folder)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
+    group = parser.add_argument_group("predict again")
+    group.add_argument("--rerun", type=int, metavar="N", help="predict N random queries of each result again")
+    group.add_argument("--model", help="the model of the results, as for run")
+    group.add_argument("--seed", type=int, metavar="N", help="choose the queries of an earlier --rerun again")
+    add_model_options(group)
+    add_text_options(group)
 
 
 def run(args: argparse.Namespace) -> int:
     """Verify the results. A file that cannot be read is named, and the others are verified.
 
     Returns:
-        The exit status: 1 if a result is inconsistent, 2 if one of several cannot be read.
+        The exit status (see the module); of several results the one that comes first in the order 2, 1, 3, 0.
     """
     found: dict[Path, list[Verification]] = {}
     unreadable = []
     data = _data_files(args)
+    if (args.rerun is None) != (args.model is None):
+        raise ArgumentError("--rerun N and --model belong together: got one of them. Give both")
+    args.model = None if args.model is None else model_of(args)
+    models: dict[bool, Any] = {}  # of LongICL, and of all other benchmarks
     for path in args.results:
         try:
-            found[path] = verify_file(path, data_dir=args.data_dir, data_files=data.get(path, ()))
+            rerun = None if args.rerun is None else _rerun(args, path, models)
+            found[path] = verify_file(path, data_dir=args.data_dir, data_files=data.get(path, ()), rerun=rerun)
         except (StaICCError, OSError) as error:
             if len(args.results) == 1:
                 raise
@@ -63,9 +92,22 @@ def run(args: argparse.Namespace) -> int:
             if len(args.results) > 1:
                 print(f"{path}:")
             _print_findings(findings)
+        if found:
+            print(f"recorded by the run, not computed again: {RECORDED}")
     if unreadable:
         return 2
-    return 0 if all(one.consistent for findings in found.values() for one in findings) else 1
+    return min((_EXIT[type(status_of(findings))] for findings in found.values()), key=(1, 3, 0).index)
+
+
+_EXIT: dict[type[Status], int] = {Recomputed: 0, Contradicted: 1, Unchecked: 3}
+
+
+def _rerun(args: argparse.Namespace, path: Path, models: dict[bool, Any]) -> Rerun:
+    """Return which queries to predict again, with the model as ``run`` loads it for the benchmark of the result."""
+    of_long_icl = any(one.benchmark == "LongICL" for one in load(path).results())
+    if of_long_icl not in models:
+        models[of_long_icl] = long_icl.load_model(args)[0] if of_long_icl else load_model(args)
+    return Rerun(models[of_long_icl], args.rerun, **({} if args.seed is None else {"seed": args.seed}))
 
 
 def _data_files(args: argparse.Namespace) -> dict[Path, list[str | os.PathLike[str]]]:
@@ -86,20 +128,25 @@ def _data_files(args: argparse.Namespace) -> dict[Path, list[str | os.PathLike[s
 
 
 def _plain(path: Path, one: Verification) -> dict[str, Any]:
-    return {"file": str(path), **dataclasses.asdict(one), "consistent": one.consistent}
+    return {
+        "file": str(path),
+        "benchmark": one.benchmark,
+        "dataset": one.dataset,
+        "status": type(one.status).__name__.lower(),
+        "message": one.message,
+        "same": one.same,
+        "first_difference": one.first_difference,
+        "contradicted": list(one.contradicted),
+        "unchecked": list(one.unchecked),
+    }
 
 
 def _print_findings(findings: list[Verification]) -> None:
-    skipped: dict[str, int] = {}
-    for number, one in enumerate(findings):
-        place = (
-            f"{one.benchmark}, {one.dataset}" if one.dataset else f"{one.benchmark}, {'means' if number else 'file'}"
-        )
-        verdict = "consistent" if one.consistent else "INCONSISTENT"
-        print(f"{verdict}  {place}: {one.message}" + (f" (checked: {', '.join(one.checked)})" if one.checked else ""))
-        for line in one.inconsistent:
+    for one in findings:
+        status = type(one.status)
+        word = status.__name__.lower() if status is Recomputed else status.__name__.upper()
+        print(f"{word}  {', '.join(filter(None, (one.benchmark, one.dataset)))}: {one.message}")
+        for line in one.contradicted:
             print(f"    {line}")
-        for line in one.not_checkable:
-            skipped[line] = skipped.get(line, 0) + 1
-    for line, times in skipped.items():
-        print(f"not checkable  {line}" + (f" ({times} times)" if times > 1 else ""))
+        for line in one.unchecked:
+            print(f"    unchecked: {line}")

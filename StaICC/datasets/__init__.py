@@ -5,8 +5,7 @@ Start with :func:`load_dataset` for the benchmark's data sets and :meth:`Dataset
 
 from __future__ import annotations
 
-from StaICC.datasets.card import Card, Digests, SplitSizes, Template, TemplateAlternatives
-from StaICC.datasets.catalogue import cite, get_card, names
+from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives, cite, get_card, names
 from StaICC.datasets.dataset import Dataset, load_dataset
 from StaICC.datasets.table import FrozenTable, MemoryTable, Row, Table, table_digest, write_table
 

@@ -8,31 +8,39 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from StaICC.datasets import catalogue as records
 from StaICC.datasets import own_data
-from StaICC.datasets.card import Card, Digests, SplitSizes, Template, TemplateAlternatives
-from StaICC.datasets.catalogue import find, get_card
-from StaICC.datasets.source import GIVEN_ROWS, FileSource, GivenRows, HubSource, ReleasedWheel, Source
+from StaICC.datasets.catalogue import (
+    PUBLISHED_SPLIT,
+    Card,
+    Digests,
+    SplitSizes,
+    Template,
+    TemplateAlternatives,
+    find,
+    get_card,
+)
+from StaICC.datasets.own_data import Labels
+from StaICC.datasets.source import GIVEN_ROWS, FileSource, GivenRows, HubSource, Records, ReleasedWheel, Source
 from StaICC.datasets.table import FrozenTable, MemoryTable, Table
-from StaICC.errors import ArgumentError, DataDamagedError, DataError, unknown_name
+from StaICC.errors import ArgumentError, DataDamagedError, DataError
 from StaICC.registry import Registry
-
-_STANDARD = SplitSizes(calibration=1024, demonstration=4096, test=512)
-"""The split that most data sets of the benchmark have."""
 
 
 def default_template(columns: int) -> Template:
     """The template of a data set that comes without one.
 
+    It does not depend on names of columns, which not every source of rows has.
+
     Args:
         columns: Number of input texts of a row.
 
     Returns:
-        ``"input: "`` before a single text, ``"sentence1: "``, ``"sentence2: "``, ... before several; ``"label: "``
+        ``"text: "`` before a single text, ``"sentence1: "``, ``"sentence2: "``, ... before several; ``"label: "``
         before the label. Affixes are those of the benchmark.
 
     Raises:
@@ -42,33 +50,30 @@ def default_template(columns: int) -> Template:
         >>> default_template(2).input_text_prefixes
         ('sentence1: ', 'sentence2: ')
     """
-    prefixes = ("input: ",) if columns == 1 else tuple(f"sentence{i + 1}: " for i in range(columns))
+    prefixes = ("text: ",) if columns == 1 else tuple(f"sentence{i + 1}: " for i in range(columns))
     return Template("", prefixes, (" ",) * columns, "label: ", "\n", "")
 
 
 def default_split(rows: int) -> SplitSizes:
-    """The benchmark's split, 1024 / 4096 / 512, scaled down to the rows that there are.
+    """The split of a data set that comes without one: 40 % test, 20 % calibration, 40 % demonstrations, stratified.
+
+    The benchmark's sizes are the maximum: 512, 1024 and 4096 rows.
 
     Args:
         rows: Number of rows of the table.
-
-    Returns:
-        The sizes; there is always a test row, and a demonstration row if there are two rows or more.
 
     Raises:
         ArgumentError: There is no row.
 
     Example:
-        >>> default_split(360)
-        SplitSizes(calibration=65, demonstration=263, test=32)
+        >>> print(default_split(300))
+        stratified-60+120+120
     """
-    if rows >= _STANDARD.total:
-        return _STANDARD
     if rows < 1:
         raise ArgumentError(f"a data set needs at least one row to test, not {rows}")
-    test = max(1, _STANDARD.test * rows // _STANDARD.total)
-    calibration = _STANDARD.calibration * (rows - test) // (_STANDARD.total - _STANDARD.test)
-    return SplitSizes(calibration=calibration, demonstration=rows - test - calibration, test=test)
+    most = PUBLISHED_SPLIT
+    test, calibration = min(most.test, max(1, rows * 2 // 5)), min(most.calibration, rows // 5)
+    return SplitSizes(calibration, min(most.demonstration, rows - test - calibration), test, stratified=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,34 +114,36 @@ class Dataset:
     @classmethod
     def from_rows(
         cls,
-        rows: Iterable[tuple[str | Sequence[str], int | str]] | FileSource | HubSource,
+        rows: Iterable[tuple[str | Sequence[str], int | str]] | FileSource | HubSource | Records,
         *,
         name: str,
-        label_space: Sequence[str],
-        template: Template | None = None,
-        split: SplitSizes | None = None,
+        label_space: Labels = None,
+        template: Template | Mapping[str, Any] | None = None,
+        split: SplitSizes | Mapping[str, Any] | None = None,
         full_label_space: Sequence[str] | None = None,
         task: str = "",
         source: str = "",
         licence: str = "",
         citation: str = "",
-        alternatives: TemplateAlternatives | None = None,
+        alternatives: TemplateAlternatives | Mapping[str, Any] | None = None,
         offensive: bool = False,
         notes: str = "",
     ) -> Dataset:
         """Make a data set of your own rows.
 
-        The default split is the benchmark's, scaled down: **9 % of the rows are tested** (27 of 300). Files
-        (:meth:`from_file`) have a split of their own with 40 %.
+        All data sets of users' own are made here: :meth:`from_file`, :meth:`from_pandas` and :meth:`from_huggingface`
+        only read rows. So the same rows have the same split and the same prompts, wherever they are from.
 
         Args:
-            rows: ``(text or sequence of texts, label)`` pairs, all with the same number of texts; a label is an index
-                into the label space or one of its texts. Or a :class:`~StaICC.datasets.source.FileSource` or
+            rows: ``(text or sequence of texts, label)`` pairs, all with the same number of texts; a label is one of the
+                label space or an index into it. Or a :class:`~StaICC.datasets.source.FileSource` or
                 :class:`~StaICC.datasets.source.HubSource`.
             name: Its name in results and signatures; none of a built-in data set.
-            label_space: Label names.
-            template: Constant strings of the prompts (default: :func:`default_template`).
-            split: Sizes of the three sets (default: :func:`default_split`, 9 % test).
+            label_space: Label names, or a mapping of the labels of the rows to label names (default: the labels of the
+                rows, sorted).
+            template: Constant strings of the prompts (default: :func:`default_template`); of a mapping of its fields,
+                missing ones have their default.
+            split: Sizes of the three sets (default: :func:`default_split`); it is part of the signature.
             full_label_space: Unshortened label names (default: the label space).
             task: What is classified.
             source: Where the rows come from.
@@ -160,10 +167,20 @@ class Dataset:
             (('It rains.', 'It is wet.'), 'label: ')
         """
         own_data.refuse_builtin(name)
+        label_space = own_data.check_labels(label_space)
         pinned = rows if isinstance(rows, (FileSource, HubSource)) else None
-        table = MemoryTable(
-            rows.rows(label_space) if isinstance(rows, (FileSource, HubSource)) else _with_indexes(rows, label_space)
-        )
+        if isinstance(rows, (FileSource, HubSource)):
+            rows = rows.rows(label_space if isinstance(label_space, Sequence) else ())
+        read = rows if isinstance(rows, Records) else own_data.given_rows(rows, label_space, name)
+        indexes, space = own_data.label_indexes(read, label_space)
+        table = MemoryTable((texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True))
+        part = own_data.record_of_card
+        where = f"card {name!r}"
+        written = part(Template, default_template(table.columns), template, f"{where}: 'template'")
+        generated = own_data.generated_alternatives(written, space)
+        sizes = default_split(len(table))
+        if split is not None:  # sizes that a user names are drawn as those of the benchmark
+            sizes = part(SplitSizes, dataclasses.replace(sizes, stratified=False), split, f"{where}: 'split'")
         card = Card(
             name=name,
             title=name,
@@ -171,26 +188,18 @@ class Dataset:
             source=source,
             licence=licence,
             citation=citation,
-            label_space=label_space,  # type: ignore[arg-type]  # the card makes it a tuple, or says what is wrong
-            full_label_space=label_space if full_label_space is None else full_label_space,  # type: ignore[arg-type]
-            template=default_template(table.columns) if template is None else template,
-            alternatives=alternatives,
-            split=default_split(len(table)) if split is None else split,
+            label_space=space,  # type: ignore[arg-type]  # the card makes it a tuple, or says what is wrong
+            full_label_space=space if full_label_space is None else full_label_space,  # type: ignore[arg-type]
+            template=written,
+            alternatives=part(TemplateAlternatives, generated, alternatives, f"{where}: 'alternatives'"),
+            split=sizes,
             rows=len(table),
             digests=Digests(table=table.digest),
             offensive=offensive,
             notes=notes,
         )
-        if alternatives is None:
-            generated = own_data.generated_alternatives(card.template, card.label_space)
-            card = dataclasses.replace(card, alternatives=generated)
-        for number, row in enumerate(table):
-            if row.label >= len(card.label_space):
-                raise ArgumentError(
-                    f"row {number}: the label index is {row.label}, but the label space of {name!r} has "
-                    f"{len(card.label_space)} labels (indexes 0 to {len(card.label_space) - 1})"
-                )
-        return cls(card, table, pinned or GIVEN_ROWS)
+        remarks = own_data.remarks_on(read, table, card.label_space)
+        return cls(card, table, pinned or own_data.source_of(read, table, card.label_space), remarks=remarks)
 
     @classmethod
     def from_file(
@@ -200,9 +209,9 @@ class Dataset:
         label: str | None = None,
         *,
         name: str | None = None,
-        labels: Sequence[str] | Mapping[Any, str] | None = None,
-        split: SplitSizes | None = None,
-        template: Template | None = None,
+        labels: Labels = None,
+        split: SplitSizes | Mapping[str, Any] | None = None,
+        template: Template | Mapping[str, Any] | None = None,
         card: str | os.PathLike[str] | None = None,
         encoding: str | None = None,
     ) -> Dataset:
@@ -216,19 +225,18 @@ class Dataset:
             texts: Names of the text columns.
             label: Name of the label column; labels are texts or numbers.
             name: Its name in results and signatures (default: that of the file).
-            labels: Label names in the order of the label space, or a mapping of the values of the label column to label
-                names (default: the values, sorted).
-            split: Sizes of the three sets (default: 40 % test, 20 % calibration, 40 % demonstrations, with the
-                benchmark's sizes as maximum); it is part of the signature.
-            template: Constant strings of the prompts (default: the column names before texts and label).
+            labels: The ``label_space`` of :meth:`from_rows`.
+            split: As for :meth:`from_rows`.
+            template: As for :meth:`from_rows`.
             card: The card file, if it is elsewhere.
             encoding: Of a text file (default: UTF-8).
 
         Raises:
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
         """
-        facts = {"name": name, "labels": labels, "split": split, "template": template, "encoding": encoding}
-        return cls._of(own_data.from_file(path, texts, label, card=card, **facts))
+        given = {"name": name, "labels": labels, "split": split, "template": template, "encoding": encoding}
+        read, facts = own_data.read_file(path, texts, label, card, given)
+        return cls.from_rows(read, **facts)
 
     @classmethod
     def from_pandas(cls, frame: Any, texts: Sequence[str] | str, label: str, *, name: str, **facts: Any) -> Dataset:
@@ -239,12 +247,13 @@ class Dataset:
             texts: Names of the text columns.
             label: Name of the label column.
             name: Its name in results and signatures.
-            **facts: ``labels``, ``split`` and ``template`` as for :meth:`from_file`; ``task``, ``licence``, ...
+            **facts: ``labels``, the ``label_space`` of :meth:`from_rows`; ``template``, ``split``, ``task``, ...
 
         Raises:
             StaICCError: The rows cannot be used; the message names the row and what to do.
         """
-        return cls._of(own_data.from_pandas(frame, texts, label, name=name, **facts))
+        read, known = own_data.read_pandas(frame, texts, label, {"name": name, **facts})
+        return cls.from_rows(read, **known)
 
     @classmethod
     def from_huggingface(cls, data: Any, texts: Sequence[str] | str, label: str, *, name: str, **facts: Any) -> Dataset:
@@ -260,7 +269,8 @@ class Dataset:
         Raises:
             StaICCError: The rows cannot be used; the message names the row and what to do.
         """
-        return cls._of(own_data.from_huggingface(data, texts, label, name=name, **facts))
+        read, known = own_data.read_huggingface(data, texts, label, {"name": name, **facts})
+        return cls.from_rows(read, **known)
 
     @classmethod
     def reopen(cls, record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) -> Dataset:
@@ -275,27 +285,7 @@ class Dataset:
             SchemaError: The record is damaged.
             DataDamagedError: The rows are not those of the record.
         """
-        return cls._of(own_data.reopen(record, places))
-
-    @classmethod
-    def _of(cls, data: own_data.OwnData) -> Dataset:
-        return cls(data.card, data.table, data.source, remarks=data.remarks)
-
-
-def _with_indexes(rows: Any, label_space: Sequence[str]) -> Iterator[Any] | Any:
-    """Return rows whose labels are indexes; what is no row is for the table to refuse."""
-    if isinstance(rows, str | bytes) or not isinstance(rows, Iterable) or not isinstance(label_space, Sequence):
-        return rows
-    names = {name: number for number, name in enumerate(label_space) if isinstance(name, str)}
-
-    def with_index(number: int, row: Any) -> Any:
-        if not (isinstance(row, (tuple, list)) and len(row) == 2 and isinstance(row[1], str)):
-            return row
-        if row[1] not in names:
-            raise ArgumentError(f"row {number}: {unknown_name('label', row[1], names)}")
-        return row[0], names[row[1]]
-
-    return (with_index(number, row) for number, row in enumerate(rows))
+        return cls(*own_data.reopen(record, places))
 
 
 def _load_builtin(name: str) -> Dataset:

@@ -3,15 +3,22 @@
 :mod:`json` fails on such files in many ways (``RecursionError``, ``UnicodeDecodeError``, ``ValueError`` for an integer
 of thousands of digits) and accepts what nobody means (a key twice, ``1e999`` as infinity). Whatever is wrong with a
 file here is a :class:`~StaICC.errors.SchemaError` that names the file.
+
+:func:`read_value` makes values of annotated types of what was parsed, such as records (dataclasses); everything else is
+refused with its place.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import os
 import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from types import NoneType, UnionType
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from StaICC.errors import SchemaError
 
@@ -148,3 +155,90 @@ def read_json(path: str | os.PathLike[str], expected: str = "a file") -> Any:
     if data.startswith(b"SQLite format 3\0"):
         raise SchemaError(f"{where}: this is a prediction store, expected {expected}")
     return parse_json(data, where)
+
+
+_WORDS: Mapping[Any, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "null",
+    object: "a value",
+}
+_TYPES: Mapping[Any, tuple[type, ...]] = {
+    int: (int,),
+    float: (int, float),
+    str: (str,),
+    bool: (bool,),
+    NoneType: (NoneType,),
+}
+"""The types of parsed values that fit an annotation."""
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+
+
+def _words(hint: Any) -> str:
+    parts = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_words, parts))
+    if get_origin(hint) is tuple:
+        return f"a list, each item {_words(parts[0])}"
+    if get_origin(hint) is Mapping:
+        return f"an object, each value {_words(parts[1])}"
+    return _WORDS.get(hint, "a list" if hasattr(hint, "_fields") else "an object")
+
+
+def read_value(hint: Any, value: Any, where: str) -> Any:
+    """Return a parsed JSON value as a type says: lists become tuples, objects become the records that are named.
+
+    Args:
+        hint: An annotation: ``str``, ``int``, ``float``, ``bool``, ``None``, ``object``, ``tuple[...]``,
+            ``Mapping[str, ...]``, a dataclass or a named tuple of such fields, or a union of these.
+        value: The value.
+        where: What it is, for errors.
+
+    Raises:
+        SchemaError: The value, or one in it, has another type, or a record refuses it (its method ``check_saved``). A
+            field of a record is missing (those with a default may be, in records without this method) or unknown.
+
+    Example:
+        >>> read_value(tuple[float, ...], [1, 2.5], "weights")
+        (1, 2.5)
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is object or hint is Any or type(value) in _TYPES.get(hint, ()):
+        return value
+    if origin in (Union, UnionType):
+        for part in parts:
+            if type(value) in _TYPES.get(part, ()):
+                return value
+        others = [part for part in parts if part not in _TYPES]
+        if others and value is not None:
+            return read_value(others[0], value, where)
+    elif origin is tuple and isinstance(value, (list, tuple)) and (parts[1] is Ellipsis or len(value) == len(parts)):
+        kinds = get_args(parts[0]) if get_origin(parts[0]) in (Union, UnionType) else (parts[0],)
+        if set(map(type, value)) <= {kind for part in kinds for kind in _TYPES.get(part, ())}:  # long lists of numbers
+            return tuple(value)
+        return tuple(read_value(parts[0], item, f"{where}, item {place}") for place, item in enumerate(value))
+    elif origin is Mapping and isinstance(value, Mapping):
+        return {key: read_value(parts[1], item, f"{where}, {key:.60}") for key, item in value.items()}
+    elif hasattr(hint, "_fields") and isinstance(value, (list, tuple)) and len(value) == len(hint._fields):
+        return hint(*map(read_value, _hints(hint).values(), value, (f"{where}, {name}" for name in hint._fields)))
+    elif dataclasses.is_dataclass(hint) and isinstance(value, (Mapping, hint)):  # type: ignore[arg-type]
+        return _read_record(hint, value, where) if isinstance(value, Mapping) else value
+    raise SchemaError(f"{where} must be {_words(hint)}, not {value!r:.60}")
+
+
+def _read_record(kind: Any, data: Mapping[str, Any], where: str) -> Any:
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    for name, field in fields.items():
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory
+        if name not in data and (default is dataclasses.MISSING or hasattr(kind, "check_saved")):
+            raise SchemaError(f"{where} cannot be read: the field {name!r} is missing")
+    for name in data:
+        if name not in fields:
+            raise SchemaError(f"{where} cannot be read: there is no field {name!r:.60}")
+    hints = _hints(kind)
+    record = kind(**{name: read_value(hints[name], value, f"{where}, {name}") for name, value in data.items()})
+    if check := getattr(record, "check_saved", None):
+        check(where)
+    return record

@@ -1,7 +1,8 @@
-"""Users' own data as data sets: columns of a file, of a pandas data frame or of a Hugging Face data set.
+"""Users' own data: how rows are read from a file, a pandas data frame, a Hugging Face data set or a program.
 
-The card is generated: label space, prompt template, template alternatives, split. A *card file* next to the data
-(``tickets.card.toml`` or ``tickets.card.json`` for ``tickets.csv``) or arguments replace any part of it.
+Each reader returns :class:`~StaICC.datasets.source.Records` and facts for
+:meth:`StaICC.datasets.Dataset.from_rows`, which makes every data set. A *card file* next to the data
+(``tickets.card.toml`` or ``tickets.card.json`` for ``tickets.csv``) states facts, too.
 """
 
 from __future__ import annotations
@@ -16,15 +17,23 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from StaICC.datasets.card import LEVELS, Card, Digests, SplitSizes, Template, TemplateAlternatives
-from StaICC.datasets.catalogue import catalogue
+from StaICC.datasets.catalogue import LEVELS, Card, Template, TemplateAlternatives, catalogue
 from StaICC.datasets.json_reading import read_json
-from StaICC.datasets.source import GIVEN_ROWS, GivenRows, Source
-from StaICC.datasets.table import MemoryTable
-from StaICC.datasets.user_files import Records, TableFile, choose, file_digest, label_text, read_records
-from StaICC.errors import ArgumentError, SchemaError, UnknownNameError, unknown_name
+from StaICC.datasets.source import (
+    GIVEN_ROWS,
+    Records,
+    Source,
+    TableFile,
+    choose,
+    file_digest,
+    label_text,
+    of_columns,
+    read_records,
+)
+from StaICC.datasets.table import MemoryTable, Table, split_pair
+from StaICC.errors import ArgumentError, SchemaError, UnknownNameError, unknown_name, whole_number
 from StaICC.optional import require
 from StaICC.registry import fold
 
@@ -33,56 +42,13 @@ _CARD_KEYS = (
     *("name", "texts", "label", "labels", "encoding", "template", "alternatives", "split"),
     *("task", "source", "licence", "citation", "offensive", "notes"),
 )
-_PROSE = ("task", "source", "licence", "citation", "offensive", "notes")
-_LONGEST_NAME = 40  # a longer column name is no prefix of a prompt
+_READ = ("texts", "label", "encoding")  # facts about the file
+
+Labels = Sequence[str] | Mapping[Any, str] | None
+"""Label names in the order of the label space, or by the labels of the rows; ``None`` for the labels of the rows."""
 
 
-class OwnData(NamedTuple):
-    """What a data set of a user's own data consists of."""
-
-    card: Card
-    table: MemoryTable
-    source: TableFile | GivenRows
-    remarks: tuple[str, ...] = ()
-    """What is suspicious about the rows."""
-
-
-def file_split(rows: int) -> SplitSizes:
-    """Return the split of a user's data: 40 % test, 20 % calibration, 40 % demonstrations.
-
-    The benchmark's sizes are the maximum: 512, 1024 and 4096 rows.
-
-    Args:
-        rows: Number of rows of the table.
-
-    Example:
-        >>> file_split(300)
-        SplitSizes(calibration=60, demonstration=120, test=120)
-    """
-    test = min(512, max(1, rows * 2 // 5))
-    calibration = min(1024, rows // 5)
-    return SplitSizes(calibration, min(4096, rows - test - calibration), test)
-
-
-def _words(column: str) -> str:
-    """Return a column's name as words for a prompt; nothing if it has no place there."""
-    words = " ".join(column.replace("_", " ").split())
-    return words if words and len(words) <= _LONGEST_NAME and words.isprintable() else ""
-
-
-def generated_template(texts: Sequence[str], label: str) -> Template:
-    """Return the template of data with named columns: each text after the name of its column.
-
-    Args:
-        texts: The columns of the texts.
-        label: The column of the labels.
-
-    Example:
-        >>> generated_template(["premise", "hypothesis"], "label").input_text_prefixes
-        ('premise: ', 'hypothesis: ')
-    """
-    names = [_words(one) or f"text{number}" for number, one in enumerate(texts, 1)]
-    return Template("", tuple(f"{one}: " for one in names), (" ",) * len(texts), f"{_words(label) or 'label'}: ", "\n")
+# -- template alternatives
 
 
 def _levels(first: Any, candidates: Iterable[Any]) -> tuple[Any, ...]:
@@ -100,7 +66,8 @@ def generated_alternatives(template: Template, label_space: Sequence[str]) -> Te
         label_space: The label names; the second instruction lists them if there are at most ten.
 
     Example:
-        >>> generated_alternatives(generated_template(["text"], "label"), ["no", "yes"]).instruction[1]
+        >>> template = Template("", ("text: ",), (" ",), "label: ", "; ")
+        >>> generated_alternatives(template, ["no", "yes"]).instruction[1]
         'Choose one of: no, yes. '
     """
     columns = len(template.input_text_prefixes)
@@ -156,86 +123,114 @@ def _check_keys(where: str, record: object, known: Sequence[str]) -> None:
             raise SchemaError(f"{where}: {unknown_name('key', key, known)}")
 
 
-def _part(kind: Any, default: Any, given: object, where: str) -> Any:
-    """Return a record of the card, given as such or as a mapping of its fields; missing fields are the default's."""
-    if given is None or isinstance(given, kind):
-        return default if given is None else given
-    _check_keys(where, given, [field.name for field in dataclasses.fields(kind)])
-    assert isinstance(given, Mapping)
-    return dataclasses.replace(default, **given)
+def record_of_card(kind: Any, default: Any, given: object, where: str) -> Any:
+    """Return a record of a card, given as such or as a mapping of its fields; missing fields are the default's.
+
+    Raises:
+        ArgumentError: It is neither.
+        SchemaError: The mapping has an unknown key.
+    """
+    if isinstance(given, Mapping):
+        _check_keys(where, given, [field.name for field in dataclasses.fields(kind)])
+        return dataclasses.replace(default, **given)
+    if given is not None and not isinstance(given, kind):
+        raise ArgumentError(f"{where} must be a {kind.__name__}, not {given!r:.60}")
+    return default if given is None else given
 
 
 # -- labels
 
 
-def _label_names(
-    records: Records, labels: Sequence[str] | Mapping[Any, str] | None
-) -> tuple[dict[str, str], list[str]]:
-    """Return the label name of each value of the label column, and the label space.
+def check_labels(labels: Labels) -> Labels:
+    """Return label names after checking them: at least two, each once, and none empty.
+
+    Raises:
+        ArgumentError: They are not.
+    """
+    if labels is None:
+        return None
+    several = isinstance(labels, Sequence | Mapping) and not isinstance(labels, str)
+    names = [*map(str, labels.values() if isinstance(labels, Mapping) else labels)] if several else []
+    twice = isinstance(labels, Sequence) and len(set(names)) < len(names)
+    if twice or len(set(names)) < 2 or not all(map(str.strip, names)):
+        raise ArgumentError(
+            f"label names: got {labels!r:.200}, expected at least two labels, each once and none empty: a list, or a "
+            "mapping of the labels of the rows to their names"
+        )
+    return labels if isinstance(labels, Mapping) else names
+
+
+def label_indexes(records: Records, labels: Labels) -> tuple[list[int], list[str]]:
+    """Return the label index of each row, and the label space.
+
+    Args:
+        records: The rows.
+        labels: The names of the labels, checked.
 
     Raises:
         ArgumentError: A label is missing or has no name, or the labels are not those of a classification.
     """
-    found: Counter[str] = Counter()
-    missing = []
-    for number, row in enumerate(records.rows):
+    names = {name: name for name in labels or ()}
+    if isinstance(labels, Mapping):
+        names = {label_text(value): str(name) for value, name in labels.items()}
+    values = []
+    for number, (_, label) in enumerate(records.rows):
         try:
-            value = label_text(row[-1])
+            values.append(label_text(label, names))
         except ArgumentError as error:
             raise ArgumentError(f"{records.place(number)}: {error}") from error
-        if value is None:
-            missing.append(number)
-        else:
-            found[value] += 1
-    if missing:
+    if "" in values:
         raise ArgumentError(
-            f"{records.place(missing[0])} has no label ({len(missing)} of {len(records.rows)} rows have none). "
+            f"{records.place(values.index(''))} has no label ({values.count('')} of {len(values)} rows have none). "
             "Remove these rows, or fill in their labels"
         )
+    found = Counter(values)
     if labels is None:
-        return _own_names(records, found)
-    wanted = "at least two label names"
-    if isinstance(labels, Mapping):
-        names = {label_text(value) or "": str(name) for value, name in labels.items()}
-    elif isinstance(labels, str) or not isinstance(labels, Sequence):
-        raise ArgumentError(
-            f"labels: got {labels!r:.60}, expected a list of label names, or a mapping of values to names"
-        )
-    else:
-        names = {str(name): str(name) for name in labels}
-        wanted = "each label name once, and at least two"
-        if not found.keys() <= names.keys() and found.keys() <= {str(number) for number in range(len(labels))}:
-            names = {str(number): str(name) for number, name in enumerate(labels)}
-    unknown = next((value for value in found if value not in names), None)
-    if names and unknown is not None:
-        raise ArgumentError(f"{records.source}: {unknown_name('label', unknown, names)} Add it to the labels")
-    if len(set(names.values())) < (2 if isinstance(labels, Mapping) else max(2, len(labels))):
-        raise ArgumentError(f"{records.source}: labels: got {labels!r:.200}, expected {wanted}")
-    return {value: names[value] for value in names if value in found}, list(dict.fromkeys(names.values()))
+        names = {value: value for value in _own_names(records, found)}
+    elif isinstance(labels, Sequence) and not found.keys() <= names.keys():
+        by_index = {str(number): name for number, name in enumerate(labels)}
+        names = by_index if found.keys() <= by_index.keys() else names
+    unknown = next((number for number, value in enumerate(values) if value not in names), None)
+    if unknown is not None:
+        message = unknown_name("label", values[unknown], names)
+        raise ArgumentError(f"{records.place(unknown)}: {message} Add it to the labels")
+    space = list(dict.fromkeys(names.values()))
+    positions = {name: number for number, name in enumerate(space)}
+    return [positions[names[value]] for value in values], space
 
 
-def _own_names(records: Records, found: Counter[str]) -> tuple[dict[str, str], list[str]]:
+def _own_names(records: Records, found: Counter[str]) -> list[str]:
     """Return the labels as they are, in the order of the alphabet or of their numbers."""
-    source = records.source
+    source = f"{records.source}: " if records.source else ""
     if len(found) < 2:
         raise ArgumentError(
-            f"{source}: all {len(records.rows)} rows have the label {next(iter(found))!r}. Classification needs "
+            f"{source}all {len(records.rows)} rows have the label {next(iter(found))!r}. Classification needs "
             "at least two labels; choose another label column, or name all labels with labels=[...]"
         )
     if len(found) == len(records.rows) > 2:
         raise ArgumentError(
-            f"{source}: each of the {len(found)} rows has a label of its own, such as {next(iter(found))!r}. Choose "
+            f"{source}each of the {len(found)} rows has a label of its own, such as {next(iter(found))!r}. Choose "
             "the column of the classes as the label column"
         )
     numbers = all(_number(value) is not None and math.isfinite(float(value)) for value in found)
-    space = sorted(found, key=lambda value: (float(value), value) if numbers else value)
-    return {value: value for value in space}, space
+    return sorted(found, key=lambda value: (float(value), value) if numbers else value)
 
 
-def _label_remarks(records: Records, space: Sequence[str]) -> list[str]:
-    """Return what is suspicious about the labels, one sentence each."""
+def remarks_on(records: Records, table: Table, space: Sequence[str]) -> tuple[str, ...]:
+    """Return what is suspicious about the rows, one sentence each.
+
+    Raises:
+        ArgumentError: A row has no text.
+    """
+    blank = [number for number, row in enumerate(table) if not all(map(str.strip, row.texts))]
+    empty = [number for number in blank if not "".join(table[number].texts).strip()]
+    if empty:
+        raise ArgumentError(
+            f"{records.place(empty[0])} has no text ({len(empty)} of {len(table)} rows have none). Remove these rows"
+        )
     remarks = []
-    spaced = sum(isinstance(row[-1], str) and row[-1] != row[-1].strip() for row in records.rows)
+    given = Counter(label for _, label in records.rows if isinstance(label, str))
+    spaced = sum(count for label, count in given.items() if label != label.strip() and label not in space)
     if spaced:
         remarks.append(f"{spaced} labels have surrounding spaces, which are not part of the label")
     folded: dict[str, list[str]] = {}
@@ -249,7 +244,10 @@ def _label_remarks(records: Records, space: Sequence[str]) -> list[str]:
         remarks.append("the labels are numbers, which say little to a model. Name them: labels={'0': 'negative', ...}")
     elif len(records.rows) < 2 * len(space):
         remarks.append(f"there are {len(space)} labels in {len(records.rows)} rows: most labels have one row")
-    return remarks
+    if blank:
+        first = records.place(blank[0])
+        remarks.append(f"{len(blank)} rows have an empty text in one of their columns (first: {first})")
+    return tuple(remarks)
 
 
 def _spelling(name: str) -> str:
@@ -265,63 +263,7 @@ def _number(text: str) -> str | None:
         return None
 
 
-# -- data sets
-
-
-def _make(
-    records: Records,
-    texts: Sequence[str],
-    label: str,
-    labels: Sequence[str] | Mapping[Any, str] | None,
-    card: Mapping[str, Any],
-    name: str,
-) -> tuple[OwnData, dict[str, str]]:
-    """Return the data of chosen columns, and the label name of each value."""
-    for number, row in enumerate(records.rows):
-        for column, text in zip((*texts, label), row, strict=True):
-            found = None
-            if isinstance(text, str):
-                if not text.isascii() and text.encode("utf-8", "ignore").decode() != text:
-                    found = f"{text!r:.60} with a lone surrogate, which is no character"
-            elif column != label:
-                found = "nothing" if text is None else f"{text!r:.60} ({type(text).__name__})"
-            if found is not None:
-                place = f"{records.place(number)}, column {column!r}"
-                raise ArgumentError(f"{place}: got {found}, expected a text. Correct or remove the row")
-    blank = [number for number, row in enumerate(records.rows) if not "".join(row[:-1]).strip()]  # type: ignore[arg-type]
-    if blank:
-        raise ArgumentError(
-            f"{records.place(blank[0])} has no text ({len(blank)} of {len(records.rows)} rows have none). "
-            "Remove these rows"
-        )
-    refuse_builtin(name)
-    values, space = _label_names(records, labels)
-    where = f"the card of {name}"
-    template = _part(Template, generated_template(texts, label), card.get("template"), f"{where}, template")
-    positions = {one: number for number, one in enumerate(space)}
-    table = MemoryTable((row[:-1], positions[values[label_text(row[-1]) or ""]]) for row in records.rows)  # type: ignore[misc]
-    described = Card(
-        name=name,
-        title=name,
-        **{"task": "", "source": "", "licence": "", "citation": ""} | {key: card[key] for key in _PROSE if key in card},
-        label_space=tuple(space),
-        full_label_space=tuple(space),
-        template=template,
-        alternatives=_part(
-            TemplateAlternatives,
-            generated_alternatives(template, space),
-            card.get("alternatives"),
-            f"{where}, alternatives",
-        ),
-        split=_part(SplitSizes, file_split(len(table)), card.get("split"), f"{where}, split"),
-        rows=len(table),
-        digests=Digests(table=table.digest),
-    )
-    some = [number for number, row in enumerate(records.rows) if not all(str(text).strip() for text in row[:-1])]
-    remarks = _label_remarks(records, space)
-    if some:
-        remarks.append(f"{len(some)} rows have an empty text in one of their columns (first: {records.place(some[0])})")
-    return OwnData(described, table, GIVEN_ROWS, tuple(remarks)), values
+# -- rows
 
 
 def refuse_builtin(name: object) -> None:
@@ -354,19 +296,55 @@ def _free_name(stem: str, file: str) -> str:
     return file if fold(stem) in catalogue().folded or not stem.strip() else stem
 
 
-def from_file(
+def source_of(records: Records, table: Table, space: Sequence[str]) -> Source:
+    """Return where rows are from; of a file, with the name of each of its labels."""
+    if records.file is None:
+        return GIVEN_ROWS
+    known = frozenset(space)
+    values = {label_text(label, known): row.label for (_, label), row in zip(records.rows, table, strict=True)}
+    named = sorted(values.items(), key=lambda value: value[1])
+    return dataclasses.replace(records.file, values=tuple((value, space[index]) for value, index in named))
+
+
+def given_rows(rows: Any, labels: Labels, name: str) -> Records:
+    """Return the rows of a program.
+
+    Args:
+        rows: Pairs of a text (or several) and a label: a label name, or an index into the label names.
+        labels: The label names.
+        name: Of the data set, for messages.
+
+    Raises:
+        ArgumentError: They are no pairs, or an index is not one of the label names.
+    """
+    if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+        raise ArgumentError(f"rows: expected (text or texts, label) pairs, got {rows!r:.80}")
+    pairs = [split_pair(number, row) for number, row in enumerate(rows)]
+    if not pairs:
+        raise ArgumentError("rows: there is no row")
+    if isinstance(labels, Sequence):
+        for number, (texts, label) in enumerate(pairs):
+            index = None if isinstance(label, str) else whole_number(label)
+            if index is not None and not 0 <= index < len(labels):
+                raise ArgumentError(
+                    f"row {number}: the label index is {index}, but the label space of {name!r} has {len(labels)} "
+                    f"labels (indexes 0 to {len(labels) - 1})"
+                )
+            pairs[number] = (texts, label if index is None else labels[index])
+    return Records("", pairs, range(len(pairs)), "row")
+
+
+def read_file(
     path: str | os.PathLike[str],
-    texts: Sequence[str] | str | None = None,
-    label: str | None = None,
-    *,
-    card: str | os.PathLike[str] | None = None,
-    **given: Any,
-) -> OwnData:
-    """See :meth:`StaICC.datasets.Dataset.from_file`."""
+    texts: Sequence[str] | str | None,
+    label: str | None,
+    card: str | os.PathLike[str] | None,
+    given: Mapping[str, Any],
+) -> tuple[Records, dict[str, Any]]:
+    """Return the rows of a file and the facts about them; see :meth:`StaICC.datasets.Dataset.from_file`."""
     file = Path(path)
     card_file = _find_card(file, card)
-    content = {} if card_file is None else _read_card(card_file)
-    facts = _merged(content, {**given, "texts": texts, "label": label})
+    facts = _merged({} if card_file is None else _read_card(card_file), {**given, "texts": texts, "label": label})
     if file.is_file() and (facts.get("texts") is None or facts.get("label") is None):
         asked = " and ".join(one for one in ("texts", "label") if facts.get(one) is None)
         raise ArgumentError(
@@ -376,10 +354,32 @@ def from_file(
     chosen, label = _columns(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
     encoding = facts.get("encoding")
     records, digest = read_records(file, [*chosen, label], encoding)
-    name = facts.get("name") or _free_name(file.stem, file.name)
-    data, values = _make(records, chosen, label, facts.get("labels"), facts, name)
-    source = TableFile(os.fspath(file), digest, tuple(chosen), label, tuple(values.items()), encoding)
-    return data._replace(source=source)
+    source = TableFile(os.fspath(file), digest, tuple(chosen), label, (), encoding)
+    facts["name"] = facts.get("name") or _free_name(file.stem, file.name)
+    return dataclasses.replace(_checked(records, chosen, label), file=source), _of_rows(facts)
+
+
+def _of_rows(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts as the arguments of :meth:`StaICC.datasets.Dataset.from_rows`."""
+    return {{"labels": "label_space"}.get(key, key): value for key, value in facts.items() if key not in _READ}
+
+
+def _checked(records: Records, texts: Sequence[str], label: str) -> Records:
+    """Return records of columns after checking that their texts are texts."""
+    if not records.rows:
+        raise ArgumentError(f"{records.source} has no rows")
+    for number, (row, own) in enumerate(records.rows):
+        for column, text in zip((*texts, label), (*row, own), strict=True):
+            found = None
+            if isinstance(text, str):
+                if not text.isascii() and text.encode("utf-8", "ignore").decode() != text:
+                    found = f"{text!r:.60} with a lone surrogate, which is no character"
+            elif column != label:
+                found = "nothing" if text is None else f"{text!r:.60} ({type(text).__name__})"
+            if found is not None:
+                place = f"{records.place(number)}, column {column!r}"
+                raise ArgumentError(f"{place}: got {found}, expected a text. Correct or remove the row")
+    return records
 
 
 def _listed(file: Path, encoding: str | None) -> str:
@@ -393,8 +393,10 @@ def _listed(file: Path, encoding: str | None) -> str:
     return ""
 
 
-def from_pandas(frame: Any, texts: Sequence[str] | str, label: str, *, name: str, **given: Any) -> OwnData:
-    """See :meth:`StaICC.datasets.Dataset.from_pandas`."""
+def read_pandas(
+    frame: Any, texts: Sequence[str] | str, label: str, given: Mapping[str, Any]
+) -> tuple[Records, dict[str, Any]]:
+    """Return the rows of a data frame and the facts about them; see :meth:`StaICC.datasets.Dataset.from_pandas`."""
     pandas = require("pandas", "data", "Dataset.from_pandas")
     if not isinstance(frame, pandas.DataFrame):
         raise ArgumentError(f"from_pandas: got {type(frame).__name__}, expected a pandas.DataFrame")
@@ -402,11 +404,13 @@ def from_pandas(frame: Any, texts: Sequence[str] | str, label: str, *, name: str
     positions = choose(list(map(str, frame.columns)), [*chosen, label], "the data frame")
     # pandas has several values for a missing cell; all become None.
     columns = [frame.iloc[:, one].astype(object).where(frame.iloc[:, one].notna(), None).tolist() for one in positions]
-    return _given("the data frame", columns, chosen, label, name, given)
+    return _checked(of_columns("the data frame", columns), chosen, label), _of_rows(_merged({}, given))
 
 
-def from_huggingface(data: Any, texts: Sequence[str] | str, label: str, *, name: str, **given: Any) -> OwnData:
-    """See :meth:`StaICC.datasets.Dataset.from_huggingface`."""
+def read_huggingface(
+    data: Any, texts: Sequence[str] | str, label: str, given: Mapping[str, Any]
+) -> tuple[Records, dict[str, Any]]:
+    """Return the rows of a data set and the facts about them; see :meth:`StaICC.datasets.Dataset.from_huggingface`."""
     library = require("datasets", "data", "Dataset.from_huggingface")
     if isinstance(data, library.DatasetDict):
         raise ArgumentError(
@@ -422,23 +426,7 @@ def from_huggingface(data: Any, texts: Sequence[str] | str, label: str, *, name:
         known = range(len(feature.names))  # -1 marks a row without a label
         columns[-1] = [feature.names[one] if one in known else None for one in columns[-1]]
         given = {"labels": feature.names, **given}
-    return _given("the data set", columns, chosen, label, name, given)
-
-
-def _given(
-    source: str,
-    columns: Sequence[Sequence[object]],
-    texts: Sequence[str],
-    label: str,
-    name: str,
-    given: Mapping[str, Any],
-) -> OwnData:
-    facts = _merged({}, given)
-    rows = list(zip(*columns, strict=True))
-    if not rows:
-        raise ArgumentError(f"{source} has no rows")
-    records = Records(source, rows, range(len(rows)), "row")
-    return _make(records, texts, label, facts.get("labels"), facts, name)[0]
+    return _checked(of_columns("the data set", columns), chosen, label), _of_rows(_merged({}, given))
 
 
 # -- saved results
@@ -464,7 +452,7 @@ def record_of(source: Source, card: Card) -> dict[str, Any] | None:
     }
 
 
-def reopen(record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) -> OwnData:
+def reopen(record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) -> tuple[Card, MemoryTable, TableFile]:
     """Return the data that a result was computed on, from its file.
 
     Args:
@@ -504,4 +492,4 @@ def reopen(record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) 
         raise SchemaError(f"the record of the data file does not fit the file: {error}") from error
     if card.rows != len(table):
         raise SchemaError(f"the record of the data file names {card.rows} rows, but the file has {len(table)}")
-    return OwnData(card, table, source)
+    return card, table, source

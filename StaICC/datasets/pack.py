@@ -9,25 +9,266 @@ Guarantees: the wheel's digest is checked before it is opened; what it holds is 
 nothing but plain values; the digest of each table's file is checked before it gets its name, and again whenever it is
 opened. A full disk, a killed process or two installers at once leave either a right file or none. A damaged file is
 refused by name, and mended by installing again.
+
+``pip`` knows the user's mirrors, proxies and certificates, so it does the fetching, and our code contains no address.
+It is the pip of this Python; without one, the wheel of pip that ``ensurepip`` contains (it runs from its file, nothing
+is installed), then ``pip`` or ``uv`` of the path.
+
+The tables of the wheel are pickles, and a pickle can run any code when it is loaded. The unpickler here refuses every
+global, every persistent id and every extension code, so nothing but plain values can come out, and what comes out is
+then checked to be exactly rows. The wheel's digest is checked first; this is the second wall.
 """
 
 from __future__ import annotations
 
-import logging
+import copyreg
+import importlib.util
 import os
+import pickle
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 from StaICC.datasets.catalogue import catalogue, find, get_card, names
-from StaICC.datasets.fetch import TIMEOUT, check_wheel, fetch_wheel
 from StaICC.datasets.storage import exclusive, file_digest, passing_folder, remove_leftovers
-from StaICC.datasets.table import write_table
+from StaICC.datasets.table import Row, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 from StaICC.progress import INSTALLING, Progress, ProgressCallback, drawn_progress
+from StaICC.safe_text import logger
+
+LARGEST = 64 << 20
+"""Bytes that a table may have unpacked (the largest has 31.6 million)."""
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds lists, tuples, dictionaries, strings and numbers; refuses everything that names code."""
+
+    def find_class(self, module: str, name: str, /) -> NoReturn:
+        raise DataDamagedError(f"the pickle refers to {module}.{name}; plain values need no code, so it is refused")
+
+    def persistent_load(self, pid: Any, /) -> NoReturn:
+        raise DataDamagedError(f"the pickle refers to the persistent object {pid!r}; it is refused")
+
+
+def read_rows(stream: Any, where: str) -> list[Row]:
+    """Read a pickled table.
+
+    Args:
+        stream: Binary file with ``read``, ``readinto`` and ``readline``.
+        where: What it is, for messages.
+
+    Returns:
+        The rows.
+
+    Raises:
+        DataDamagedError: It is no pickle, refers to code, or holds anything but rows ``([text, ...], label index)``.
+    """
+    # Extension codes that this process resolved before would come from a cache, past find_class.
+    copyreg.clear_extension_cache()
+    try:
+        loaded = _PlainUnpickler(stream).load()
+        trailing = stream.read(1)
+    except DataDamagedError as error:
+        raise DataDamagedError(f"{where}: {error}") from None
+    except MemoryError:
+        raise DataDamagedError(f"{where}: the pickle needs more memory than there is") from None
+    except Exception as error:
+        # A broken pickle can raise nearly anything: ValueError, KeyError, IndexError, EOFError, zlib.error, ...
+        raise DataDamagedError(f"{where}: the pickle cannot be read ({type(error).__name__}: {error})") from error
+    if trailing:
+        raise DataDamagedError(f"{where}: something follows the pickle")
+    if type(loaded) is not list:
+        raise DataDamagedError(f"{where}: expected a list of rows, found {type(loaded).__name__}")
+    for number, row in enumerate(loaded):
+        if (
+            type(row) is not tuple
+            or len(row) != 2
+            or type(row[0]) is not list
+            or not row[0]
+            or any(type(text) is not str for text in row[0])
+            or type(row[1]) is not int
+        ):
+            raise DataDamagedError(f"{where}: row {number} is not ([text, ...], label index)")
+        loaded[number] = Row(tuple(row[0]), row[1])
+    return loaded
+
+
+def read_tables(wheel: Path, members: Mapping[str, str]) -> Iterator[tuple[str, list[Row]]]:
+    """Read tables from a wheel, one at a time, without unpacking anything to disk.
+
+    Args:
+        wheel: The file. Its digest must have been checked.
+        members: Name -> file inside the wheel.
+
+    Yields:
+        Name and rows, in the order of ``members``.
+
+    Raises:
+        DataDamagedError: It is no wheel, a file is missing, doubled, too large or encrypted, or holds anything but
+            rows.
+        OSError: There is no such file, or it cannot be opened.
+    """
+    import zipfile  # costs more time than the first use of installed tables
+
+    with open(wheel, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                listed = [entry.filename for entry in archive.infolist()]
+                for name, member in members.items():
+                    if listed.count(member) != 1:
+                        raise DataDamagedError(f"{wheel}: {member} is there {listed.count(member)} times, not once")
+                    size = archive.getinfo(member).file_size
+                    if size > LARGEST:
+                        raise DataDamagedError(f"{wheel}: {member} has {size} bytes, more than {LARGEST}")
+                    with archive.open(member) as stream:
+                        yield name, read_rows(stream, f"{wheel}: {member}")
+        except DataDamagedError:
+            raise
+        except Exception as error:
+            # A broken archive can raise nearly anything: BadZipFile, zlib.error, NotImplementedError, OSError, ...
+            raise DataDamagedError(f"{wheel} cannot be read as a wheel ({type(error).__name__}: {error})") from error
+
+
+OFFLINE = "STAICC_OFFLINE"
+"""Environment variable: anything but ``""`` and ``0`` forbids fetching."""
+
+TIMEOUT = 900.0
+"""Seconds after which a fetch is given up."""
+
+
+def check_wheel(path: Path, sha256: str) -> None:
+    """Refuse any file but the published one, before it is opened as anything.
+
+    Args:
+        path: The file.
+        sha256: Digest that it must have, in hexadecimal.
+
+    Raises:
+        DataMissingError: There is no such file, or it cannot be read.
+        DataDamagedError: Its digest is another one; both are named.
+    """
+    try:
+        found = file_digest(path)
+    except OSError as error:
+        raise DataMissingError(f"the wheel {path} cannot be read: {error}") from error
+    if found != sha256:
+        raise DataDamagedError(
+            f"{path} is not the published wheel: its SHA-256 is {found}, but the published one is {sha256}. "
+            "Nothing of it was used; fetch it again"
+        )
+
+
+def _bundled_pip() -> Path | None:
+    """Return the wheel of pip that ensurepip would install, if this Python has it."""
+    import sysconfig
+
+    spec = importlib.util.find_spec("ensurepip")
+    own = Path(spec.origin).parent / "_bundled" if spec is not None and spec.origin else None
+    shared = sysconfig.get_config_var("WHEEL_PKG_DIR")  # where distributions of Linux keep it
+    for folder in (own, Path(shared) if shared else None):
+        found = sorted(folder.glob("pip-*.whl")) if folder is not None else []
+        if found:
+            return found[-1]
+    return None
+
+
+def _ways() -> Iterator[tuple[str, list[str]]]:
+    """Yield the ways to run pip: a name for messages, and the beginning of the command."""
+    import shutil
+
+    yield "pip", [sys.executable, "-m", "pip"]
+    bundled = _bundled_pip()
+    if bundled is not None:
+        yield "ensurepip's pip", [sys.executable, str(bundled / "pip")]
+    for name, more in (("pip", []), ("pip3", []), ("uv", ["tool", "run", "pip"])):
+        program = shutil.which(name)
+        if program is not None:
+            yield program, [program, *more]
+
+
+def _download(requirement: str, folder: Path) -> str | None:
+    """Run ``pip download`` in the first way that has a pip; return the reason why it failed, or None."""
+    failed = []
+    for name, command in _ways():
+        reason, there = _pip(name, command, requirement, folder)
+        if there:
+            return reason
+        failed.append(f"{name}: {reason}")
+    return (
+        f"this Python ({sys.executable}) has no pip, and there is no other pip or uv on the path that works "
+        f"({'; '.join(failed)}). Install pip or uv"
+    )
+
+
+def _pip(name: str, start: list[str], requirement: str, folder: Path) -> tuple[str | None, bool]:
+    """Run ``pip download``.
+
+    Returns:
+        The reason why it failed, or None; and whether there is such a pip.
+    """
+    import subprocess  # slow to import, and rarely needed
+
+    command = [*start, "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(folder), requirement]
+    try:
+        # In the empty folder, so that a module called pip in the user's working folder is not taken for pip.
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{name} did not finish within {TIMEOUT:g} seconds", True
+    except OSError as error:
+        return f"it could not be started ({error.strerror or error})", False
+    if done.returncode == 0:
+        return None, True
+    if "No module named pip" in done.stdout:
+        return "there is no pip", False
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
+    network = "; it could not connect to a package index" if any("Retrying (" in line for line in lines) else ""
+    return f"{name} failed with exit status {done.returncode}: {wrong[-1]}{network}", True
+
+
+def fetch_wheel(requirement: str, filename: str, sha256: str, folder: Path) -> Path:
+    """Fetch a wheel with ``pip``, and check its digest.
+
+    Args:
+        requirement: The requirement for pip, such as ``"StaICC==0.1.1"``.
+        filename: Name of the wheel that pip will bring.
+        sha256: Digest that it must have, in hexadecimal.
+        folder: An empty folder for the wheel.
+
+    Returns:
+        Path of the wheel.
+
+    Raises:
+        DataMissingError: It cannot be fetched: no network, no pip, or fetching is forbidden by ``STAICC_OFFLINE``. The
+            message says why.
+        DataDamagedError: What came is not the published wheel; both digests are named.
+    """
+    if os.environ.get(OFFLINE, "") not in ("", "0"):
+        raise DataMissingError(f"{filename} is not on this machine, and {OFFLINE} forbids fetching it")
+    reason = _download(requirement, folder)
+    wheel = folder / filename
+    if reason is None and not wheel.exists():
+        reason = f"pip brought {', '.join(sorted(entry.name for entry in folder.iterdir())) or 'nothing'}"
+    if reason is not None:
+        raise DataMissingError(f"{filename} could not be fetched: {reason}")
+    check_wheel(wheel, sha256)
+    return wheel
+
 
 HOME = "STAICC_HOME"
 """Environment variable: the folder of the data pack."""
@@ -35,7 +276,7 @@ HOME = "STAICC_HOME"
 LOCK = "lock"
 """Name of the file in that folder that is locked while tables are installed."""
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +447,6 @@ def _explained(home: Path) -> Iterator[None]:
 
 
 def _write_tables(wheel: Path, wanted: Sequence[str], report: ProgressCallback) -> None:
-    from StaICC.datasets.wheel import read_tables
-
     members = catalogue().pack.members
     tables = read_tables(wheel, {name: members[name] for name in wanted})
     for number, (name, rows) in enumerate(tables):

@@ -14,22 +14,27 @@ kind                where the rows are                                   pinned 
 
 A line of a JSON Lines file is ``{"text": "...", "label": "..."}``. ``text`` is a string or a list of strings, ``label``
 a label name or an index into the label space.
+
+Users' tables are CSV, TSV, JSON Lines, JSON and Parquet files that anybody may have written. Such a file is read as
+bytes, decoded as UTF-8 (or UTF-16 with a byte-order mark, or the given encoding), and parsed strictly: what cannot be
+read without guessing is refused with the place and a way out.
 """
 
 from __future__ import annotations
 
+import codecs
 import hashlib
+import io
 import json
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from StaICC.datasets.card import is_hexadecimal
-from StaICC.datasets.json_reading import parse_json
-from StaICC.datasets.user_files import TableFile
-from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError
+from StaICC.datasets.json_reading import parse_json, refuse_device
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name, whole_number
 from StaICC.optional import require
 
 RowsOfSource = Iterable[tuple[str | Sequence[str], int]]
@@ -120,9 +125,6 @@ class GivenRows:
 
 GIVEN_ROWS = GivenRows()
 
-Source = BuiltIn | ReleasedWheel | FileSource | HubSource | TableFile | GivenRows
-"""Where the rows of a data set come from."""
-
 KINDS: Mapping[str, type[Any]] = {one.kind: one for one in (BuiltIn, ReleasedWheel, FileSource, HubSource)}
 """The sources that a record of ``catalogue.json`` can name."""
 
@@ -142,6 +144,11 @@ def shipped(file: str) -> Any:
     if data is None:  # pragma: no cover - only with loaders that cannot read data
         raise FileNotFoundError(f"this installation of StaICC has no {file}")
     return json.loads(data)
+
+
+def is_hexadecimal(text: object, length: int) -> bool:
+    """Return whether a value is a text of so many lower-case hexadecimal digits."""
+    return isinstance(text, str) and len(text) == length and set(text) <= set("0123456789abcdef")
 
 
 def _check_digest(digest: object) -> None:
@@ -169,8 +176,294 @@ def _rows_of(path: Path, data: bytes, labels: Sequence[str]) -> Iterator[tuple[A
             raise SchemaError(
                 f'{path}, line {number}: expected {{"text": ..., "label": ...}}, got {line!r:.80}'
             ) from error
-        if isinstance(label, str):
+        if isinstance(label, str) and labels:
             if label not in labels:
                 raise SchemaError(f"{path}, line {number}: {label!r} is no label of {', '.join(labels)}")
             label = list(labels).index(label)
         yield text, label
+
+
+_SEPARATORS = {".csv": (",", ";", "\t"), ".tsv": ("\t", ",", ";"), ".tab": ("\t", ",", ";")}
+_LINES = (".jsonl", ".ndjson", ".json")
+_PARQUET = (".parquet", ".pq")
+_KINDS = "CSV (.csv), TSV (.tsv), JSON Lines (.jsonl), JSON (.json) or Parquet (.parquet)"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A user's file with named columns, pinned by its SHA-256."""
+
+    kind: ClassVar[str] = "table file"
+    path: str
+    sha256: str
+    texts: tuple[str, ...]
+    """The columns of the input texts."""
+    label: str
+    """The column of the labels."""
+    values: tuple[tuple[str, str], ...]
+    """The label name of each value of the label column."""
+    encoding: str | None = None
+    suffix: str | None = None
+    """The suffix that names the format, if the path has another."""
+
+    def rows(self, labels: Sequence[str]) -> list[tuple[tuple[Any, ...], int]]:
+        """Read the rows; any other file than the pinned one is refused.
+
+        Raises:
+            DataMissingError: The file cannot be read.
+            SchemaError: The file is not the pinned one, or has another label.
+        """
+        records, found = read_records(self.path, (*self.texts, self.label), self.encoding, self.suffix)
+        if found != self.sha256:
+            raise SchemaError(f"{self.path} has changed: its SHA-256 is {found}, expected {self.sha256}")
+        names, positions = dict(self.values), {name: number for number, name in enumerate(labels)}
+        try:
+            return [(texts, positions[names[label_text(label, names)]]) for texts, label in records.rows]
+        except KeyError as error:
+            raise SchemaError(f"{self.path}: the label {error.args[0]!r} is not among the recorded ones") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Rows as they were read: input texts and a label, which may be missing or a number."""
+
+    source: str
+    """The file or the object, for messages; empty for rows of a program."""
+    rows: Sequence[tuple[Any, Any]]
+    numbers: Sequence[int]
+    """The number of each row: its last line in a text file, otherwise its position from 0."""
+    unit: str = "line"
+    file: TableFile | None = None
+    """The file that they are from, without the names of the labels."""
+
+    def place(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        return f"{self.source}{', ' * bool(self.source)}{self.unit} {self.numbers[row]}"
+
+
+def label_text(value: object, known: Container[object] = ()) -> str:
+    """Return the label of a row as text; empty if it is missing (nothing, NaN, blanks only).
+
+    Args:
+        value: The label.
+        known: Labels with surrounding spaces, which are kept; those of other labels are removed.
+
+    Example:
+        >>> [label_text(value) for value in (" spam ", 1, 1.0, True, None, float("nan"), " ")]
+        ['spam', '1', '1', 'true', '', '', '']
+
+    Raises:
+        ArgumentError: The value is neither a text nor a number.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, str):
+        return str(value) if value in known else value.strip()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    if (whole := whole_number(value)) is not None:
+        return str(whole)
+    raise ArgumentError(f"a label must be a text or a number: got {value!r:.60}")
+
+
+def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[int]:
+    """Return the positions of columns by name.
+
+    Args:
+        names: The columns that there are.
+        wanted: The columns to find.
+        source: Where, for messages.
+
+    Raises:
+        UnknownNameError: A column is missing; the nearest name is suggested.
+        ArgumentError: A column appears twice.
+    """
+    positions = []
+    for name in wanted:
+        if names.count(name) > 1:
+            raise ArgumentError(f"{source}: {names.count(name)} columns are called {name!r}. Rename all but one")
+        if name not in names:
+            shown = [text if len(text) <= 40 else text[:37] + "..." for text in map(str, names)]
+            if not shown:
+                raise ArgumentError(f"{source} has no columns, expected {', '.join(wanted)}")
+            raise unknown_name(f"column of {source}", name, shown)
+        positions.append(names.index(name))
+    return positions
+
+
+def read_records(
+    path: str | os.PathLike[str], columns: Sequence[str], encoding: str | None, suffix: str | None = None
+) -> tuple[Records, str]:
+    """Read columns of a file.
+
+    Args:
+        path: The file.
+        columns: Names of the columns.
+        encoding: Of a text file; ``None`` for UTF-8, or UTF-16 with a byte-order mark.
+        suffix: The suffix that names the format; ``None`` for that of the file.
+
+    Returns:
+        The rows, and the SHA-256 of the file.
+
+    Raises:
+        DataMissingError: There is no such file, or it cannot be read.
+        ArgumentError: The format is not known, or a column is missing or appears twice.
+        SchemaError: The file cannot be read without guessing; the message names the place.
+        MissingDependencyError: The file is Parquet, and pyarrow is not installed.
+    """
+    file = Path(path)
+    data = _bytes(file)
+    suffix = (suffix or file.suffix).lower()
+    if suffix in _PARQUET:
+        records = _parquet(file, data, columns)
+    elif suffix in _SEPARATORS or suffix in _LINES:
+        text = _decode(file, data, encoding)
+        if suffix in _SEPARATORS:
+            records = _separated(file.name, text, columns, _SEPARATORS[suffix])
+        else:
+            records = _json(file.name, text, columns)
+    else:
+        raise ArgumentError(f"{file.name}: the format {suffix or 'without a suffix'} is not known. Save it as {_KINDS}")
+    if not records.rows:
+        raise SchemaError(f"{file.name} has no rows")
+    return records, hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file.
+
+    Raises:
+        DataMissingError: There is no such file, or it cannot be read.
+    """
+    return hashlib.sha256(_bytes(Path(path))).hexdigest()
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        if file.is_dir():
+            inside = sorted(
+                one.name for one in file.iterdir() if one.suffix.lower() in (*_SEPARATORS, *_LINES, *_PARQUET)
+            )
+            hint = f". It contains {', '.join(inside[:5])}" if inside else ""
+            raise ArgumentError(f"{file} is a folder, expected a file{hint}")
+        refuse_device(file)
+        data = file.read_bytes()
+    except FileNotFoundError as error:
+        import difflib
+
+        there = [one.name for one in file.parent.iterdir()] if file.parent.is_dir() else []
+        near = difflib.get_close_matches(file.name, there, n=1)
+        raise DataMissingError(f"there is no file {file}" + (f". Did you mean {near[0]!r}?" if near else "")) from error
+    except ArgumentError:
+        raise
+    except (OSError, ValueError) as error:
+        raise DataMissingError(f"{str(file)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not data.strip():
+        raise SchemaError(f"{file.name} is empty")
+    if data.startswith((b"PK\x03\x04", b"\x1f\x8b")):
+        raise SchemaError(f"{file.name} is a compressed file or an Excel file. Save it as {_KINDS}")
+    return data
+
+
+def _decode(file: Path, data: bytes, encoding: str | None) -> str:
+    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    used = encoding or ("utf-16" if marked else "utf-8-sig")
+    try:
+        text = data.decode(used).removeprefix("\ufeff")
+    except (LookupError, TypeError) as error:
+        raise ArgumentError(
+            f"encoding: got {encoding!r}, which Python does not know. Use a name such as 'cp1252'"
+        ) from error
+    except UnicodeError as error:
+        where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+        raise SchemaError(
+            f"{file.name} is not text in {used.removesuffix('-sig')} (the error is{where}). Save it as UTF-8, or name "
+            "its encoding, such as encoding='cp1252' for files of Western Windows"
+        ) from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise SchemaError(f"{file.name}, line {line} has a NUL character; the file is binary, or in another encoding")
+    return text
+
+
+def _separated(name: str, text: str, columns: Sequence[str], separators: Sequence[str]) -> Records:
+    """Read CSV or TSV. The separator is the first one with which the header has all columns."""
+    import csv
+
+    def reader(separator: str, strict: bool = True) -> Any:
+        return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=strict)
+
+    lines = reader(separators[0])
+    try:
+        # Not strict: in quotes, the header is an error for every separator but its own.
+        heads = {separator: [one.strip() for one in next(reader(separator, False))] for separator in separators}
+        used = next((one for one, head in heads.items() if {*columns} <= {*head}), None)
+        if used is None:
+            used = max(heads, key=lambda one: len(heads[one]))
+        head = heads[used]
+        positions = choose(head, columns, name)
+        rows, numbers = [], []
+        lines = reader(used)
+        next(lines)
+        for row in lines:
+            if not row:  # a blank line
+                continue
+            if len(row) != len(head):
+                raise SchemaError(
+                    f"{name}, line {lines.line_num} has {len(row)} fields, but the header has {len(head)}. Put a text "
+                    f"that contains {used!r} in double quotes"
+                )
+            *texts, label = (row[position] for position in positions)
+            rows.append((tuple(texts), label))
+            numbers.append(lines.line_num)
+    except csv.Error as error:
+        raise SchemaError(
+            f"{name}, up to line {lines.line_num}: {error}. A double quote may not be closed: write quotes within a "
+            'quoted text twice (""), or save the file as JSON Lines'
+        ) from error
+    return Records(name, rows, numbers)
+
+
+def _json(name: str, text: str, columns: Sequence[str]) -> Records:
+    """Read JSON Lines, or one JSON list of objects."""
+    found: Sequence[tuple[int, Any]]
+    unit = "line"
+    if text.lstrip().startswith("["):
+        found, unit = list(enumerate(parse_json(text, name))), "row"
+    else:
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        found = [(number, parse_json(line, f"{name}, line {number}")) for number, line in lines]
+    rows = []
+    for number, record in found:
+        place = f"{name}, {unit} {number}"
+        if not isinstance(record, Mapping):
+            raise SchemaError(f'{place}: got {record!r:.60}, expected an object such as {{"text": ..., "label": ...}}')
+        choose(list(record), columns, place)
+        *texts, label = (record[column] for column in columns)
+        rows.append((tuple(texts), label))
+    return Records(name, rows, [number for number, _ in found], unit)
+
+
+def _parquet(file: Path, data: bytes, columns: Sequence[str]) -> Records:
+    arrow = require("pyarrow", "data", "a Parquet file")
+    parquet = require("pyarrow.parquet", "data", "a Parquet file")
+    try:
+        opened = parquet.ParquetFile(io.BytesIO(data))
+        choose(opened.schema_arrow.names, columns, file.name)
+        table = opened.read(columns=list(columns))
+        values = [table.column(column).to_pylist() for column in columns]
+    except (arrow.ArrowException, OSError) as error:
+        raise SchemaError(f"{file.name} cannot be read as Parquet: {error}") from error
+    return of_columns(file.name, values)
+
+
+def of_columns(source: str, columns: Sequence[Sequence[object]]) -> Records:
+    """Return the rows of columns, of which the last has the labels."""
+    rows = list(zip(zip(*columns[:-1], strict=True), columns[-1], strict=True))
+    return Records(source, rows, range(len(rows)), "row")
+
+
+Source = BuiltIn | ReleasedWheel | FileSource | HubSource | TableFile | GivenRows
+"""Where the rows of a data set come from."""

@@ -3,6 +3,12 @@
 A file is written under a temporary name in the same folder, flushed to the disk, and then renamed: a reader never
 sees half a file, and a full disk or a killed process leaves the old state. A lock between processes spares double work;
 nothing depends on it for safety.
+
+Output files are written atomically, and never over an input, a prediction store or a folder. A regular file is
+replaced as a whole and keeps its mode; a symlink stays, and its target is replaced; FIFOs, character devices and open
+descriptors (``/dev/stdout``, ``/dev/fd/63``) are written to. Every function that writes a file whose path the user
+gave goes through :func:`write_output` or :func:`open_output`. A command with inputs calls :func:`check_outputs`
+before it starts, so that nothing is computed that cannot be saved.
 """
 
 from __future__ import annotations
@@ -10,13 +16,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import logging
 import os
+import re
 import stat
+import sys
 import time
+import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
+
+from StaICC.errors import ArgumentError
+from StaICC.safe_text import logger
 
 PASSING = ".part"
 """How passing names end. A killed process leaves one behind; :func:`remove_leftovers` removes it."""
@@ -24,7 +35,7 @@ PASSING = ".part"
 _CHUNK = 1 << 20
 _POLL = 0.1
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
@@ -205,3 +216,162 @@ def exclusive(path: Path, patience: float) -> Iterator[bool]:
         yield held
     finally:
         os.close(handle)
+
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+
+_STORE_SUFFIXES = ("-wal", "-shm", "-journal")
+_MOST_LINKS = 40
+_SQLITE = b"SQLite format 3\x00"
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
+
+
+def _descriptor(given: StrPath) -> int | None:
+    """Return the open descriptor of this process that a path names; ``/dev/stdout`` is a symlink to one."""
+    path = os.path.abspath(given)
+    for _ in range(_MOST_LINKS):
+        match = _DESCRIPTOR.fullmatch(path)
+        if match is not None or not os.path.islink(path):
+            return int(match[1]) if match is not None else None
+        path = os.path.abspath(os.path.join(os.path.dirname(path), os.readlink(path)))
+    return None
+
+
+def _is_database(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        if path.is_file():
+            with open(path, "rb") as file:
+                return file.read(len(_SQLITE)) == _SQLITE
+    return False
+
+
+def _checked(given: StrPath) -> tuple[Path, os.stat_result | None]:
+    """Return where a path leads and what is there; refuse what cannot or must not be written."""
+    text = os.fsdecode(given)
+    status = None
+    try:
+        path = Path(os.path.realpath(text))
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(text)
+    except ValueError:
+        raise ArgumentError(f"{text!r} is no path: it has a character that no file name may contain") from None
+    except OSError as error:
+        raise ArgumentError(f"{text} cannot be written to: {error.strerror}; give another path") from error
+    if status is None and _descriptor(text) is not None:
+        raise ArgumentError(f"{text} cannot be written to: the descriptor is not open; give another path")
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        raise ArgumentError(f"{text} is a folder; give the name of a file")
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        if not (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode) or _descriptor(text) is not None):
+            raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")
+        return path, status
+    databases = [path, *(path.with_name(path.name.removesuffix(suffix)) for suffix in _STORE_SUFFIXES)]
+    if any(map(_is_database, databases)):
+        raise ArgumentError(f"{text} is a file of a prediction store, or of another SQLite database; give another path")
+    if _descriptor(text) is not None:
+        return path, status
+    if not path.parent.is_dir():
+        folder = path.parent if os.path.islink(text) else Path(text).parent
+        raise ArgumentError(f"the folder {folder} is not there; make it first, or give another path")
+    if not os.access(path.parent if status is None else path, os.W_OK) or not os.access(path.parent, os.W_OK):
+        raise ArgumentError(f"{text} is read-only, or its folder is; give another path, or change the permissions")
+    return path, status
+
+
+def _same(one: StrPath, other: StrPath) -> bool:
+    """Tell whether two paths lead to one file, or would once it is made (a file system may fold case and accents)."""
+    with contextlib.suppress(OSError, ValueError):
+        if os.path.exists(one) and os.path.exists(other):
+            return os.path.samefile(one, other)
+        if not os.path.exists(one) and not os.path.exists(other):
+            first, second = (unicodedata.normalize("NFC", os.path.realpath(path)).casefold() for path in (one, other))
+            return first == second
+    return False
+
+
+def check_outputs(
+    outputs: Iterable[StrPath | None], inputs: Iterable[StrPath] = (), stores: Iterable[StrPath] = ()
+) -> None:
+    """Refuse outputs that cannot be written, or that would destroy what a command reads.
+
+    Call it before a run starts, and again before its outputs are written.
+
+    Args:
+        outputs: The files to write; ``None`` is left out.
+        inputs: The files that the command reads, whether they exist or not.
+        stores: The prediction stores that the command uses.
+
+    Raises:
+        ArgumentError: An output is an input, a store or a file of one, a folder or a block device; its folder does not
+            exist or is read-only; or two outputs are the same file.
+    """
+    kept: list[tuple[StrPath, str]] = [(path, "an input of this command") for path in inputs]
+    for store in stores:
+        files = [f"{os.path.realpath(store)}{suffix}" for suffix in ("", *_STORE_SUFFIXES)]
+        kept += [(file, "the prediction store of this command") for file in files]
+    targets: list[str] = []
+    for output in outputs:
+        if output is None:
+            continue
+        text, (_, status) = os.fsdecode(output), _checked(output)
+        if status is not None and stat.S_ISCHR(status.st_mode):
+            continue
+        for path, what in kept:
+            if _same(text, path):
+                raise ArgumentError(f"{text} is {what}, which is never overwritten; give another path")
+        for other in targets:
+            if _same(text, other):
+                raise ArgumentError(f"{other} and {text} are the same file; give each output its own")
+        targets.append(text)
+
+
+@contextlib.contextmanager
+def open_output(path: StrPath, fresh: bool = False) -> Iterator[BinaryIO]:
+    """Open an output file for the time of the block.
+
+    Args:
+        path: Where the file is to be. Its folder must exist.
+        fresh: Refuse a regular file that exists already.
+
+    Yields:
+        The file, in binary. A regular file appears under its name when the block ends without an error.
+
+    Raises:
+        ArgumentError: As for :func:`check_outputs`.
+        OSError: The file could not be written, or exists already; a regular file is then as it was.
+    """
+    (target, status), descriptor = _checked(path), _descriptor(path)
+    if descriptor is not None:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        with open(os.dup(descriptor), "wb") as file:
+            yield file
+    elif status is not None and not stat.S_ISREG(status.st_mode):
+        with open(path, "wb") as file:
+            yield file
+    elif fresh and status is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fsdecode(path))
+    else:
+        with replacing(target, status) as file:
+            yield file
+
+
+def write_output(path: StrPath, parts: Iterable[bytes | bytearray]) -> None:
+    """Write an output file.
+
+    Args:
+        path: Where the file is to be. Its folder must exist.
+        parts: The content, piece by piece.
+
+    Raises:
+        ArgumentError: As for :func:`check_outputs`.
+        OSError: The file could not be written; a regular file is then as it was.
+    """
+    try:
+        with open_output(path) as file:
+            for part in parts:
+                file.write(part)
+    except OSError as error:  # a full disk names no file
+        error.filename = error.filename or os.fspath(path)
+        raise

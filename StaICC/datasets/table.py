@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from StaICC.datasets.storage import write_beside
-from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, validate_integer
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, validate_integer, whole_number
 
 MAGIC = b"\x89StaICC\n"
 VERSION = 1
@@ -109,13 +109,22 @@ def _position(number: int, rows: int) -> int:
     return position
 
 
-def _check_row(number: int, row: object, columns: int | None) -> Row:
+def split_pair(number: int, row: object) -> tuple[Any, Any]:
+    """Return the texts and the label of a row, unchecked.
+
+    Raises:
+        ArgumentError: The row is no such pair.
+    """
     if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
         raise ArgumentError(
             f"row {number}: expected (text or texts, label index), got {row!r:.80}. For a "
             "table with named columns use Dataset.from_file, from_pandas or from_huggingface"
         )
-    given, label = row
+    return row[0], row[1]
+
+
+def _check_row(number: int, row: object, columns: int | None) -> Row:
+    given, label = split_pair(number, row)
     texts = (given,) if isinstance(given, str) else given
     if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
         raise ArgumentError(f"row {number}: expected a text or a sequence of texts, got {given!r}")
@@ -130,14 +139,9 @@ def _check_row(number: int, row: object, columns: int | None) -> Row:
         raise ArgumentError(f"row {number}: there is no input text")
     if columns is not None and len(texts) != columns:
         raise ArgumentError(f"row {number}: {len(texts)} input texts, but the rows before it have {columns}")
-    try:
-        if isinstance(label, bool):
-            raise TypeError
-        place = as_index(label)
-    except TypeError:
-        raise ArgumentError(
-            f"row {number}: the label must be an index into the label space (0, 1, ...), not {label!r}"
-        ) from None
+    place = whole_number(label)
+    if place is None:
+        raise ArgumentError(f"row {number}: the label must be an index into the label space (0, 1, ...), not {label!r}")
     if not 0 <= place < _LABEL_LIMIT:
         raise ArgumentError(f"row {number}: the label index must be 0 or more, not {label!r}")
     return Row(tuple(texts), place)
@@ -209,7 +213,7 @@ def write_table(
         DataDamagedError: The file would not have the digest that it must have; nothing is written.
         OSError: The file cannot be written; nothing is left behind.
     """
-    validate_integer("columns", columns, 1)
+    columns = validate_integer("columns", columns, 1)
     offsets, labels, body = array("Q", [0]), array("I"), bytearray()
     checked: list[Row] = []
     for number, row in enumerate(rows):

@@ -8,15 +8,15 @@ a value that cannot be scored, or an object whose methods fail becomes a :class:
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal
 
 from StaICC.errors import DataError, MissingDependencyError, OutputError, RunEndingError, WithheldReplyError
 from StaICC.inference.contract import Answer, Inference, batch_form, check_answer, check_batch
-from StaICC.inference.remote_function import RemoteFunction
 from StaICC.prompting import Prompt, as_argument
 from StaICC.safe_text import one_line
 
@@ -118,6 +118,12 @@ def unparsed_reason(rule: str, reply: str) -> str:
     return f"unparsed reply ({rule}): {one_line(reply if len(reply) <= 80 else reply[:77] + '...')!r}"
 
 
+def unlabelled(reason: str) -> Failure:
+    """Return a reply without a label from its recorded reason: it is empty where the reason shows no text."""
+    rule = reason.removeprefix("unparsed reply (")
+    return Failure(reason, reply="" if rule == reason or rule.startswith("empty") else rule)
+
+
 def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: Unparsed) -> Answer | Failure:
     """Return the label of a reply, or a failure that shows the reply; everything else is returned unchanged.
 
@@ -217,14 +223,6 @@ def solve_chunk(
     return answers
 
 
-def solve_remotely(
-    remote: RemoteFunction, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError
-) -> tuple[list[Answer | Failure], int]:
-    """Evaluate one chunk in a worker; returns what :func:`solve_chunk` does, and the number of new retries."""
-    predictions = solve_chunk(remote.load(), prompts, label_space, on_error, lambda: remote.stopped)
-    return predictions, remote.new_retries()
-
-
 def _solve_batch(
     batch: Batch, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError
 ) -> list[Answer | Failure]:
@@ -243,3 +241,55 @@ def _solve_batch(
     if ends(answers, on_error):
         return answers
     return answers + _solve_batch(batch, prompts[half:], label_space, on_error)
+
+
+# Failure reasons. Kernels and servers have different messages, and a worker process returns only the message, so this
+# searches for phrases. The result decides only whether on_error="raise" ends the run or continues with other rounds.
+
+_TOO_LONG = re.compile(
+    r"the model reads \d"
+    r"|context[ _-](length|size|window|limit)"
+    r"|\b(prompt|input|sequence|context|query|message)s?\b[^.;\n]{0,40}\b(is|are|was|were) too long\b"
+    r"|maximum (model|sequence|prompt|input|position)[ _-]?(length|embeddings?)"
+    r"|\bmax_(model_len|position_embeddings|seq_len|input_tokens)"
+    r"|`inputs` (tokens \+|must have less)"
+    r"|exceeds the maximum number of (input )?tokens|max_tokens must be at least 1, got -",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(r" \(at [^()\n]*:\d+\)")
+_NUMBER = re.compile(r"\d[\d,.]*")
+
+
+def is_too_long(reason: str) -> bool:
+    """Return whether a failure reason says that a prompt exceeds the context length of the model.
+
+    Example:
+        >>> is_too_long("prompt 0 has 40123 tokens, but the model reads 32768 at most")
+        True
+        >>> is_too_long("the server took too long to answer")
+        False
+    """
+    return _TOO_LONG.search(reason) is not None
+
+
+def alike(reasons: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Merge failure reasons that differ only in numbers.
+
+    Args:
+        reasons: Number of queries for each reason.
+
+    Returns:
+        The first reason of each kind, without its code location, and the number of queries of the kind; the most
+        frequent first.
+
+    Example:
+        >>> alike({"it has 3 tokens": 1, "refused": 1, "it has 51 tokens": 2})
+        (('it has 3 tokens', 3), ('refused', 1))
+    """
+    merged: dict[str, tuple[str, int]] = {}
+    for reason, count in reasons.items():
+        message = _PLACE.sub("", reason)
+        kind = _NUMBER.sub("#", message)
+        first, before = merged.get(kind, (message, 0))
+        merged[kind] = (first, before + count)
+    return tuple(sorted(merged.values(), key=lambda pair: -pair[1]))

@@ -23,16 +23,22 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any
+from types import UnionType
+from typing import Any, Protocol, get_args, get_origin, get_type_hints, runtime_checkable
 
-from StaICC.errors import OutputError
+from StaICC.errors import ArgumentError, OutputError, whole_number
 
 Inference = Callable[..., Any]
 """The user's function."""
 
-Answer = list[float] | int | str
-"""A checked prediction: a number for each label (a logit may be minus infinity), a label index, or (only with free
-text) a text."""
+
+class Features(dict[str, Any]):
+    """What a method needs of a prompt, by name: JSON values that the kernel computed. No label is read from them."""
+
+
+Answer = list[float] | int | str | Features
+"""A checked prediction: a number for each label (a logit may be minus infinity), a label index, (only with free text)
+a text, or features for a method."""
 
 BatchForm = Callable[[Sequence[Any], list[str]], Any]
 
@@ -48,8 +54,8 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
         free_text: A text is a completion that the benchmark parses; otherwise a text must be a label.
 
     Returns:
-        A list of floats, one for each label, or a label index, or a text with ``free_text``. The floats are neither NaN
-        nor plus infinity, and one of them is finite.
+        A list of floats, one for each label, or a label index, or a text with ``free_text``, or features. The floats
+        are neither NaN nor plus infinity, and one of them is finite.
 
     Raises:
         OutputError: The value is none of the accepted kinds.
@@ -72,6 +78,8 @@ def _checked(value: object, label_space: Sequence[str], free_text: bool) -> Answ
     if isinstance(value, str):
         text = str.__str__(value)  # of a subclass, too
         return text if free_text else _index_of_text(text, label_space)
+    if isinstance(value, Features):
+        return value
     plain = _plain(_by_position(value, label_space), len(label_space))
     if isinstance(plain, (list, tuple)):
         return _row(plain, label_space)
@@ -79,8 +87,7 @@ def _checked(value: object, label_space: Sequence[str], free_text: bool) -> Answ
         raise OutputError(
             f"got {plain!r}, a truth value; expected a number for each label, a label index, or a label's text"
         )
-    if isinstance(plain, int):
-        index = int.__add__(plain, 0)  # of a subclass, too
+    if (index := whole_number(plain)) is not None:
         if not 0 <= index < len(label_space):
             shown = index if index.bit_length() < 64 else f"of {index.bit_length()} bits"
             raise OutputError(f"got label index {shown}, expected 0 to {len(label_space) - 1}: {_labels(label_space)}")
@@ -140,8 +147,6 @@ def _plain(value: object, expected: int) -> object:
         isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview))
     ):
         return list(itertools.islice(value, expected + _MOST_OVER))
-    if not isinstance(value, int) and hasattr(value, "__index__"):
-        return value.__index__()
     return value
 
 
@@ -289,6 +294,80 @@ def check_batch(values: object, number: int) -> Sequence[object]:
     if len(plain) != number:
         raise OutputError(f"the batched function returned {len(plain)} answers for {number} prompts. {_ONE_PROMPT}")
     return plain
+
+
+class Interface(Protocol):
+    """Base of the protocols that an inference function may implement; all that are imported are checked."""
+
+
+@runtime_checkable
+class StatesIdentity(Interface, Protocol):
+    """An inference function that states what determines its predictions."""
+
+    def identity(self) -> Any:
+        """Return an :class:`~StaICC.inference.identity.Identity`."""
+
+
+@runtime_checkable
+class DeclaresCapabilities(Interface, Protocol):
+    """An inference function that declares what it can compute."""
+
+    @property
+    def capabilities(self) -> Set[Any]:
+        """A set of :class:`~StaICC.kernels.protocol.Capability`."""
+
+
+@runtime_checkable
+class PredictsBatches(Interface, Protocol):
+    """An inference function that gets many prompts in one call."""
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        """Return one prediction for each prompt."""
+
+
+@runtime_checkable
+class GuidesReplies(Interface, Protocol):
+    """An inference function that can let its model write nothing but a label."""
+
+    @property
+    def guided(self) -> str:
+        """How it does that; empty if it does not."""
+
+
+def check_interfaces(function: object) -> None:
+    """Refuse an inference function with an attribute of another kind than the protocol of its name says.
+
+    Attributes that ``__getattr__`` makes or passes on are not looked at.
+
+    Args:
+        function: The inference function.
+
+    Raises:
+        ArgumentError: The message names the attribute, its value, and what the library expects.
+    """
+    for protocol in () if isinstance(function, type) else Interface.__subclasses__():
+        for name, member in vars(protocol).items() if isinstance(function, protocol) else ():
+            own = not name.startswith("_") and inspect.getattr_static(function, name, protocol) is not protocol
+            if own and not _fits(value := getattr(function, name), member):
+                raise ArgumentError(
+                    f"the attribute {name!r} of the inference function {type(function).__name__}: got {value!r:.80}, "
+                    f"expected a {'method' if callable(member) else 'value'} as in the protocol {protocol.__name__} of "
+                    f"{protocol.__module__}. Rename the attribute if it means something else"
+                )
+
+
+def _fits(value: object, member: Any) -> bool:
+    """Tell whether a value has the type of a property, or is a method (without arguments, if the member has none)."""
+    if isinstance(member, property):
+        hint = get_type_hints(member.fget)["return"]
+        kinds = [get_origin(kind) or kind for kind in (get_args(hint) if isinstance(hint, UnionType) else [hint])]
+        return isinstance(value, (*kinds, int) if float in kinds else tuple(kinds))
+    try:
+        if len(inspect.signature(member).parameters) == 1:  # self only
+            inspect.signature(value).bind()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return callable(value)
 
 
 def own_attribute(function: Any, name: str) -> Any:

@@ -11,18 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from StaICC.errors import EditionError
-from StaICC.inference.store_format import EDITIONS, query_key
+from StaICC.inference.contract import Interface
 
 if TYPE_CHECKING:
     from StaICC.inference.store import PredictionStore
 
 UNNAMED = "an edition without a name"
 CHANGING = "editions that were allowed to change during a run"
-_PLACES = [query_key(f"served edition {number}", ()) for number in range(64)]
 
 
 @runtime_checkable
-class Served(Protocol):
+class Served(Interface, Protocol):
     """An inference function whose model is served, under a name that may move to another edition."""
 
     @property
@@ -44,7 +43,7 @@ class Served(Protocol):
 
 
 @runtime_checkable
-class UsesServed(Protocol):
+class UsesServed(Interface, Protocol):
     """An inference function that calls another one, which may be served."""
 
     def served(self) -> Served | None:
@@ -73,24 +72,14 @@ def pin_for_run(function: Served, store: PredictionStore, fingerprint: str) -> s
         EditionError: The store has predictions of another edition, and the function does not allow that.
         OutputError: The server failed.
     """
-    edition = function.pin_edition()
-    _record(edition or UNNAMED, function.allow_edition_change, store, EDITIONS + fingerprint)
-    if function.allow_edition_change:
-        _record(CHANGING, True, store, EDITIONS + fingerprint)
+    edition, allowed = function.pin_edition(), function.allow_edition_change
+    served = edition or UNNAMED
+    others = store.add_edition(fingerprint, served, allowed)
+    if others and not allowed:
+        raise EditionError(
+            f"the served edition changed: the store has predictions of {', '.join(others)}, the server now serves "
+            f"{served}. Use a new store, or accept predictions of several editions with allow_edition_change=True"
+        )
+    if allowed:
+        store.add_edition(fingerprint, CHANGING, allowed)
     return edition
-
-
-def _record(edition: str, allowed: bool, store: PredictionStore, name: str) -> None:
-    """Record in a store which edition makes its predictions, unless it has those of another one."""
-    while True:  # until it is recorded: another process may write at the same time
-        found = store.get_many(name, _PLACES)
-        stored = [str(found[key]) for key in _PLACES if key in found]
-        others = ", ".join(other for other in stored if other != edition)
-        if others and not allowed:
-            raise EditionError(
-                f"the served edition changed: the store has predictions of {others}, the server now serves {edition}. "
-                "Use a new store, or accept predictions of several editions with allow_edition_change=True"
-            )
-        if edition in stored or len(stored) == len(_PLACES):
-            return
-        store.put_many(name, [(_PLACES[len(stored)], edition)])

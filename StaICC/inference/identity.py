@@ -1,99 +1,107 @@
-"""Identity: everything that determines the predictions of an inference function.
+"""Who predicts: a digest and a description of an inference function.
 
-An :class:`Identity` has two parts. ``who`` says which model predicts: weights, tokenizer, adapters, number type,
-device, code, versions. ``settings`` says how its scores are computed: label scoring, normalisation, truncation, prompt
-format. Predictions are cached under both. The settings also go into a result's signature, ``who`` into its provenance.
+A program cannot prove what another program does by reading it. So an identity is *stated* here, and *tested by
+behaviour* in :mod:`StaICC.inference.recheck`:
 
-A function that cannot be identified completely runs, and :attr:`Identity.unidentified` says why. A prediction store
-then requires a ``model_name``.
+* A kernel states its identity: its method ``identity()`` returns digests of files, tensors and options.
+* A plain function is named by its user (``model_name=``, required with a store). Its qualified name and the digest of
+  its source are added, so another source never reuses its predictions.
+* Every run that reuses predictions computes a sample of them again.
+
+An identity has two parts: ``who`` predicts (weights, tokenizer, number type, device, source) and how scores are
+computed (``settings``: label scoring, truncation, prompt format). Predictions are cached under both. The settings also
+go into a result's signature, ``who`` into its provenance.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import json
-from collections.abc import Mapping
+import os
+import sys
+import types
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from StaICC.inference.code_identity import (
-    REBOUND,
-    class_facts,
-    facts_of,
-    in_library,
-    is_constant,
-    own_of_partial,
-    replaced_methods,
-    stored_attributes,
-)
+from StaICC.errors import ArgumentError
 from StaICC.inference.contract import own_attribute
 from StaICC.registry import origin_of
+from StaICC.version import __version__
+
+_CONSTANTS = (bool, int, float, complex, str, bytes)
+_MOST = 500  # functions and values that a digest of source looks at
+_NO_SOURCE = "no source"
+_STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What determines the predictions of an inference function.
+    """What is known of the predictions of an inference function.
 
     Args:
-        who: Readable facts about the model by name: ``weights``, ``tokenizer``, ``dtype``, ``device``, ``code``, ...
+        who: Readable facts about the model by name: ``weights``, ``tokenizer``, ``dtype``, ``device``, ``source``, ...
         settings: How scores are computed, by option name, such as ``label_scoring``.
         unidentified: Reasons why the identity is incomplete; empty if it is complete.
+        plain: Whether a plain function is part of it, whose name and source do not determine its predictions.
     """
 
     who: Mapping[str, str]
     settings: Mapping[str, str] = field(default_factory=dict)
     unidentified: tuple[str, ...] = ()
+    plain: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether equal digests mean equal predictions; otherwise a store needs a ``model_name``."""
+        return not self.plain and not self.unidentified
 
     @property
     def digest(self) -> str:
         """SHA-256 over ``who`` and ``settings``, as 64 hexadecimal digits."""
         text = json.dumps([dict(self.who), dict(self.settings)], sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return _sha256(text)
 
     def differences(self, other: Identity) -> dict[str, tuple[str | None, str | None]]:
         """Return the entries in which two identities differ, each with both values (``None`` where absent)."""
-        found = {}
-        for mine, theirs in ((self.who, other.who), (self.settings, other.settings)):
-            for name in sorted({*mine, *theirs}):
-                if mine.get(name) != theirs.get(name):
-                    found[name] = (mine.get(name), theirs.get(name))
-        return found
+        pairs = ((self.who, other.who), (self.settings, other.settings))
+        return {
+            name: (mine.get(name), theirs.get(name))
+            for mine, theirs in pairs
+            for name in sorted({*mine, *theirs})
+            if mine.get(name) != theirs.get(name)
+        }
 
 
 def identity_of(function: Any) -> Identity:
-    """Compute the identity of an inference function as it is now.
+    """Return the identity of an inference function as it is now.
 
-    For an object whose class defines ``identity() -> Identity``, that is used; it computes the identity as the object
-    is now. What a subclass adds to such a class is added: its code and its own attributes (those that the base class
-    sets as well are covered by its ``identity()``, with the class attribute ``identifies_state = True`` all of them).
-    A :func:`functools.partial` of a function with an attribute ``identity_for`` is identified by
-    ``function.identity_for(**keywords)``. Every other function or object is identified by its code and by the values
-    that it refers to (see :mod:`StaICC.inference.code_identity`), objects with an identity among them.
+    An object whose class defines ``identity() -> Identity`` states it. A subclass without an ``identity()`` of its own,
+    a method replaced on the object, and a replaced method of a class of this library make it incomplete. A
+    :func:`functools.partial` of a function with an attribute ``identity_for`` is identified by
+    ``function.identity_for(**keywords)``. Every other function or object has its qualified name and the digest of its
+    source (see :func:`source_digest`).
 
     Args:
         function: The inference function.
 
-    Returns:
-        The identity. :attr:`Identity.unidentified` is empty if nothing was left out.
+    Raises:
+        ArgumentError: The function has a method ``identity`` that returns something else.
     """
-    stated_by = _StatedIdentities()
-    stated = stated_by.identity(function)
+    stated = _stated(function)
     if stated is not None:
         origin = origin_of(function)  # what a plug-in states need not name its version
         return replace(stated, who={**stated.who, "distribution": origin}) if origin else stated
-    facts = facts_of(function, stated_by)
-    return Identity(facts.known, {}, tuple(facts.reasons))
-
-
-def code_mark(value: Any) -> str:
-    """Return 12 digits of the digest of code, as signatures have it, with ``-unidentified`` where it is incomplete.
-
-    Args:
-        value: A function, or an object of a class of the user's own.
-    """
-    identity = identity_of(value)
-    return f"{identity.digest[:12]}{'-unidentified' if identity.unidentified else ''}"
+    if _owner(function) is not None:
+        raise ArgumentError(f"{type(function).__name__}.identity() must return an Identity, or have another name")
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    named = isinstance(inner, type) or hasattr(inner, "__qualname__")
+    name = inner.__qualname__ if named else type(inner).__qualname__
+    return Identity({"function" if named else "class": name, "source": source_digest(function)[:32]}, plain=True)
 
 
 def combined(base: Identity, name: str, added: Identity) -> Identity:
@@ -108,52 +116,197 @@ def combined(base: Identity, name: str, added: Identity) -> Identity:
         {**base.who, **{f"{name} {key}": value for key, value in added.who.items()}},
         {**base.settings, **{f"{name} {key}": value for key, value in added.settings.items()}},
         (*base.unidentified, *(f"{name}: {reason}" for reason in added.unidentified)),
+        base.plain or added.plain,
     )
 
 
-def lasting(reason: str) -> str | None:
-    """Return what is compared of a reason in :attr:`Identity.unidentified`; ``None`` for what may come by running."""
-    return None if reason.endswith(REBOUND) else reason.partition(" (and ")[0]
+def in_library(thing: Any) -> bool:
+    """Tell whether a class or function is defined in this library."""
+    return str(getattr(thing, "__module__", None)).partition(".")[0] == "StaICC"
 
 
-class _StatedIdentities:
-    """Calls ``identity()`` of objects, once each."""
+def replaced_methods(value: object) -> list[str]:
+    """Name the methods of a class that an attribute of this object replaces."""
+    return sorted(
+        name
+        for name in getattr(value, "__dict__", {})
+        if _is_method(next((vars(base)[name] for base in type(value).__mro__ if name in vars(base)), None))
+    )
 
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[object, Identity | None]] = {}
 
-    def __call__(self, value: object) -> tuple[str, tuple[str, ...]] | None:
-        stated = self.identity(value)
-        return None if stated is None else (stated.digest, stated.unidentified)
+def _is_method(member: object) -> bool:
+    return isinstance(member, (staticmethod, classmethod)) or (callable(member) and not isinstance(member, type))
 
-    def identity(self, value: Any) -> Identity | None:
-        """Return the identity that an object states; ``None`` if it states none."""
-        if id(value) not in self._known:
-            self._known[id(value)] = value, None  # during the call, for objects that refer to themselves
-            self._known[id(value)] = value, self._stated(value)
-        return self._known[id(value)][1]
 
-    def _stated(self, value: Any) -> Identity | None:
-        if isinstance(value, functools.partial):
-            identity_for = own_attribute(value.func, "identity_for")
-            plain = not value.args and not own_of_partial(value)
-            stated = identity_for(**value.keywords) if callable(identity_for) and plain else None
-            return stated if isinstance(stated, Identity) else None
-        owner = next((base for base in type(value).__mro__ if "identity" in vars(base)), None)
-        if owner is None or isinstance(value, type):
-            return None
-        stated = value.identity()
-        if not isinstance(stated, Identity):
-            return None
-        replaced = tuple(
-            f"attribute {name!r} replaces a method of {type(value).__qualname__}" for name in replaced_methods(value)
+def _patched(cls: type) -> list[str]:
+    """Name the methods of a class of this library that other code replaced."""
+    names = []
+    for name, member in vars(cls).items():
+        function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+        while type(function) is types.FunctionType and hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        if not callable(function) or isinstance(function, (type, types.BuiltinFunctionType)):
+            continue
+        top = function.__globals__["__name__"].partition(".")[0] if type(function) is types.FunctionType else ""
+        if top != "StaICC" and top not in sys.stdlib_module_names:
+            names.append(f"{cls.__qualname__}.{name}")
+    return names
+
+
+def _owner(value: Any) -> type | None:
+    """Return the class that defines the method ``identity`` of an object; ``None`` if it has no such method."""
+    owner = next((base for base in type(value).__mro__ if "identity" in vars(base)), None)
+    return None if owner is None or isinstance(value, type) or not callable(value.identity) else owner
+
+
+def _stated(value: Any) -> Identity | None:
+    """Return the identity that an object states; ``None`` if it states none."""
+    if isinstance(value, functools.partial):
+        identity_for = own_attribute(value.func, "identity_for")
+        alone = type(value) is functools.partial and not value.args and "batch" not in vars(value)
+        stated = identity_for(**value.keywords) if callable(identity_for) and alone else None
+        return stated if isinstance(stated, Identity) else None
+    owner = _owner(value)
+    stated = None if owner is None else value.identity()
+    if owner is None or not isinstance(stated, Identity):
+        return None
+    classes = type(value).__mro__
+    below = [base for base in classes[: classes.index(owner)] if not in_library(base)]
+    reasons = [
+        *(f"attribute {name!r} replaces a method of {type(value).__qualname__}" for name in replaced_methods(value)),
+        *(f"replaced method {name}" for base in classes if in_library(base) for name in _patched(base)),
+        *(f"the class {base.__qualname__} has no identity() of its own" for base in below),
+    ]
+    who = dict(stated.who)
+    if below:
+        who |= {"subclass": below[0].__qualname__, "subclass source": source_digest(below[0])[:32]}
+    return replace(stated, who=who, unidentified=tuple(dict.fromkeys((*stated.unidentified, *reasons))))
+
+
+# -- source
+
+
+def source_digest(value: Any) -> str:
+    """Return a digest of the source of a function, class or object.
+
+    It covers the functions and classes that the source refers to, what it wraps, its attribute ``batch``, and the
+    constants among the arguments of a :func:`functools.partial`; of kernels it has the identity, of installed packages
+    the names. Values that may change while a function runs (closures, globals, attributes) are no part of it.
+    """
+    return _sha256(_text(value, False, {}))
+
+
+def code_mark(value: Any) -> str:
+    """Return 12 digits of a digest of source and values, as signatures have it.
+
+    Other than in :func:`source_digest`, the values that a function refers to and that an object has are part of it: a
+    metric or a task has no state that changes. ``-unidentified`` follows where a source is not available.
+
+    Args:
+        value: A function, or an object of a class of the user's own.
+    """
+    text = _text(value, True, {})
+    return f"{_sha256(text)[:12]}{'-unidentified' if _NO_SOURCE in text else ''}"
+
+
+def referred(value: Any) -> Iterator[object]:
+    """Yield what a function, a partial, a container or an object refers to directly."""
+    if isinstance(value, functools.partial):
+        yield from (value.func, *value.args, *value.keywords.values(), *vars(value).values())
+    elif isinstance(value, types.MethodType):
+        yield from (value.__func__, value.__self__)
+    elif isinstance(value, types.FunctionType):
+        try:
+            names = inspect.getclosurevars(value)
+            yield from (*names.nonlocals.values(), *names.globals.values())
+        except ValueError:  # a closure variable without a value yet
+            pass
+        yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values())
+    elif isinstance(value, Mapping):
+        yield from value.values()
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        yield from value
+    elif not isinstance(value, (type, types.ModuleType)):
+        yield from getattr(value, "__dict__", {}).values()
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith(("<frozen", _STANDARD_LIBRARY)) or bool(
+        {"site-packages", "dist-packages"} & set(file.replace("\\", "/").split("/"))
+    )
+
+
+@functools.lru_cache(1024)
+def _source(value: Any) -> str:
+    """Return the source of a class or of code, read once: its file may be edited while it runs."""
+    try:
+        return inspect.getsource(value)
+    except (OSError, TypeError, IndexError, SyntaxError):
+        return _NO_SOURCE
+
+
+def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
+    """Return the source of a value and of what it refers to; with ``values`` also the values among it."""
+    if value is None or type(value) in _CONSTANTS:
+        return f"{type(value).__name__} {value!r}"
+    if id(value) in seen or len(seen) > _MOST:
+        return "seen"
+    is_root = not seen
+    seen[id(value)] = value  # kept, so that no other object gets its id
+
+    def text(kind: str, *parts: object) -> str:
+        kept = [part for part in parts if values or callable(part) or isinstance(part, types.ModuleType)]
+        return f"({kind}: {', '.join([_text(part, values, seen) for part in kept])})"
+
+    if isinstance(value, (list, tuple)):
+        return text("list", *value)
+    if isinstance(value, (set, frozenset)):
+        return f"(set: {sorted(_text(one, values, seen) for one in value)})"
+    if isinstance(value, Mapping):
+        return text("mapping", *_flat(value))
+    if isinstance(value, types.ModuleType):
+        file = getattr(value, "__file__", None)
+        return f"module {value.__name__} {'' if file is None or _is_installed(file) else _source(value)}"
+    if in_library(value) and hasattr(value, "__qualname__") and not isinstance(value, types.MethodType):
+        return f"{value.__module__}.{value.__qualname__} {__version__}"
+    if type(value) is types.FunctionType:
+        name = f"function {value.__module__}.{value.__qualname__}"
+        if _is_installed(value.__code__.co_filename):
+            return text(name, getattr(value, "__wrapped__", None))
+        return text(f"function {value.__qualname__} {_source(value.__code__)}", *referred(value))
+    if isinstance(value, type):
+        own = [base for base in value.__mro__ if not _is_installed(_file(base))]
+        source = " ".join([value.__qualname__, *map(_source, own)])
+        return text(
+            f"class {source}", *(one for base in own for member in vars(base).values() for one in _used(member))
         )
-        added = [base for base in type(value).__mro__ if base not in owner.__mro__ and not in_library(base)]
-        if not added:
-            return Identity(stated.who, stated.settings, stated.unidentified + replaced)
-        covered = stored_attributes(owner.__mro__)
-        if getattr(owner, "identifies_state", False):
-            covered |= {name for name, content in vars(value).items() if not is_constant(content)}
-        facts = class_facts(value, added, covered, self)
-        reasons = dict.fromkeys((*stated.unidentified, *replaced, *facts.reasons))
-        return Identity({**stated.who, **facts.known}, stated.settings, tuple(reasons))
+    stated = _stated(value)
+    if stated is not None:
+        return stated.digest
+    if isinstance(value, functools.partial):
+        parts = [value.func, *value.args, *_flat(value.keywords), vars(value).get("batch")]
+        return text(f"partial {[part for part in parts if type(part) in _CONSTANTS]}", *parts)
+    if isinstance(value, types.MethodType):
+        return text("method", value.__func__, value.__self__)
+    if values and not is_root and _is_installed(_file(type(value))):
+        return f"object {type(value).__qualname__} {_NO_SOURCE}"  # its content is not known
+    attributes = _flat(getattr(value, "__dict__", {})) if values else [getattr(value, "__wrapped__", None)]
+    return text("object", type(value), *attributes)
+
+
+def _flat(pairs: Mapping[Any, Any]) -> list[object]:
+    return [one for pair in sorted(pairs.items(), key=lambda pair: repr(pair[0])) for one in pair]
+
+
+def _file(cls: type) -> str:
+    return str(getattr(sys.modules.get(cls.__module__), "__file__", None) or "<frozen")
+
+
+def _used(member: object) -> Iterator[object]:
+    """Yield what a method refers to."""
+    function = getattr(member, "__func__", member)
+    return referred(function) if type(function) is types.FunctionType else iter(())

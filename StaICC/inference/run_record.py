@@ -6,11 +6,12 @@ import operator
 from dataclasses import astuple, dataclass
 from typing import Protocol, runtime_checkable
 
+from StaICC.inference.contract import Interface
 from StaICC.inference.identity import Identity
 
 
 @runtime_checkable
-class CountsRetries(Protocol):
+class CountsRetries(Interface, Protocol):
     """An inference function that counts the requests that it sent again."""
 
     @property

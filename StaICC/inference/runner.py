@@ -12,14 +12,13 @@ A query without a prediction is a :class:`Failure`. It is never scored as a wron
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
-from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, validate_integer
+from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
 from StaICC.inference.chunk import (
     Failure,
     OnError,
@@ -29,13 +28,13 @@ from StaICC.inference.chunk import (
     ends,
     read_reply,
     solve_chunk,
-    solve_remotely,
 )
-from StaICC.inference.contract import Answer, Inference, batch_form, user_batch_form
+from StaICC.inference.contract import Answer, Inference, Interface, batch_form, user_batch_form
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.workers import WorkerPool, solve_in_workers
 from StaICC.progress import Progress, ProgressCallback
 from StaICC.prompting import Prompt, Query
+from StaICC.safe_text import logger
 
 _COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and one query) for their commit
 _COMMIT_ANSWERS = 64
@@ -43,15 +42,14 @@ _BATCH = 256  # prompts handed to a batched kernel at once: what a kill may lose
 _WORKER_CHUNK = 32
 
 _Key = tuple[Prompt, tuple[str, ...]]
-_ChunkResult = tuple[list[Answer | Failure], int]
 
 _NONE = Failure("not predicted yet")
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @runtime_checkable
-class ChecksPrompts(Protocol):
+class ChecksPrompts(Interface, Protocol):
     """An inference function that knows what may spoil its predictions, before it computes them."""
 
     def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Sequence[str]:
@@ -105,7 +103,7 @@ class RunOptions:
         if self.on_error not in ("raise", "collect"):
             raise ArgumentError(f"on_error must be 'raise' or 'collect', not {self.on_error!r}")
         if self.chunk_size is not None:
-            validate_integer("chunk_size", self.chunk_size, 1)
+            set_integers(self, chunk_size=1)
         if self.executor is not None and not isinstance(self.executor, WorkerPool):
             WorkerPool(self.executor)  # refuses what is no executor
         if self.progress is not None and not callable(self.progress):
@@ -163,19 +161,22 @@ def ask(
     keys = distinct_keys(queries, options.group_prefixes)
     counter = options.counter or RunCounter(recheck=False)
     reused = options.store.get_many(keys) if options.store is not None else {}
-    counter.reuse(reused, part.name)
+    counter.reuse(reused, lambda key: f"{part.name}, query {numbers[key]}")
     collector = AnswerCollector(replace(options, counter=counter), part, len(keys), reused)
     if 0 < options.watched <= len(queries):
         collector.watch(queries[: options.watched])
     stored = frozenset(reused)
     try:
-        if len(stored) < len(keys) and not ends(list(collector.answers.values()), options.on_error):
-            if options.before_computing is not None:
-                options.before_computing()
-            if options.warn is not None and isinstance(function, ChecksPrompts):
-                for warning in function.prompt_warnings([key[0] for key in keys if key not in stored], keys[0][1]):
-                    options.warn(f"{part.name}: {warning}")
-            _recheck(function, part, options, counter)
+        computes = len(stored) < len(keys) and not ends(list(collector.answers.values()), options.on_error)
+        rechecked = counter.due(part.parts - part.number, computes)
+        if options.before_computing is not None and (computes or rechecked):
+            options.before_computing()
+        if computes and options.warn is not None and isinstance(function, ChecksPrompts):
+            for warning in function.prompt_warnings([key[0] for key in keys if key not in stored], keys[0][1]):
+                options.warn(f"{part.name}: {warning}")
+        if rechecked:
+            _recheck(function, part, options, counter, rechecked)
+        if computes:
             _solve(function, chunks_of(keys, stored, function, options), options, collector)
     finally:
         failed_keys = {key for key, _ in collector.failures}
@@ -210,19 +211,22 @@ def report_phase(
         options.progress(Progress(done, done, part.name, part.number, part.parts, 0, failed, phase))
 
 
-def _recheck(function: Inference, part: Part, options: RunOptions, counter: RunCounter) -> None:
+def _recheck(
+    function: Inference,
+    part: Part,
+    options: RunOptions,
+    counter: RunCounter,
+    chosen: Sequence[tuple[_Key, Answer, str]],
+) -> None:
     """Compute some of the reused predictions again, before the first new ones.
 
     Raises:
         IdentityError: A prediction differs from the stored one by more than the tolerance.
         OutputError: A prediction could not be computed and ``on_error="raise"``.
     """
-    chosen = counter.due()
-    if not chosen:
-        return
     collector = AnswerCollector(replace(options, store=None, progress=None, free_text=True), part, len(chosen), {})
-    _solve(function, chunks_of(list(chosen), frozenset(), function, options), options, collector)
-    for key, (stored, where) in chosen.items():
+    _solve(function, chunks_of([key for key, _, _ in chosen], frozenset(), function, options), options, collector)
+    for key, stored, where in chosen:
         again = collector.answers.get(key, Failure("the executor gave no answer for it"))
         if not isinstance(again, Failure):
             counter.compare(key, stored, again, where)
@@ -411,15 +415,7 @@ def _solve_in_workers(
     executor = options.executor
     pool = executor if isinstance(executor, WorkerPool) else WorkerPool(executor)
 
-    def task(keys: Sequence[_Key]) -> tuple[Callable[..., _ChunkResult], tuple[object, ...]]:
-        prompts = [prompt for prompt, _ in keys]
-        return solve_remotely, (pool.remote(function), prompts, keys[0][1], options.on_error)
-
-    def failure(reason: str) -> _ChunkResult:
-        return [Failure(reason)], 0
-
-    def deliver(keys: Sequence[_Key], result: _ChunkResult) -> bool:
-        predictions, retried = result
+    def deliver(keys: Sequence[_Key], predictions: Sequence[Answer | Failure], retried: int) -> bool:
         if options.counter is not None:
             options.counter.add(retried=retried)
         proceed = collector.add(keys, predictions)
@@ -429,7 +425,7 @@ def _solve_in_workers(
 
     hurry = True
     try:
-        solve_in_workers(pool, chunks, task, failure, deliver, ahead=options.store is None)
+        solve_in_workers(pool, function, chunks, options.on_error, deliver, ahead=options.store is None)
         hurry = False
     finally:
         if pool is not executor:

@@ -1,103 +1,176 @@
 """The prediction store: one SQLite file that caches the predictions of all models.
 
-The cache key is the identity of the inference function and the digest of prompt and label space (:func:`query_key`).
-Several models, and several processes of one machine, may share a file.
+The cache key is the name of the model (:mod:`StaICC.inference.store_names`) and the digest of prompt and label space
+(:func:`query_key`). Several models, and several processes of one machine, may share a file.
 
 Guarantees
     - :meth:`PredictionStore.put_many` is atomic and durable: when it returns, all its predictions are on the disk; if
-      the process is killed before, none is. (SQLite's write-ahead log with ``synchronous = FULL``.)
-    - A prediction is returned bit for bit, for the model and the query that it was stored for. Every row has a checksum
-      over all three; a row that fails it is never returned.
+      the process is killed before, none is. (One transaction, write-ahead log, ``synchronous = FULL``.)
+    - A prediction is returned bit for bit, for the model and the query that it was stored for.
     - The first prediction that was stored for a query stays. A different later one is not written.
-    - Predictions of a run whose inference function changed are quarantined (:meth:`PredictionStore.quarantine`).
 
 Errors
-    A file that is damaged, is no store, or is of a newer schema: :class:`~StaICC.errors.SchemaError` says which and
-    what to do. The good rows of a damaged file are saved by
-    :func:`StaICC.inference.store_salvage.salvage`. A store that cannot be written (disk
-    full, no permission, locked by another process for too long) is a :class:`StoreError`, and loses nothing.
+    A file that is damaged, is no store, or has another schema: :class:`~StaICC.errors.SchemaError` says which and what
+    to do. A store that cannot be read or written (disk full, no permission, locked by another process for too long) is
+    a :class:`StoreError`, and loses nothing.
 
-Several threads may use one store object; a forked child opens the file again by itself, and a pickled store opens it
-again where it is unpickled. SQLite's log needs shared memory, so the processes must be on one machine: on a cluster
-the process that collects the answers writes them.
+Several threads may use one store object; another process opens the file by itself. SQLite's log needs shared memory, so
+the processes must be on one machine: on a cluster the process that collects the predictions writes them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
-import logging
 import math
 import os
-import sqlite3
+import struct
 import threading
-import weakref
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from StaICC.errors import ArgumentError
-from StaICC.inference.store_file import (
-    check,
-    connect,
-    create,
-    explaining,
-    identity,
-    insert_rows,
-    look_at,
-    read_names,
-    sibling,
-    size_of,
-    unseal,
-    until_free,
-    write_name,
-)
-from StaICC.inference.store_format import (
-    EDITIONS,
-    KEY_BYTES,
-    QUARANTINE,
-    SCHEMA,
-    Answer,
-    BrokenRowError,
-    StoreError,
-    decode_answer,
-    encode_answer,
-    model_digest,
-    query_key,
-    seal,
-)
-from StaICC.inference.store_reports import MergeReport, ModelInfo, StoreInfo
+from StaICC.errors import ArgumentError, OutputError, SchemaError, StaICCError
+from StaICC.inference.contract import Answer, Features, check_answer
+from StaICC.prompting import Prompt
+from StaICC.safe_text import logger
 
-__all__ = [
-    "Answer",
-    "MergeReport",
-    "ModelInfo",
-    "PredictionStore",
-    "StoreError",
-    "StoreInfo",
-    "query_key",
+if TYPE_CHECKING:
+    import sqlite3
+
+_LOG = logger(__name__)
+
+SCHEMA = 2
+"""Schema number of the file (SQLite's ``user_version``)."""
+_HEADER = b"SQLite format 3\x00"
+APPLICATION_ID = 0x53744943
+"""Says in the header of an SQLite file that it is a prediction store (the letters "StIC")."""
+
+_TABLES = [
+    "CREATE TABLE models (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, editions TEXT NOT NULL DEFAULT '[]')",
+    "CREATE TABLE predictions (model INTEGER NOT NULL, query BLOB NOT NULL, prediction NOT NULL, "
+    "PRIMARY KEY (model, query)) WITHOUT ROWID",
 ]
+_KEYS_PER_SELECT = 400
+# SQLite's messages when the machine, not the file, is at fault.
+_ENVIRONMENT = ("locked", "busy", "full", "readonly", "unable to open", "disk i/o error", "permission", "authoriz")
 
-_LOG = logging.getLogger(__name__)
+_Query = tuple[Prompt, tuple[str, ...]]
 
-_KEYS_A_SELECT = 400
-_ROWS_A_TRANSACTION = 5000
-_SELECT = "SELECT model, key, answer, seal FROM answers"
+
+class StoreError(StaICCError, OSError):
+    """A store could not be read or written just now (disk full, no permission, locked); what it holds is unharmed."""
+
+
+def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
+    """Digest a prompt and its label space: what a stored prediction belongs to.
+
+    Args:
+        prompt: The prompt, or for a noisy channel the list of prompts (one per label). A list of one prompt is
+            not the same query as that prompt.
+        label_space: The labels in order.
+
+    Returns:
+        32 bytes. Different queries have different keys: the digest includes the length of each text.
+
+    Raises:
+        ArgumentError: The prompt or a label is not a text.
+
+    Example:
+        >>> query_key("good film ->", ["yes", "no"]) == query_key("good film ->", ("yes", "no"))
+        True
+        >>> query_key("good film ->", ["yes", "no"]) == query_key(["good film ->"], ["yes", "no"])
+        False
+    """
+    if isinstance(label_space, str):
+        raise ArgumentError(f"the label space must be a sequence of texts, not the single text {label_space!r}")
+    try:
+        if isinstance(prompt, str):
+            parts = [b"staicc-query-1 one", _framed(prompt)]
+        else:
+            parts = [b"staicc-query-1 all", len(prompt).to_bytes(8, "big"), *map(_framed, prompt)]
+        parts += [len(label_space).to_bytes(8, "big"), *map(_framed, label_space)]
+    except (AttributeError, TypeError) as error:
+        raise ArgumentError(
+            f"a query is a prompt (a text, or a list of texts) and a list of labels; got {type(prompt).__name__} and "
+            f"{type(label_space).__name__}: {error}"
+        ) from error
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def _framed(text: str) -> bytes:
+    """Encode a text with its length in front, so that different lists of texts have different bytes."""
+    data = text.encode("utf-8", "surrogatepass")
+    return len(data).to_bytes(8, "big") + data
+
+
+def _encode(prediction: Answer) -> bytes | str:
+    """Return what a row holds: numbers as their 64 bits each, anything else as JSON."""
+    if isinstance(prediction, list):
+        return struct.pack(f"<{len(prediction)}d", *prediction)
+    return json.dumps(prediction)
+
+
+def _decode(stored: bytes | str) -> Answer:
+    if isinstance(stored, bytes):
+        return list(struct.unpack(f"<{len(stored) // 8}d", stored))
+    prediction = json.loads(stored)
+    return Features(prediction) if isinstance(prediction, dict) else prediction
+
+
+def _encode_name(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")
+
+
+def _decode_name(name: bytes) -> str:
+    return name.decode("utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """What a store holds."""
+
+    path: Path
+    """The file."""
+    schema: int
+    """The schema number of the file."""
+    size_bytes: int
+    """Bytes on the disk, the write-ahead log included."""
+    models: Mapping[str, int]
+    """Number of predictions by model name."""
+
+    @property
+    def answers(self) -> int:
+        """Number of predictions of all models."""
+        return sum(self.models.values())
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """What came of merging another store into this one."""
+
+    added: int
+    """Predictions that this store did not have."""
+    present: int
+    """Predictions that both had, and that were equal."""
+    different: int
+    """Predictions that both had, and that differed: this store kept its own."""
 
 
 class PredictionStore:
     """A store of predictions, opened or created.
 
     Args:
-        path: The file. Its folder must be there.
-        read_only: Open an existing store for looking only; nothing on the disk is changed.
+        path: The file. Its folder must exist.
+        read_only: Open an existing store without changing anything on the disk.
         timeout: Seconds to wait for another process that is writing.
 
     Raises:
-        ArgumentError: The path is a folder, or its folder is not there, or a read-only store is not there.
-        SchemaError: The file is not a store, is damaged, or was written by a newer version.
+        ArgumentError: The path is a folder, or its folder does not exist, or a read-only store does not exist.
+        SchemaError: The file is not a store, is damaged, or was written by another version.
         StoreError: The file cannot be opened or written.
 
     Example:
@@ -116,354 +189,431 @@ class PredictionStore:
         self.read_only = read_only
         self._timeout = timeout
         self._lock = threading.RLock()
-        self._closed = False
-        self._named: set[str] = set()
+        self._process = os.getpid()
         self._warned = False
         self._connection: sqlite3.Connection | None = None
-        self._identity: tuple[int, int] | None = None
-        look_at(self.path)
-        if not self.path.exists():
-            if read_only:
-                raise ArgumentError(f"there is no prediction store at {self.path}")
-            with explaining(self.path):
-                create(self.path)
-        elif not read_only and not os.access(self.path, os.W_OK):
-            raise StoreError(
-                f"{self.path}: this store cannot be written (no permission); give another path, or make the file "
-                "writable"
-            )
-        self._connection = self._open(thorough=True)
-        _STORES.add(self)
-
-    def _open(self, *, thorough: bool) -> sqlite3.Connection:
-        with explaining(self.path):
-            connection = connect(self.path, self.read_only, self._timeout)
+        self._check_path()
+        with self._explained_errors():
+            self._connection = self._connect()
             try:
-                check(self.path, connection, thorough)
-                self._identity = identity(self.path)
-                if self.read_only:
-                    connection.execute("PRAGMA query_only = ON")
-                else:
-                    until_free(connection, "PRAGMA journal_mode = WAL", self._timeout)
-                    connection.execute("PRAGMA synchronous = FULL")
+                self._prepare(self._connection)
             except BaseException:
-                connection.close()
+                self.close()
                 raise
-        return connection
+        self._file = self._file_id()
+
+    def _check_path(self) -> None:
+        """Refuse a path that cannot be a store, before SQLite creates files."""
+        path = self.path
+        if path.is_dir():
+            raise ArgumentError(f"{path} is a folder; a prediction store is a file, such as {path / 'run.sqlite'}")
+        if path.name.endswith(("-wal", "-shm", "-journal")):
+            raise ArgumentError(f"{path} has the name of a file that SQLite keeps next to a store; give another path")
+        if not path.parent.is_dir():
+            raise ArgumentError(f"the folder {path.parent} is not there; make it first, or give another path")
+        if path.exists():
+            if not path.is_file():
+                raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
+            if not self.read_only and not os.access(path, os.W_OK):
+                raise StoreError(f"{path}: no permission to write this store; give another path, or make it writable")
+            with path.open("rb") as file:  # SQLite would overwrite a file of one character
+                if file.read(len(_HEADER)) not in (_HEADER, b""):
+                    raise SchemaError(f"{path} is not a prediction store; give another path")
+        elif self.read_only:
+            raise ArgumentError(f"there is no prediction store at {path}")
+        else:
+            log = path.with_name(f"{path.name}-wal")
+            if log.exists() and log.stat().st_size and not path.exists():  # another process may have made it just now
+                raise SchemaError(
+                    f"{path} is not there, but its log {log} is, left over from a store that was deleted or moved. "
+                    "Move the store back, or delete the log"
+                )
+
+    def _connect(self) -> sqlite3.Connection:
+        import sqlite3
+
+        address = self._address()
+        return sqlite3.connect(address, self._timeout, isolation_level=None, check_same_thread=False, uri=True)
+
+    def _address(self) -> str:
+        """Return the URI of the file, without a log where none can be made and there is none."""
+        if not self.read_only:
+            return f"{self.path.as_uri()}?mode=rwc"
+        if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK):
+            return f"{self.path.as_uri()}?mode=rw"
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return f"{self.path.as_uri()}?mode=ro" + ("" if log.exists() else "&immutable=1")
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Create the tables of a new file; refuse a file that is no store, has another schema, or is damaged."""
+        with self._transaction(connection, "BEGIN"):  # another process may be creating the tables
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            (entries,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        if not (application or version or entries):
+            if self.read_only:
+                raise SchemaError(f"{self.path} is empty; run again to make the store, or delete it")
+            self._use_log(connection)
+            with self._transaction(connection):
+                if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+                    for statement in _TABLES:
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        elif application != APPLICATION_ID:
+            raise SchemaError(f"{self.path} is an SQLite database, but not a prediction store; give another path")
+        elif version != SCHEMA:
+            by = "a newer version of StaICC" if version > SCHEMA else "StaICC 1.0.0 or earlier"
+            raise SchemaError(
+                f"{self.path} was written by {by} (store schema {version}; this version reads {SCHEMA}). Use that "
+                "version, or give another path; its predictions are then computed again"
+            )
+        connection.execute("PRAGMA trusted_schema = OFF")
+        schema = [row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+        if sorted(schema) != sorted(_TABLES):
+            raise self._damaged("its tables, indexes, views or triggers are not those of a store")
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise self._damaged(verdict)
+        if self.read_only:
+            connection.execute("PRAGMA query_only = ON")
+        else:
+            self._use_log(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+
+    def _use_log(self, connection: sqlite3.Connection) -> None:
+        """Use a write-ahead log. SQLite does not wait by itself when two processes open a new store at once."""
+        import sqlite3
+
+        end = time.monotonic() + self._timeout
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+
+    def _damaged(self, reason: object) -> SchemaError:
+        return SchemaError(
+            f"{self.path}: this prediction store is damaged ({reason}); nothing of it is used. Recover its rows with "
+            f"the sqlite3 program of sqlite.org (sqlite3 {self.path} .recover | sqlite3 NEW_PATH), or delete it"
+        )
+
+    @contextlib.contextmanager
+    def _explained_errors(self) -> Iterator[None]:
+        """Turn an error of SQLite into one of ours: the file is damaged, or the machine is at fault."""
+        import sqlite3
+
+        try:
+            yield
+        except sqlite3.Error as error:
+            reason = str(error)
+            if "not a database" in reason:
+                raise SchemaError(f"{self.path} is not a prediction store ({reason}); give another path") from error
+            if isinstance(error, sqlite3.OperationalError) and any(word in reason.lower() for word in _ENVIRONMENT):
+                raise StoreError(
+                    f"{self.path}: the prediction store cannot be read or written ({reason}); what was stored before "
+                    "is kept. Free the disk, check the permissions of file and folder, or wait for the other process; "
+                    "then run again"
+                ) from error
+            raise self._damaged(reason) from error
+
+    def _file_id(self) -> tuple[int, int] | None:
+        """Return which file the path leads to now."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection to one thread at a time; opens the file again in a forked child."""
+        """Give the connection to one thread at a time."""
+        if self._process != os.getpid():
+            raise ArgumentError(f"{self.path}: this store was opened by another process; open it again in this one")
         with self._lock:
-            if self._closed:
-                raise ArgumentError(f"{self.path}: this store was closed; open it again with PredictionStore(path)")
             if self._connection is None:
-                self._connection = self._open(thorough=False)
-            with explaining(self.path):
+                raise ArgumentError(f"{self.path}: this store was closed; open it again with PredictionStore(path)")
+            with self._explained_errors():
                 yield self._connection
 
-    def get_many(self, fingerprint: str, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """Look up answers of one model.
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Commit what is written inside, or nothing of it."""
+        if self.read_only:
+            raise ArgumentError(f"{self.path}: this store was opened read-only; open it without read_only to write")
+        with self._using() as connection:
+            if self._file_id() != self._file:
+                raise StoreError(
+                    f"{self.path} was deleted, moved or replaced while it was in use; bring it back, or run again to "
+                    "make a new one"
+                )
+            with self._transaction(connection):
+                yield connection
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+        connection.execute(begin)
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _model(self, connection: sqlite3.Connection, name: str) -> int:
+        """Return the number of a model; it is added if it is new."""
+        connection.execute("INSERT OR IGNORE INTO models (name) VALUES (?)", (_encode_name(name),))
+        number: int = connection.execute("SELECT id FROM models WHERE name = ?", (_encode_name(name),)).fetchone()[0]
+        return number
+
+    def get_many(self, name: str, keys: Sequence[bytes]) -> dict[bytes, Answer]:
+        """Look up predictions of one model.
 
         Args:
-            fingerprint: The name of the model (:func:`StaICC.inference.store_names.name_in_store`).
+            name: The name of the model (:func:`StaICC.inference.store_names.name_in_store`).
             keys: Keys made by :func:`query_key`, in any order and number.
 
         Returns:
-            The answers that are stored, by key; a key without an answer is not in it.
+            The stored predictions by key, without the keys that have none.
 
         Raises:
-            ArgumentError: The fingerprint is empty or no text, or the store is closed.
-            SchemaError: The file, or a row with one of the keys, is damaged.
+            ArgumentError: The store is closed.
+            SchemaError: The file is damaged.
             StoreError: The file cannot be read.
         """
-        model = model_digest(fingerprint)
-        found: dict[bytes, Answer] = {}
+        predictions: dict[bytes, Answer] = {}
         with self._using() as connection:
-            for first in range(0, len(keys), _KEYS_A_SELECT):
-                part = keys[first : first + _KEYS_A_SELECT]
-                query = f"{_SELECT} WHERE model = ? AND key IN ({', '.join('?' * len(part))})"
-                found.update((row[1], unseal(*row)) for row in connection.execute(query, (model, *part)))
-        return found
+            for first in range(0, len(keys), _KEYS_PER_SELECT):
+                part = keys[first : first + _KEYS_PER_SELECT]
+                rows = connection.execute(
+                    "SELECT query, prediction FROM predictions WHERE model = (SELECT id FROM models WHERE name = ?) "
+                    f"AND query IN ({', '.join('?' * len(part))})",
+                    (_encode_name(name), *part),
+                )
+                predictions.update(self._decoded(rows))
+        return predictions
 
-    def put_many(self, fingerprint: str, items: Iterable[tuple[bytes, Answer]]) -> dict[bytes, Answer]:
-        """Store answers of one model, all of them or none.
+    def _decoded(self, rows: Iterable[tuple[bytes, bytes | str]]) -> Iterator[tuple[bytes, Answer]]:
+        for key, stored in rows:
+            try:
+                yield key, _decode(stored)
+            except (ValueError, TypeError, struct.error) as error:
+                raise self._damaged(f"no prediction is stored like this: {error}") from error
+
+    def put_many(self, name: str, items: Iterable[tuple[bytes, Answer]]) -> dict[bytes, Answer]:
+        """Store predictions of one model, all of them or none.
 
         Args:
-            fingerprint: The name of the model (:func:`StaICC.inference.store_names.name_in_store`).
-            items: Keys made by :func:`query_key`, each with its answer.
+            name: The name of the model (:func:`StaICC.inference.store_names.name_in_store`).
+            items: Keys made by :func:`query_key`, each with its prediction.
 
         Returns:
-            For the keys that had a different answer already: the answer that was kept. Nearly always empty; a caller
-            that reports what the store holds uses these in place of its own.
+            For the keys that had a different prediction already: the prediction that was kept. Nearly always empty.
 
         Raises:
-            ArgumentError: A key or an answer is of the wrong type, or the store is closed or read-only. Nothing is
-                stored.
+            ArgumentError: The store is closed or read-only. Nothing is stored.
             SchemaError: The file is damaged. Nothing is stored.
             StoreError: The file cannot be written (disk full, locked, ...). Nothing is stored.
         """
-        model = model_digest(fingerprint)
-        rows = []
-        for key, answer in items:
-            if not isinstance(key, bytes) or len(key) != KEY_BYTES:
-                raise ArgumentError(f"a key is the {KEY_BYTES} bytes that query_key gives; got {key!r}")
-            data = encode_answer(answer)
-            rows.append((model, key, data, seal(model, key, data)))
-        with self._using() as connection, _transaction(self, connection):
-            if fingerprint not in self._named:
-                write_name(connection, model, fingerprint)
-            kept = insert_rows(connection, rows)
-        self._named.add(fingerprint)
+        rows = [(key, _encode(prediction)) for key, prediction in items]
+        stored: list[tuple[bytes, bytes | str]] = []
+        with self._writing() as connection:
+            model, before = self._model(connection, name), connection.total_changes
+            insert = f"INSERT OR IGNORE INTO predictions VALUES ({model}, ?, ?)"
+            connection.executemany(insert, rows)
+            if connection.total_changes - before < len(rows):
+                select = f"SELECT query, prediction FROM predictions WHERE model = {model} AND query = ?"
+                stored = [connection.execute(select, (key,)).fetchone() for key, _ in rows]
+        kept = dict(self._decoded(there for there, row in zip(stored, rows, strict=False) if there[1] != row[1]))
         if kept and not self._warned:
             self._warned = True
             _LOG.warning(
-                "%s: the model %r answered %d queries differently from before; the first answers are kept. Either it "
-                "is not deterministic, or two models have one fingerprint. (Said once.)",
+                "%s: the model %r predicted %d queries differently from before; the first predictions are kept. Either "
+                "it is not deterministic, or two models have one name. (Said once.)",
                 self.path,
-                fingerprint,
+                name,
                 len(kept),
             )
-        return {key: decode_answer(data) for (_, key), data in kept.items()}
+        return kept
 
-    def quarantine(self, fingerprint: str, keys: Iterable[bytes]) -> int:
-        """Quarantine predictions of one model: they are kept under another name and never returned.
+    def remove(self, name: str, keys: Iterable[bytes]) -> int:
+        """Remove predictions of one model; return how many of the keys were stored."""
+        with self._writing() as connection:
+            before, model = connection.total_changes, "(SELECT id FROM models WHERE name = ?)"
+            rows = [(_encode_name(name), key) for key in keys]
+            connection.executemany(f"DELETE FROM predictions WHERE model = {model} AND query = ?", rows)
+            return connection.total_changes - before
 
-        Args:
-            fingerprint: The name of the model.
-            keys: Keys made by :func:`query_key`; those that are not stored are passed over.
+    def add_edition(self, name: str, edition: str, allowed: bool) -> list[str]:
+        """Record an edition that serves a model, unless the model has predictions of others and that is not allowed.
 
         Returns:
-            Their number.
-
-        Raises:
-            SchemaError: The file, or one of the rows, is damaged. Nothing is changed.
-            StoreError: The file cannot be written. Nothing is changed.
+            The other editions that were recorded before.
         """
-        model, aside = model_digest(fingerprint), QUARANTINE + fingerprint
-        new, moved = model_digest(aside), 0
-        with self._using() as connection, _transaction(self, connection):
-            for key in keys:
-                for row in connection.execute(f"{_SELECT} WHERE model = ? AND key = ?", (model, key)).fetchall():
-                    unseal(*row)
-                    aside_row = (new, key, row[2], seal(new, key, row[2]))
-                    connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", aside_row)
-                    connection.execute("DELETE FROM answers WHERE model = ? AND key = ?", (model, key))
-                    moved += 1
-            if moved:
-                write_name(connection, new, aside)
-            if connection.execute("SELECT 1 FROM answers WHERE model = ? LIMIT 1", (model,)).fetchone() is None:
-                connection.execute("DELETE FROM models WHERE model = ?", (model,))
-                self._named.discard(fingerprint)
-        return moved
+        with self._writing() as connection:
+            model = self._model(connection, name)
+            (text,) = connection.execute("SELECT editions FROM models WHERE id = ?", (model,)).fetchone()
+            editions: list[str] = json.loads(text)
+            others = [other for other in editions if other != edition]
+            if edition not in editions and (allowed or not others):
+                row = json.dumps([*editions, edition]), model
+                connection.execute("UPDATE models SET editions = ? WHERE id = ?", row)
+        return others
 
-    def info(self, *, verify: bool = False) -> StoreInfo:
+    def info(self) -> StoreInfo:
         """Count what is in the store.
 
-        Args:
-            verify: Check every row's checksum too (some 3 seconds for a million rows).
-
         Raises:
-            SchemaError: The file is damaged (single rows that fail their checksum are counted, not raised).
+            SchemaError: The file is damaged.
             StoreError: The file cannot be read.
         """
         with self._using() as connection:
-            names = read_names(connection)
-            counts = dict(connection.execute("SELECT model, COUNT(*) FROM answers GROUP BY model"))
-            damaged = dict.fromkeys(counts, 0)
-            if verify:
-                for row in connection.execute(_SELECT):
-                    try:
-                        unseal(*row)
-                    except BrokenRowError:
-                        damaged[row[0]] += 1
-            size = size_of(self.path) + size_of(sibling(self.path, "-wal"))
-        models = [
-            ModelInfo(names.get(model), model.hex(), counts.get(model, 0), damaged.get(model, 0) if verify else None)
-            for model in counts.keys() | names.keys()
-        ]
-        models.sort(key=lambda model: (model.fingerprint is None, model.fingerprint or "", model.digest))
-        return StoreInfo(self.path, SCHEMA, size, tuple(models))
+            counts = connection.execute(
+                "SELECT name, COUNT(query) FROM models LEFT JOIN predictions ON model = id GROUP BY id ORDER BY name"
+            ).fetchall()
+        files = [self.path, self.path.with_name(f"{self.path.name}-wal")]
+        size = sum(file.stat().st_size for file in files if file.exists())
+        return StoreInfo(self.path, SCHEMA, size, {_decode_name(name): count for name, count in counts})
 
     def export(self, stream: TextIO) -> int:
-        """Write all answers as JSON Lines, in the order of models and keys.
+        """Write all predictions as JSON Lines, in the order of models and keys.
 
-        Each line is an object with ``fingerprint`` (``null`` if lost), ``model`` (its digest), ``key`` and
-        ``answer``. Floats are written with the shortest text that reads back as the same 64 bits, minus infinity as
-        the text ``"-inf"``.
+        Each line is an object with ``fingerprint`` (the name of the model), ``key`` and ``answer``. Floats are written
+        with the shortest text that reads back as the same 64 bits, minus infinity as the text ``"-inf"``.
 
         Returns:
             The number of lines.
 
         Raises:
-            SchemaError: The file or a row is damaged.
+            SchemaError: The file is damaged.
             StoreError: The file cannot be read.
         """
         lines = 0
         with self._using() as connection:
-            names = read_names(connection)
-            for row in connection.execute(f"{_SELECT} ORDER BY model, key"):
-                model, key, value = row[0], row[1], unseal(*row)
-                line = {
-                    "answer": ["-inf" if one == -math.inf else one for one in value]
-                    if isinstance(value, list)
-                    else value,
-                    "fingerprint": names.get(model),
-                    "key": key.hex(),
-                    "model": model.hex(),
-                }
-                stream.write(json.dumps(line, allow_nan=False) + "\n")
-                lines += 1
+            for model, name in connection.execute("SELECT id, name FROM models ORDER BY name"):
+                rows = connection.execute(f"SELECT query, prediction FROM predictions WHERE model = {model}")
+                for key, value in self._decoded(rows):
+                    answer: object = value
+                    if isinstance(value, list):
+                        answer = ["-inf" if number == -math.inf else number for number in value]
+                    line = {"answer": answer, "fingerprint": _decode_name(name), "key": key.hex()}
+                    stream.write(json.dumps(line, allow_nan=False) + "\n")
+                    lines += 1
         return lines
 
     def merge(self, other: str | os.PathLike[str]) -> MergeReport:
-        """Copy into this store what another one holds.
+        """Copy into this store what another one holds, all of it or nothing.
 
         Args:
             other: Path of the other store, which is only read.
 
         Raises:
-            ArgumentError: The other is not there, or is this store itself.
-            SchemaError: One of the two is damaged, no store, or of a newer schema.
-            StoreError: The other cannot be read, or this one not be written. What was copied before stays. Or both have
-                predictions of one served model in different editions; nothing is copied then.
+            ArgumentError: The other does not exist, or is this store itself.
+            SchemaError: One of the two is damaged, no store, or has another schema.
+            StoreError: The other cannot be read, or this one not be written, or both have predictions of one served
+                model in different editions.
         """
-        added = present = different = 0
-        if identity(Path(other)) == self._identity:  # before it is opened: SQLite must not open a hard link of its own
-            raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
-        with PredictionStore(other, read_only=True, timeout=self._timeout) as source:
-            with source._using() as reading:
-                names = read_names(reading)
-                self._refuse_other_editions(reading, names)
-                cursor = reading.execute(_SELECT)
-            refused = self._quarantined(names)
-            while rows := source._next_rows(cursor):
-                done = self.absorb([row for row in rows if (row[0], row[1]) not in refused], names)
-                added += done.added
-                present += done.present
-                different += done.different
-        return MergeReport(added, present, different)
+        with contextlib.suppress(OSError):
+            if os.path.samefile(other, self.path):
+                raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
+        with PredictionStore(other, read_only=True, timeout=self._timeout) as source, self._using() as connection:
+            connection.execute("ATTACH ? AS other", (source._address(),))
+            try:
+                with self._writing():
+                    return self._merge_attached(connection)
+            finally:
+                connection.execute("DETACH other")
 
-    def _quarantined(self, names: Mapping[bytes, str]) -> set[tuple[bytes, bytes]]:
-        """Model and key of the predictions that this store has quarantined, so that a copy does not bring them back."""
-        found: set[tuple[bytes, bytes]] = set()
-        with self._using() as connection:
-            for model, name in names.items():
-                query = "SELECT key FROM answers WHERE model = ?"
-                found.update((model, row[0]) for row in connection.execute(query, (model_digest(QUARANTINE + name),)))
-        return found
-
-    def _refuse_other_editions(self, reading: sqlite3.Connection, names: Mapping[bytes, str]) -> None:
-        query = "SELECT answer FROM answers WHERE model = ? ORDER BY key"
-        with self._using() as connection:
-            for model, name in names.items():
-                mine, theirs = ([row[0] for row in one.execute(query, (model,))] for one in (connection, reading))
-                if name.startswith(EDITIONS) and mine and mine != theirs:
-                    editions = [" and ".join(str(decode_answer(one)) for one in rows) for rows in (mine, theirs)]
-                    raise StoreError(
-                        f"{self.path}: this store has predictions of {name.removeprefix(EDITIONS)!r} in the edition "
-                        f"{editions[0]}, the other in {editions[1]}. Keep the stores apart"
-                    )
-
-    def _next_rows(self, cursor: sqlite3.Cursor) -> list[tuple[bytes, ...]]:
-        """Read and check further rows; the lock is free between two calls, because a fork waits for all locks."""
-        with self._using():
-            rows = cursor.fetchmany(_ROWS_A_TRANSACTION)
-            for row in rows:
-                unseal(*row)
-        return rows
-
-    def absorb(self, rows: Sequence[tuple[bytes, ...]], names: Mapping[bytes, str]) -> MergeReport:
-        """Store rows of another file that passed their checksum, in one transaction.
-
-        Args:
-            rows: Model, key, answer and seal of each (:mod:`StaICC.inference.store_format`).
-            names: Fingerprints to write down, by digest.
-
-        Raises:
-            ArgumentError: This store is closed or read-only.
-            SchemaError: This store is damaged.
-            StoreError: This store cannot be written.
-        """
-        with self._using() as connection, _transaction(self, connection):
-            before = connection.total_changes
-            kept = insert_rows(connection, rows)
-            added = connection.total_changes - before
-            for model, fingerprint in names.items():
-                write_name(connection, model, fingerprint)
-        return MergeReport(added, len(rows) - added - len(kept), len(kept))
+    def _merge_attached(self, connection: sqlite3.Connection) -> MergeReport:
+        differing = connection.execute(
+            "SELECT name, mine.editions, theirs.editions FROM models AS mine JOIN other.models AS theirs USING (name) "
+            "WHERE mine.editions NOT IN ('[]', theirs.editions) AND theirs.editions != '[]'"
+        ).fetchone()
+        if differing is not None:
+            name, mine, theirs = differing
+            raise StoreError(
+                f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {mine}, the other "
+                f"in {theirs}. Keep the stores apart"
+            )
+        connection.execute(
+            "INSERT INTO models (name, editions) SELECT name, editions FROM other.models WHERE true "
+            "ON CONFLICT (name) DO UPDATE SET editions = excluded.editions WHERE editions = '[]'"
+        )
+        pairs = (
+            "other.predictions AS theirs JOIN other.models AS their ON their.id = theirs.model JOIN main.models AS my"
+        )
+        (both, different) = connection.execute(
+            f"SELECT COUNT(*), COALESCE(SUM(mine.prediction != theirs.prediction), 0) FROM {pairs} USING (name) "
+            "JOIN main.predictions AS mine ON mine.model = my.id AND mine.query = theirs.query"
+        ).fetchone()
+        before = connection.total_changes
+        connection.execute(
+            f"INSERT OR IGNORE INTO main.predictions SELECT my.id, query, prediction FROM {pairs} USING (name)"
+        )
+        return MergeReport(connection.total_changes - before, both - different, different)
 
     def close(self) -> None:
         """Close the file. A closed store cannot be used again; closing twice is no error."""
         with self._lock:
-            self._closed = True
-            if self._connection is not None:
+            if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
                 self._connection = None
 
     def __enter__(self) -> PredictionStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
         return f"PredictionStore({str(self.path)!r})"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(PredictionStore, read_only=self.read_only, timeout=self._timeout), (str(self.path),)
 
+class BoundStore:
+    """One inference function's predictions in a store, by query.
 
-@contextlib.contextmanager
-def _transaction(store: PredictionStore, connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is written inside, or nothing of it."""
-    if store.read_only:
-        raise ArgumentError(f"{store.path}: this store was opened read-only; open it without read_only=True to write")
-    if identity(store.path) != store._identity:
-        raise StoreError(
-            f"{store.path} was deleted, moved or replaced while it was in use; bring it back, or run again to make a "
-            "new one"
-        )
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-        raise
+    Args:
+        store: The store.
+        name: See :func:`~StaICC.inference.store_names.name_in_store`.
+    """
 
+    def __init__(self, store: PredictionStore, name: str) -> None:
+        self.store = store
+        self.name = name
+        self._written: set[bytes] = set()
 
-_STORES: weakref.WeakSet[PredictionStore] = weakref.WeakSet()
-_ABANDONED: list[sqlite3.Connection] = []
-_HELD: list[PredictionStore] = []
+    def get_many(self, queries: Sequence[_Query]) -> dict[_Query, Answer]:
+        """Return the cached predictions."""
+        keys = {query_key(*query): query for query in queries}
+        return self._checked(keys, self.store.get_many(self.name, list(keys)))
 
+    def put_many(self, predictions: Iterable[tuple[_Query, Answer]]) -> dict[_Query, Answer]:
+        """Store predictions; they are on the disk when this returns.
 
-def _before_fork() -> None:
-    """Wait until no thread is inside SQLite: a forked copy of a lock that is held would be held for ever."""
-    _HELD[:] = sorted(_STORES, key=id)
-    for store in _HELD:
-        store._lock.acquire()
+        Returns:
+            Predictions that another process stored earlier and that differ. They stay in the store, and the run uses
+            them, so that its result equals that of the next run.
+        """
+        items = {query_key(*query): (query, prediction) for query, prediction in predictions}
+        self._written.update(items)  # before: an interruption may come right after they are on the disk
+        kept = self.store.put_many(self.name, [(key, prediction) for key, (_, prediction) in items.items()])
+        self._written.difference_update(kept)
+        return self._checked({key: query for key, (query, _) in items.items()}, kept)
 
+    def remove_written(self) -> int:
+        """Remove the predictions that were stored through this object; return their number."""
+        return self.store.remove(self.name, self._written) if self._written else 0
 
-def _after_fork_in_parent() -> None:
-    for store in _HELD:
-        store._lock.release()
-    _HELD.clear()
-
-
-def _after_fork_in_child() -> None:
-    """Leave the parent's connections alone (closing one here would break the parent's locks); open again when used."""
-    for store in _HELD:
-        store._lock = threading.RLock()
-        if store._connection is not None:
-            _ABANDONED.append(store._connection)
-            store._connection = None
-    _HELD.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    def _checked(self, queries: Mapping[bytes, _Query], stored: Mapping[bytes, Answer]) -> dict[_Query, Answer]:
+        checked: dict[_Query, Answer] = {}
+        for key, prediction in stored.items():
+            try:
+                checked[queries[key]] = check_answer(prediction, queries[key][1], free_text=True)
+            except OutputError as error:
+                raise OutputError(f"a cached prediction does not fit its query: {error}") from error
+        return checked

@@ -1,13 +1,15 @@
 """The text under which a store keeps the predictions of an inference function: its identity and its user's name for it.
 
-The name is added to the identity and never replaces it. A function that cannot be identified completely needs a name.
+The name is added to the identity and never replaces it. Plain functions and incomplete identities need a name.
 """
 
 from __future__ import annotations
 
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
-from StaICC.inference.store_format import IDENTITY
+
+IDENTITY = "identity/1:"
+"""Prefix of the names in a store."""
 
 _NAMED_BY = ("model", "kernel", "class", "function")
 _SHOWN = 3
@@ -38,14 +40,13 @@ def name_in_store(identity: Identity, model_name: str | None = None) -> str:
     check_model_name(model_name)
     if model_name is not None:
         return f"{IDENTITY}{identity.digest} name:{model_name}"
-    if identity.unidentified:
-        reasons = "; ".join(identity.unidentified[:_SHOWN])
+    shown = next((identity.who[name] for name in _NAMED_BY if name in identity.who), "")
+    if not identity.complete:
+        reasons = "; ".join(identity.unidentified[:_SHOWN]) or "it is a plain function"
         more = len(identity.unidentified) - _SHOWN
         raise ArgumentError(
-            "the inference function cannot be identified completely, so a store cannot tell its predictions from those "
-            f"of another one: {reasons}{f' (and {more} more)' if more > 0 else ''}. Name it "
-            "(model_name='my-model-v1', or --model-name my-model-v1), and change the name whenever its predictions may "
-            "change"
+            f"store: the inference function {shown!r} has no complete identity, and no model_name was given: {reasons}"
+            f"{f' (and {more} more)' if more > 0 else ''}. Name it (model_name='my-model-v1', or --model-name "
+            "my-model-v1), and change the name whenever its predictions may change"
         )
-    shown = next((identity.who[name] for name in _NAMED_BY if name in identity.who), "")
     return f"{IDENTITY}{identity.digest} {shown}".strip()

@@ -1,15 +1,13 @@
-"""Chunks of queries through an executor, surviving workers that die.
+"""Chunks of queries through an executor.
 
 Any :class:`concurrent.futures.Executor` works: threads, processes, Dask's ``Client.get_executor()``, MPI. A bounded
 number of chunks is in flight. Results are delivered as they complete; their order does not change the predictions.
 
-If a worker dies, its chunk is lost; if a process pool breaks, all chunks in flight are lost, and the pool does not say
-which query was the cause. Lost chunks run again one at a time. A chunk whose worker dies again is halved until a single
-query is left. A query that kills two workers while nothing else runs becomes a
-:class:`~StaICC.inference.chunk.Failure`. If workers crash on every query, the run ends: the fault is not in a query.
+A worker that dies ends the run. Its chunk is lost; completed chunks are delivered, so the same call with the same store
+continues. If a run ends early, pending chunks are cancelled, and threads stop after their current query.
 
-If a run ends early (error, Ctrl-C), completed chunks are delivered first, pending ones are cancelled, and threads stop
-after their current query.
+Each worker process loads the inference function once, and checks that it is the one that was sent: files may have been
+overwritten, and a module may have other globals when it is imported again.
 """
 
 from __future__ import annotations
@@ -17,36 +15,133 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import os
-import time
-from collections import deque
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from StaICC.errors import ArgumentError, StaICCError
-from StaICC.inference.remote_function import RemoteFunction, cannot_run, make_remote
+from StaICC.errors import ArgumentError, IdentityError, RunEndingError, StaICCError, validate_integer
+from StaICC.inference.chunk import Failure, OnError, solve_chunk
+from StaICC.inference.contract import Answer
+from StaICC.inference.identity import Identity, identity_of
+from StaICC.inference.run_record import CountsRetries
+from StaICC.prompting import Prompt
+from StaICC.safe_text import logger
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-_Task = Callable[[Sequence[Item]], tuple[Callable[..., Result], tuple[object, ...]]]
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
+_LOG = logger(__name__)
+
+_Chunk = Sequence[tuple[Prompt, tuple[str, ...]]]
+_Deliver = Callable[[_Chunk, list[Answer | Failure], int], bool]
+_Solved = tuple[list[Answer | Failure], int]
+
+DEVICES = "CUDA_VISIBLE_DEVICES"
+_THREADS = "OMP_NUM_THREADS"
 _LOST = frozenset({"KilledWorker", "CommClosedError"})  # of Dask, by name, so that it need not be imported
-_MAX_KILLS = 3  # after this many queries that kill workers, and no result, the fault is not in a query
 _UNKNOWN_CAPACITY = 8
-_RECOUNT_SECONDS = 5.0  # a cluster grows and shrinks
 _POLL_SECONDS = 0.5
-_GRACE_SECONDS = 0.8  # for threads to finish their query when the user interrupts
+_GRACE_SECONDS = 0.8  # for threads to finish their query when a run ends early
 
 
-class WorkerDeath(Exception):
-    """The worker of a chunk died."""
+# The inference function in a worker.
+
+_LOADED: dict[str, Any] = {}  # in a worker process: the latest function by its identifier
+_LOADING = threading.Lock()
+
+
+@dataclass(eq=False)
+class RemoteFunction:
+    """An inference function for workers. Where it is unpickled, it loads the function once and checks its identity."""
+
+    function: Any
+    data: bytes | None = None
+    """The pickled function. A process pool breaks without a reason if a worker cannot unpickle a chunk; these bytes are
+    unpickled where the exception reaches the run."""
+    identifier: str = ""
+    """Which function this is, in a copy."""
+    identity: Identity | None = None
+    """Of the function that was sent, in a copy."""
+    stopped: bool = False
+    """Whether threads of this process end their chunks early."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.identifier:
+            self.identifier, self.identity = os.urandom(16).hex(), identity_of(self.function)
+        function = self.function if self.data is None else None
+        return _Copy, (function, self.data, self.identifier, self.identity)
+
+    def load(self) -> Any:
+        """Return the function.
+
+        Raises:
+            ArgumentError: It cannot be unpickled in this process.
+            IdentityError: The function in this process has another identity.
+        """
+        with _LOADING:
+            if self.identifier not in _LOADED:
+                _LOADED.clear()  # frees the memory of another model first
+                function = self.function if self.data is None else _unpickle(self.data)
+                _check_identity(function, self.identity)
+                _LOADED[self.identifier] = function
+            return _LOADED[self.identifier]
+
+
+class _Copy(RemoteFunction):
+    """A remote function in the worker process."""
+
+
+def _unpickle(data: bytes) -> Any:
+    import pickle
+
+    try:
+        return pickle.loads(data)
+    except StaICCError:
+        raise
+    except Exception as error:
+        raise ArgumentError(
+            f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it in a "
+            "module that can be imported, not in a notebook or the text of a command"
+        ) from error
+
+
+def _check_identity(function: Any, expected: Identity | None) -> None:
+    """Refuse a function with another identity than the one that was sent."""
+    if expected is None:
+        return
+    loaded = identity_of(function)
+    if loaded != expected:
+        changes = [f"{name} was {before}, is {now}" for name, (before, now) in expected.differences(loaded).items()]
+        reasons = sorted({*expected.unidentified} ^ {*loaded.unidentified})
+        raise IdentityError(
+            "a worker process has another inference function than the one that was sent to it: "
+            f"{'; '.join([*changes, *reasons])}. Its predictions are not used. A change in memory does not "
+            "reach other processes: make it in the files or in the module, or run without worker processes"
+        )
+
+
+def _solve(remote: RemoteFunction, prompts: Sequence[Prompt], labels: tuple[str, ...], on_error: OnError) -> _Solved:
+    """Evaluate one chunk in a worker; return the predictions, and how many requests a copy of the function retried."""
+    if not isinstance(remote, _Copy):  # a thread of the process that runs
+        return solve_chunk(remote.function, prompts, labels, on_error, lambda: remote.stopped), 0
+    function = remote.load()
+    before = function.retried if isinstance(function, CountsRetries) else 0
+    predictions = solve_chunk(function, prompts, labels, on_error)
+    return predictions, function.retried - before if isinstance(function, CountsRetries) else 0
+
+
+# The executor.
 
 
 class WorkerPool:
-    """An executor that can be replaced when it breaks.
+    """An executor, made when the first chunk is submitted.
 
     Args:
-        executor: An executor, or a function that makes one; it is called when the first chunk is submitted.
+        executor: An executor, or a function that makes one.
 
     Raises:
         ArgumentError: It is neither.
@@ -58,42 +153,32 @@ class WorkerPool:
             raise ArgumentError(
                 f"executor must be a concurrent.futures.Executor, or a function that makes one, not {executor!r}{hint}"
             )
-        self._make = executor if not isinstance(executor, Executor) else None
-        self._given = executor if isinstance(executor, Executor) else None
-        self._own: Executor | None = None
-        self._functions: list[tuple[Any, RemoteFunction]] = []
-        self._counted = (-_RECOUNT_SECONDS, _UNKNOWN_CAPACITY)
+        self._make = None if isinstance(executor, Executor) else executor
+        self._executor = executor if isinstance(executor, Executor) else None
+        self._remotes: list[RemoteFunction] = []
 
     @property
-    def current(self) -> Executor:
+    def executor(self) -> Executor:
         """The executor to submit to.
 
         Raises:
             ArgumentError: The function that makes one made something else.
         """
-        if self._own is not None:
-            return self._own
-        if self._make is None:
-            assert self._given is not None
-            return self._given
-        made = self._make()
-        if not isinstance(made, Executor):
-            raise ArgumentError(f"the function given as executor must make an Executor; it made {made!r}")
-        self._own = made
-        return made
+        if self._executor is None:
+            assert self._make is not None
+            made = self._make()
+            if not isinstance(made, Executor):
+                raise ArgumentError(f"the function given as executor must make an Executor; it made {made!r}")
+            self._executor = made
+        return self._executor
 
     def capacity(self) -> int:
         """Return how many chunks can run at once, or a default if the executor does not say."""
-        executor = self.current
-        workers = getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None)
+        workers = getattr(self.executor, "_max_workers", None) or getattr(self.executor, "num_workers", None)
         if isinstance(workers, int):
             return workers
-        threads = getattr(getattr(executor, "_client", None), "nthreads", None)  # Dask's
-        counted, capacity = self._counted
-        if callable(threads) and time.monotonic() - counted > _RECOUNT_SECONDS:
-            capacity = sum(threads().values()) or 1
-            self._counted = (time.monotonic(), capacity)
-        return capacity
+        threads = getattr(getattr(self.executor, "_client", None), "nthreads", None)  # Dask's; a cluster may grow
+        return sum(threads().values()) or 1 if callable(threads) else _UNKNOWN_CAPACITY
 
     def remote(self, function: Any) -> RemoteFunction:
         """Return the function in the form to submit; the same object for the same function.
@@ -101,49 +186,47 @@ class WorkerPool:
         Raises:
             ArgumentError: It cannot be sent to the workers.
         """
-        for known, remote in self._functions:
-            if known is function:
+        for remote in self._remotes:
+            if remote.function is function:
                 return remote
-        made = make_remote(function, self.current)
-        self._functions.append((function, made))
+        made, executor = RemoteFunction(function), self.executor
+        processes = sys.modules.get("concurrent.futures.process")  # loaded if the executor is a process pool
+        if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
+            import pickle
+
+            try:
+                made.data = pickle.dumps(function)
+            except Exception as error:
+                raise _cannot_run(error) from error
+            if not identity_of(function).complete:
+                _LOG.warning(
+                    "worker processes load the inference function again. What was changed in this process after its "
+                    "module was imported cannot be compared and may be missing there: set it in the module"
+                )
+        self._remotes.append(made)  # Dask and others pickle with cloudpickle, which can do more
         return made
+
+    def submit(self, chunk: _Chunk, function: Any, on_error: OnError) -> Future[_Solved]:
+        """Submit a chunk.
+
+        Raises:
+            ArgumentError: The executor takes no chunks, or the function cannot be sent to it.
+            RunEndingError: A worker died.
+        """
+        prompts = [prompt for prompt, _ in chunk]
+        remote = self.remote(function)
+        try:
+            return self.executor.submit(_solve, remote, prompts, chunk[0][1], on_error)
+        except BrokenExecutor as error:
+            raise _died(error) from error
+        except RuntimeError as error:
+            raise ArgumentError(f"the executor takes no chunks ({error}); was it shut down?") from error
 
     def stop_threads(self) -> None:
         """Let threads of this process stop after their current query."""
-        for _, remote in self._functions:
+        for remote in self._remotes:
             remote.stopped = True
-        self._functions.clear()
-
-    def renew(self) -> None:
-        """Replace an executor that broke.
-
-        Raises:
-            ArgumentError: It cannot be made anew, or its workers die before they are given anything.
-        """
-        broken = self.current
-        if self._make is None:
-            from concurrent.futures import ProcessPoolExecutor
-
-            if not isinstance(broken, ProcessPoolExecutor):
-                raise ArgumentError(
-                    f"the executor {type(broken).__name__} broke and cannot be made anew; pass a function that makes "
-                    "one: executor=lambda: ..."
-                )
-            # A broken process pool cannot be revived, and it has no public way to tell how it was made.
-            state = vars(broken)
-            context, workers = state["_mp_context"], state["_max_workers"]
-            initializer, arguments = state["_initializer"], state["_initargs"]
-            self._make = lambda: ProcessPoolExecutor(workers, context, initializer, arguments)
-        if self._own is not None:
-            self._own.shutdown(wait=False)
-            self._own = None
-        try:
-            self.current.submit(os.getpid).result()
-        except BrokenExecutor as error:
-            raise ArgumentError(
-                "the executor's workers die before they are given anything to do; look at what they say on stderr, at "
-                f"the executor's initializer, and at the memory that is left ({error})"
-            ) from error
+        self._remotes.clear()
 
     def close(self, hurry: bool = False) -> None:
         """Shut down the executor that this pool made; the user's own executor stays open.
@@ -151,9 +234,10 @@ class WorkerPool:
         Args:
             hurry: Do not wait for running chunks; kill their processes.
         """
-        executor, self._own = self._own, None
-        if executor is None:
+        executor = self._executor
+        if executor is None or self._make is None:
             return
+        self._executor = None
         processes = dict(getattr(executor, "_processes", None) or {}) if hurry else {}
         manager = getattr(executor, "_executor_manager_thread", None) if hurry else None
         try:
@@ -163,149 +247,29 @@ class WorkerPool:
         for process in processes.values():
             with contextlib.suppress(ValueError, OSError):  # it has ended and was closed
                 process.kill()
-        if manager is not None:
-            # It closes the pool's pipes, which before Python 3.12 must not meet the interpreter's end.
+        if manager is not None:  # it closes the pool's pipes, which before Python 3.12 must not meet the end
             manager.join(_GRACE_SECONDS)
 
 
-class _InFlight(Generic[Item, Result]):
-    """Chunks in flight, and lost chunks that must run alone.
-
-    Attributes:
-        futures: The submitted chunks.
-        lost: Chunks whose workers died.
-        broken: Whether the executor accepts no more chunks.
-        active: Whether further chunks may start.
-    """
-
-    def __init__(
-        self, pool: WorkerPool, task: _Task[Item, Result], deliver: Callable[[Sequence[Item], Result], bool]
-    ) -> None:
-        self.pool = pool
-        self._task = task
-        self._deliver_to = deliver
-        self.futures: dict[Future[Result], Sequence[Item]] = {}
-        self.lost: deque[Sequence[Item]] = deque()
-        self.broken = False
-        self.active = True
-        self._delivering = True
-        self._any_result = False
-        self._kills = 0
-
-    def _submit(self, chunk: Sequence[Item]) -> Future[Result] | None:
-        """Submit a chunk; ``None`` if the executor is broken."""
-        function, arguments = self._task(chunk)
-        try:
-            future = self.pool.current.submit(function, *arguments)
-        except BrokenExecutor:
-            self.broken = True
-            return None
-        except RuntimeError as error:
-            raise ArgumentError(f"the executor takes no chunks ({error}); was it shut down?") from error
-        self.futures[future] = chunk
-        return future
-
-    def submit(self, chunk: Sequence[Item]) -> None:
-        """Submit a chunk next to others."""
-        if self._submit(chunk) is None:
-            self.lost.append(chunk)
-
-    def wait(self) -> None:
-        """Wait until at least one chunk is done, and deliver the results."""
-        for future in _wait_for_any(self.futures):
-            chunk = self.futures[future]
-            if self._finish(future) is not None:
-                self.lost.append(chunk)
-        if self.broken and not self.futures:  # all chunks of the broken executor are accounted for
-            self._renew_pool()
-
-    def _finish(self, future: Future[Result]) -> str | None:
-        """Deliver the result of a future; returns the reason if its worker died."""
-        reason = None
-        try:
-            result = _result(future)
-        except WorkerDeath as death:
-            reason = str(death)
-            self.broken = self.broken or isinstance(future.exception(), BrokenExecutor)
-        else:
-            self._deliver(self.futures[future], result)
-        del self.futures[future]  # only now: an interrupt during the delivery leaves it for abandon()
-        return reason
-
-    def _deliver(self, chunk: Sequence[Item], result: Result) -> None:
-        self._any_result = True
-        try:
-            self.active = self._deliver_to(chunk, result) and self.active
-        except Exception:
-            self._delivering = False
-            raise
-
-    def _renew_pool(self) -> None:
-        self.pool.renew()
-        self.broken = False
-
-    def isolate(self, failure: Callable[[str], Result]) -> None:
-        """Run one lost chunk alone; halve it as long as its workers die."""
-        parts = [self.lost.popleft()]
-        while parts and self.active:
-            part = parts.pop()
-            reason = self._run_alone(part)
-            if reason is not None and len(part) == 1:
-                reason = self._run_alone(part)
-            if reason is None:
-                continue
-            if len(part) > 1:
-                half = len(part) // 2
-                parts += [part[half:], part[:half]]
-                continue
-            self._kills += 1
-            if self._kills == _MAX_KILLS and not self._any_result:
-                raise ArgumentError(
-                    f"Workers crash on every query ({_MAX_KILLS} tried, each alone; {reason}): the fault is not in one "
-                    "query. Check the workers' messages on stderr, and the free memory: the model may not fit."
-                )
-            killed = failure(f"its worker died 2 times while nothing else ran ({reason})")
-            self.active = self._deliver_to(part, killed) and self.active
-
-    def _run_alone(self, chunk: Sequence[Item]) -> str | None:
-        """Run a chunk while nothing else runs; returns the reason if its worker died."""
-        if self.broken:
-            self._renew_pool()
-        future = self._submit(chunk)
-        if future is None:
-            return "the executor broke"
-        _wait_for_any([future])
-        reason = self._finish(future)
-        if self.broken:
-            self._renew_pool()
-        return reason
-
-    def abandon(self) -> None:
-        """Cancel pending chunks, let threads finish their query, and deliver completed chunks."""
-        self.pool.stop_threads()
-        for future in self.futures:
-            future.cancel()
-        if self.futures and isinstance(self.pool.current, concurrent.futures.ThreadPoolExecutor):
-            concurrent.futures.wait(self.futures, timeout=_GRACE_SECONDS)
-        for future, chunk in self.futures.items():
-            if self._delivering and future.done() and not future.cancelled() and future.exception() is None:
-                self._deliver(chunk, future.result())
+def _died(error: BaseException) -> RunEndingError:
+    return RunEndingError(
+        f"a worker died ({type(error).__name__}: {error}). Look at its messages on stderr and at the free memory. "
+        "Completed predictions are in the store, if there is one: run the same again to continue"
+    )
 
 
-def _wait_for_any(futures: Iterable[Future[Result]]) -> set[Future[Result]]:
-    """Wait until at least one future is done; returns those that are."""
-    pending = list(futures)
-    while True:  # with a timeout: a signal may arrive in another thread, and this one must notice it
-        done = concurrent.futures.wait(pending, _POLL_SECONDS, concurrent.futures.FIRST_COMPLETED).done
-        if done:
-            return done
+def _cannot_run(error: Exception) -> ArgumentError:
+    return ArgumentError(
+        f"the executor could not run a chunk ({type(error).__name__}: {error}); the inference function must be "
+        "picklable to run in other processes: a function of a module, or a kernel made from a name"
+    )
 
 
-def _result(future: Future[Result]) -> Result:
+def _result(future: Future[_Solved]) -> _Solved:
     """Return the result of a chunk.
 
     Raises:
-        WorkerDeath: Its worker died.
+        RunEndingError: Its worker died.
         ArgumentError: The executor could not run it at all.
     """
     try:
@@ -317,53 +281,118 @@ def _result(future: Future[Result]) -> Result:
             "the executor cancelled a chunk; was it shut down, or the cluster restarted? Completed predictions are kept"
         ) from error
     except Exception as error:
-        if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
-            raise WorkerDeath(str(error)) from error
-        raise cannot_run(error) from error
+        dead = isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST
+        raise (_died(error) if dead else _cannot_run(error)) from error
 
 
 def solve_in_workers(
-    pool: WorkerPool,
-    chunks: Iterable[Sequence[Item]],
-    task: _Task[Item, Result],
-    failure: Callable[[str], Result],
-    deliver: Callable[[Sequence[Item], Result], bool],
-    ahead: bool = True,
+    pool: WorkerPool, function: Any, chunks: Iterable[_Chunk], on_error: OnError, deliver: _Deliver, ahead: bool
 ) -> None:
     """Evaluate chunks through an executor.
 
     Args:
         pool: The executor; it stays open.
-        chunks: The chunks.
-        task: Returns the (picklable) function and arguments that evaluate a chunk.
-        failure: Returns the result of a query that kills its workers, from the reason.
-        deliver: Receives each chunk with its result, and returns whether to start further chunks. Chunks in flight
-            are finished. After Ctrl-C it may receive the same chunk twice.
+        function: The inference function.
+        chunks: The chunks, each of one label space.
+        on_error: See :func:`~StaICC.inference.chunk.solve_chunk`.
+        deliver: Receives each chunk with its predictions and the number of retried requests, and returns whether to
+            start further chunks. Chunks in flight are finished. After Ctrl-C it may receive the same chunk twice.
         ahead: Submit chunks ahead, so that no worker waits. Otherwise there are at most as many unfinished chunks as
             workers, so that a kill loses at most one per worker.
 
     Raises:
-        ArgumentError: The executor cannot run the task, or broke and cannot be replaced.
+        ArgumentError: The executor cannot run the chunks.
+        RunEndingError: A worker died.
     """
-    in_flight: _InFlight[Item, Result] = _InFlight(pool, task, deliver)
-    source = iter(chunks)
+    source, in_flight, proceed = iter(chunks), dict[Future[_Solved], _Chunk](), True
     try:
         while True:
-            while (
-                in_flight.active
-                and not (in_flight.lost or in_flight.broken)
-                and (not in_flight.futures or len(in_flight.futures) < pool.capacity() * (1 + ahead))
-            ):
+            while proceed and (not in_flight or len(in_flight) < pool.capacity() * (1 + ahead)):
                 chunk = next(source, None)
                 if chunk is None:
                     break
-                in_flight.submit(chunk)
-            if in_flight.futures:
-                in_flight.wait()
-            elif in_flight.lost and in_flight.active:
-                in_flight.isolate(failure)
-            else:
+                in_flight[pool.submit(chunk, function, on_error)] = chunk
+            if not in_flight:
                 return
+            # With a timeout: a signal may arrive in another thread, and this one must notice it.
+            done = concurrent.futures.wait(in_flight, _POLL_SECONDS, concurrent.futures.FIRST_COMPLETED).done
+            for future in done:
+                proceed = deliver(in_flight[future], *_result(future)) and proceed
+                del in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
     except BaseException:
-        in_flight.abandon()
+        pool.stop_threads()
+        for future in in_flight:
+            future.cancel()
+        concurrent.futures.wait(in_flight, _GRACE_SECONDS)
+        for future, chunk in in_flight.items():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                with contextlib.suppress(Exception):  # the first error is the one to raise
+                    deliver(chunk, *future.result())
         raise
+
+
+# Worker processes.
+
+
+def _end_with_parent() -> None:
+    import multiprocessing
+
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _begin(begun: Any, devices: tuple[str, ...], threads: int) -> None:
+    """Prepare a worker process, before its first chunk."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and decides
+    with begun.get_lock():
+        number, begun.value = begun.value, begun.value + 1
+    if devices:
+        os.environ[DEVICES] = devices[number % len(devices)]
+    else:
+        os.environ.setdefault(_THREADS, str(threads))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -> Callable[[], ProcessPoolExecutor]:
+    """Return a function that makes a pool of worker processes, for ``executor=``.
+
+    Unlike those of a plain ``ProcessPoolExecutor``, these workers share nothing that the parent had open (the CUDA
+    runtime does not survive a fork), each uses its own device, and they end when the parent is killed.
+
+    Args:
+        workers: How many processes.
+        devices: GPUs by number or identifier, dealt to the workers in turn: each sees one only (through
+            ``CUDA_VISIBLE_DEVICES``, which PyTorch for ROCm obeys too). By default those that this process's own
+            ``CUDA_VISIBLE_DEVICES`` lists; if there are none, the processor's cores are divided among the workers
+            (``OMP_NUM_THREADS``, unless it is set).
+
+    Returns:
+        The function. It makes a new pool at each call.
+
+    Raises:
+        ArgumentError: An argument is invalid.
+
+    Example:
+        >>> make = worker_processes(2)
+        >>> with make() as pool:
+        ...     pool.submit(max, 3, 4).result()
+        4
+    """
+    workers = validate_integer("workers", workers, 1)
+    if devices is None:
+        devices = [name for name in os.environ.get(DEVICES, "").split(",") if name.strip()]
+    if isinstance(devices, str):
+        raise ArgumentError(f"devices must be a list such as [0, 1], not the text {devices!r}")
+    names = tuple(str(device).strip() for device in devices)
+    threads = max(1, (os.cpu_count() or 1) // workers)
+
+    def make() -> ProcessPoolExecutor:
+        import multiprocessing  # most runs do not need it
+        from concurrent.futures import ProcessPoolExecutor
+
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(workers, context, _begin, (context.Value("i", 0), names, threads))
+
+    return make

@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, validate_integer
+from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, set_integers
 from StaICC.inference.identity import Identity
-from StaICC.kernels.endpoint.redaction import redact_environment
-from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
 from StaICC.kernels.protocol import Capability
-from StaICC.kernels.reply_settings import ReplyKernel, ReplySettings
+from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
+from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result
+from StaICC.kernels.transport import redact
 from StaICC.optional import require
 
 _ENDS_RUN = ("AuthenticationError", "PermissionDeniedError", "NotFoundError", "BudgetExceededError")
@@ -57,8 +57,7 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
         super().__post_init__()
         if not isinstance(self.model, str) or not self.model:
             raise ArgumentError(f"model: got {self.model!r}, expected a name such as 'anthropic/claude-sonnet-4-5'")
-        validate_integer("concurrency", self.concurrency, 1)
-        validate_integer("retries", self.retries, 0)
+        set_integers(self, concurrency=1, retries=0)
 
     @classmethod
     def declared_options(cls) -> list[OptionFact]:
@@ -96,10 +95,7 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
         Raises:
             OutputError: The provider failed or withheld the reply.
         """
-        (reply,) = self.replies([prompt])
-        if isinstance(reply, OutputError):
-            raise reply
-        return reply
+        return first_result(self.replies([prompt]))
 
     def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[str | OutputError]:
         """Return the reply to each prompt, or the error in its place."""
@@ -130,7 +126,7 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
                 names = {one.__name__ for one in type(error).__mro__}
                 kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
                 kind = RunEndingError if names & {*_ENDS_RUN} else kind
-                failure = kind(f"{self.model}: {type(error).__name__}: {redact_environment(str(error))[:300]}")
+                failure = kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}")
                 if kind is RunEndingError:
                     ended.append(failure)
                 return failure

@@ -53,9 +53,9 @@ from typing import Any, Final
 
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.identity import Identity
-from StaICC.kernels.noisy_channel import after_label
-from StaICC.kernels.option_text import OptionFact, option_types, options_of, split_options
+from StaICC.kernels.label_scores import after_label, check_channel, checked_labels, softmax
 from StaICC.kernels.protocol import Capability
+from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
 
 _VERSION: Final = 1  # part of the identity; raise it with any change that can move a probability
 _ESCAPE_METHODS: Final = ("A", "C", "D")
@@ -160,22 +160,6 @@ def _as_longest_label(begins_with: Mapping[str, float]) -> dict[str, float]:
     return events
 
 
-def _normalise(logarithms: Sequence[float]) -> list[float]:
-    """Return the probabilities proportional to the exponentials of the arguments."""
-    highest = max(logarithms)
-    weights = [math.exp(value - highest) for value in logarithms]
-    total = math.fsum(weights)
-    return [weight / total for weight in weights]
-
-
-def _checked_labels(label_space: Sequence[str]) -> list[str]:
-    """Return the labels as a list, or refuse them."""
-    usable = isinstance(label_space, Sequence) and not isinstance(label_space, str) and len(label_space) > 0
-    if not usable or not all(isinstance(label, str) for label in label_space):
-        raise ArgumentError(f"label_space has to be a list of at least one label text, not {label_space!r}")
-    return list(label_space)
-
-
 @dataclass(frozen=True, slots=True)
 class PPMKernel:
     r"""An inference function that predicts labels by partial matching; see the module's text for the model.
@@ -228,7 +212,8 @@ class PPMKernel:
         return cls(**options)
 
     def __post_init__(self) -> None:
-        validate_integer("order, the longest context in characters,", self.order, 0)
+        order = validate_integer("order, the longest context in characters,", self.order, 0)
+        object.__setattr__(self, "order", order)
         if self.escape not in _ESCAPE_METHODS:
             raise ArgumentError(f"there is no escape method {self.escape!r}; there are: {', '.join(_ESCAPE_METHODS)}")
 
@@ -258,16 +243,7 @@ class PPMKernel:
             ArgumentError: If the prompt is neither a text nor one text per label, or the label space is not a list of
                 at least one text.
         """
-        labels = _checked_labels(label_space)
-        if isinstance(prompt, str):
-            return self._continuation(prompt, labels)
-        if not isinstance(prompt, (list, tuple)) or not all(isinstance(variant, str) for variant in prompt):
-            raise ArgumentError(f"prompt has to be a text, or a list of texts (noisy channel), not {prompt!r:.80}")
-        if len(prompt) != len(labels):
-            raise ArgumentError(
-                f"a noisy-channel prompt has one text per label; got {len(prompt)} texts for {len(labels)} labels"
-            )
-        return self._channel(prompt, labels)
+        return self._row(prompt, checked_labels(label_space), 0)
 
     def batch(self, prompts: Sequence[str] | Sequence[Sequence[str]], label_space: Sequence[str]) -> list[list[float]]:
         """Return one row of probabilities per prompt: the same rows as single calls give.
@@ -286,7 +262,8 @@ class PPMKernel:
             raise ArgumentError(
                 f"prompts has to be a list of prompts, not {prompts!r:.80}; for a single prompt call the kernel itself"
             )
-        return [self(prompt, label_space) for prompt in prompts]
+        labels = checked_labels(label_space)
+        return [self._row(prompt, labels, index) for index, prompt in enumerate(prompts)]
 
     def log_probability(self, text: str, history: str = "", alphabet: Iterable[str] = ()) -> float:
         """Return the log-probability of a text after a history.
@@ -306,17 +283,23 @@ class PPMKernel:
         reader = _Reader(self, history, alphabet_size=len({*text, *history, *alphabet}))
         return reader.log_probability(text)
 
+    def _row(self, prompt: str | Sequence[str], labels: Sequence[str], index: int) -> list[float]:
+        if isinstance(prompt, str):
+            return self._continuation(prompt, labels)
+        check_channel(prompt, labels, index)
+        return self._channel(prompt, labels)
+
     def _continuation(self, prompt: str, labels: Sequence[str]) -> list[float]:
         reader = _Reader(self, prompt, alphabet_size=len(set(prompt).union(*labels)))
         times = Counter(labels)
         events = _as_longest_label({label: reader.log_probability(label) for label in times})
-        return _normalise([events[label] - math.log(times[label]) for label in labels])
+        return softmax([events[label] - math.log(times[label]) for label in labels])
 
     def _channel(self, prompts: Sequence[str], labels: Sequence[str]) -> list[float]:
         starts = after_label(prompts, labels)
         shared = min(len(commonprefix(list(prompts))), *starts)  # noqa: RUF071 - characters are meant
         reader = _Reader(self, prompts[0][:shared], alphabet_size=len(set().union(*prompts)))
-        return _normalise(
+        return softmax(
             [
                 reader.log_probability(prompt[shared:], skip=start - shared)
                 for prompt, start in zip(prompts, starts, strict=True)

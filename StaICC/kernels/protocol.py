@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from StaICC.errors import ArgumentError, validate_integer
-from StaICC.inference.code_identity import replaced_methods
-from StaICC.inference.contract import batch_form
-from StaICC.inference.identity import Identity
+from StaICC.inference.contract import DeclaresCapabilities, Interface, batch_form, check_interfaces
+from StaICC.inference.identity import Identity, replaced_methods
 
 
 class Capability(enum.Enum):
@@ -63,7 +62,7 @@ class Kernel(Protocol):
 
 
 @runtime_checkable
-class NoisyChannelVariants(Protocol):
+class NoisyChannelVariants(Interface, Protocol):
     """A kernel that computes the noisy channel in the paper's and in the release's variant."""
 
     def noisy_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Any = None) -> Any:
@@ -71,7 +70,7 @@ class NoisyChannelVariants(Protocol):
 
 
 @runtime_checkable
-class RendersPrompts(Protocol):
+class RendersPrompts(Interface, Protocol):
     """A kernel whose model reads another text than the prompt, such as a chat template's."""
 
     def rendered(self, prompts: Sequence[str]) -> Sequence[str]:
@@ -101,17 +100,18 @@ def stable_seed(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") >> 1
 
 
-def check_generation(max_new_tokens: int, stop: Sequence[str], temperature: float = 0.0) -> None:
-    """Refuse a number of new tokens below 1, stop strings that are no list of non-empty texts, and odd temperatures.
+def check_generation(max_new_tokens: int, stop: Sequence[str], temperature: float = 0.0) -> int:
+    """Return the number of new tokens; refuse it below 1, stop strings that are no list of texts, odd temperatures.
 
     Raises:
         ArgumentError: An argument has another value or type.
     """
-    validate_integer("max_new_tokens", max_new_tokens, 1)
+    max_new_tokens = validate_integer("max_new_tokens", max_new_tokens, 1)
     if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
         raise ArgumentError(f"stop must be a list of non-empty texts, not {stop!r}")
     if isinstance(temperature, bool) or not (isinstance(temperature, (int, float)) and 0 <= temperature <= 100):
         raise ArgumentError(f"temperature: got {temperature!r}, expected a number from 0 (most probable token) to 100")
+    return max_new_tokens
 
 
 def capabilities_of(function: Any) -> frozenset[Capability]:
@@ -126,13 +126,18 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
     Returns:
         Its capabilities; those of a plain function are its label scores.
 
+    Raises:
+        ArgumentError: An attribute is of another kind than a protocol says, or a declared capability is unknown.
+
     Example:
         >>> capabilities_of(lambda prompt, label_space: 0) == {Capability.LABEL_SCORES}
         True
     """
-    declared = getattr(function, "capabilities", None)
-    if isinstance(declared, (set, frozenset)) and all(isinstance(one, Capability) for one in declared):
-        return frozenset(declared)
+    check_interfaces(function)
+    if isinstance(function, DeclaresCapabilities):
+        if not all(isinstance(one, Capability) for one in function.capabilities):
+            raise ArgumentError(f"capabilities: got {function.capabilities!r:.80}, expected a set of Capability")
+        return frozenset(function.capabilities)
     found = {Capability.LABEL_SCORES}
     for capability, method in METHODS.items():
         if method != "__call__" and capability is not Capability.BATCH and callable(getattr(function, method, None)):
@@ -142,3 +147,15 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
     if callable(getattr(function, "noisy_channel", None)):
         found.add(Capability.NOISY_CHANNEL)
     return frozenset(found)
+
+
+@runtime_checkable
+class JointFeatures(Interface, Protocol):
+    """A kernel that computes several features of a prompt in one run of the model."""
+
+    @property
+    def joint_features(self) -> frozenset[str]:
+        """Their names: probabilities, log_probabilities (of the labels, over the vocabulary), hidden, vocabulary."""
+
+    def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
+        """Return one sequence of rows for each wanted feature."""

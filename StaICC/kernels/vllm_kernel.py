@@ -30,18 +30,23 @@ from typing import TYPE_CHECKING, Any, Literal
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.storage import passing_folder
 from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, unknown_name
+from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.inference.identity import Identity
-from StaICC.inference.workload import PROBABILITIES, Held, Workload
-from StaICC.kernels.huggingface.chat import PromptFormat
-from StaICC.kernels.huggingface.label_tokens import check_labels, continuations
-from StaICC.kernels.huggingface.options import NEUTRAL, KernelOptions, choose
 from StaICC.kernels.huggingface.prefix_plan import distinct_positions
-from StaICC.kernels.huggingface.prompt_tokens import Reading, length_limit
+from StaICC.kernels.huggingface.prompts import (
+    NEUTRAL,
+    KernelOptions,
+    PromptFormat,
+    Reading,
+    check_labels,
+    choose,
+    continuations,
+    length_limit,
+)
 from StaICC.kernels.huggingface.source import ModelSource
-from StaICC.kernels.label_scores import softmax
-from StaICC.kernels.noisy_channel import channel_scores, check_channel
-from StaICC.kernels.option_text import OptionFact, option_types, options_of, read_json_or_text, split_options
+from StaICC.kernels.label_scores import channel_scores, check_channel, softmax
 from StaICC.kernels.protocol import TEXT_SCORES, Capability, check_generation
+from StaICC.kernels.registry import OptionFact, option_types, options_of, read_json_or_text, split_options
 from StaICC.optional import require
 
 if TYPE_CHECKING:
@@ -93,7 +98,7 @@ class VLLMKernel:
     Args:
         spec: ``"hf:NAME"`` or ``"NAME"`` of the hub (``NAME@REVISION``), a folder written by ``save_pretrained``,
             ``"smollm2"``, or a ``.gguf`` file. GGUF files are converted once, because vLLM reads few of them.
-        **options: ``guided``, and the options of :class:`~StaICC.kernels.huggingface.options.KernelOptions` that
+        **options: ``guided``, and the options of :class:`~StaICC.kernels.huggingface.prompts.KernelOptions` that
             concern scoring and length; all others are arguments of vLLM's engine (``dtype``, ``tensor_parallel_size``,
             ``gpu_memory_utilization``, ``quantization``, ...).
 
@@ -303,7 +308,7 @@ class VLLMKernel:
         Returns:
             The continuations, without the prompts and the stop string.
         """
-        check_generation(max_new_tokens, stop, temperature)
+        max_new_tokens = check_generation(max_new_tokens, stop, temperature)
         ids = self._read([[prompt] for prompt in prompts], more=max_new_tokens).before()
         settings: dict[str, Any] = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
         settings |= {"temperature": temperature, "seed": seed} if temperature else {}
@@ -327,20 +332,20 @@ class VLLMKernel:
         )
         return self.format.reader(limit - more).read(queries, labels and self.format.labels(labels))
 
-    def workload(
+    def forecast_prompts(
         self,
         prompts: Sequence[Any],
         label_space: Sequence[str],
         new_tokens: int = 0,
         features: Collection[str] = PROBABILITIES,
         *,
-        held: Held | None = None,
-    ) -> Workload:
-        """Return the work of prompts that are predicted in one call; a prompt that is too long is counted in full.
+        kept: tuple[int, ...] = (),
+    ) -> Forecast:
+        """Return the forecast of prompts that are predicted in one call; a prompt that is too long is counted in full.
 
-        What the engine's cache keeps from earlier calls (``held``) is unknown, so it is not subtracted. A request for
+        What the engine's cache keeps from earlier calls (``kept``) is unknown, so it is not subtracted. A request for
         log-probabilities generates one token. See
-        :meth:`~StaICC.kernels.huggingface.kernel.CausalLMKernel.workload`.
+        :meth:`~StaICC.kernels.huggingface.kernel.CausalLMKernel.forecast_prompts`.
         """
         more = new_tokens or 1
         free = more - (10**9 if self.options.on_too_long == "error" else 0)  # no limit, where none is applied
@@ -351,9 +356,14 @@ class VLLMKernel:
         else:
             shared = 0 if new_tokens or "losses" in features else self.format.deciding(label_space)[1]
             sequences = self._read([[one] for one in prompts], more=free).before(shared)
-        sizes, positions = [len(row) for row in sequences], distinct_positions(sequences)
-        limit, output = int(self.engine.llm_engine.model_config.max_model_len), more * len(sequences)
-        return Workload(sum(sizes), positions, output, max(sizes) + more, limit, effort=positions + output)
+        sizes = [len(row) for row in sequences]
+        return Forecast(
+            tokens=sum(sizes),
+            positions=distinct_positions(sequences),
+            output_tokens=more * len(sequences),
+            longest_prompt=max(sizes) + more,
+            limit=int(self.engine.llm_engine.model_config.max_model_len),
+        )
 
     def _beginnings(
         self, prompts: Sequence[str], label_space: Sequence[str], more: int = 1
@@ -468,8 +478,7 @@ def _vllm() -> Any:
 
 
 def _fields(record: Any) -> set[str]:
-    named = getattr(record, "__struct_fields__", None) or [field.name for field in dataclasses.fields(record)]
-    return set(named)
+    return set(getattr(record, "__struct_fields__", None) or (field.name for field in dataclasses.fields(record)))
 
 
 def _check_engine_arguments(arguments: Mapping[str, Any], scoring: set[str]) -> None:

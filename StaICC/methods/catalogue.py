@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from StaICC.benchmarks import Condition, Experimentor
-from StaICC.benchmarks.sensitivity import L9, DemonstrationSensitivityTask, TemplateSensitivityTask
+from StaICC.benchmarks.diagnosis import L9, DemonstrationSensitivityTask, TemplateSensitivityTask
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Answer, Failure
+from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import tolerance_of
-from StaICC.inference.workload import Workload, work_of
 from StaICC.kernels.protocol import Capability, NoisyChannelVariants, represents
-from StaICC.methods.caching import Request
 from StaICC.methods.calibration import (
     ContextualCalibration,
     DomainCalibration,
@@ -29,31 +27,33 @@ from StaICC.methods.calibration import (
     KNNPromptingCentroid,
     batch_calibration,
 )
-from StaICC.methods.calibration.base import CalibratedKernel, Calibration
-from StaICC.methods.calibration.fitted import (
+from StaICC.methods.calibration.base import CONTENT_FREE, CalibratedKernel, Calibration, PromptMaker, domain_texts
+from StaICC.methods.calibration.label_probabilities import (
     DomainPMI,
     LinearCalibration,
     PrototypicalCalibration,
     TemperatureScaling,
+    calibrated_in_context,
+    label_rows,
+    read_probabilities,
 )
-from StaICC.methods.calibration.prior import calibrated_in_context, label_rows, read_probabilities
-from StaICC.methods.calibration.samples import CONTENT_FREE, PromptMaker, domain_texts
-from StaICC.methods.features import Feature
+from StaICC.methods.features import Feature, apply_present, feature_keys
 from StaICC.methods.generation import GenerateThenParse, GenerationOptions
-from StaICC.methods.options import NoOptions, option
-from StaICC.methods.prompting.retrieval import nearest_demonstrations, order_patterns
-from StaICC.methods.prompting.selection import (
+from StaICC.methods.selection import (
     choose_instruction,
     first_demonstrations,
     instructions_for,
     lowest_entropy,
+    nearest_demonstrations,
+    order_patterns,
 )
 from StaICC.methods.specification import (
     Asked,
+    MethodSpec,
     Prepared,
     Workbench,
     fresh,
-    keys_of,
+    option,
     prompt_makers,
     with_query,
     with_template,
@@ -65,50 +65,6 @@ CANDIDATES = 30
 """Nearest demonstrations from which the authors of SA-ICL draw orders."""
 HIDDEN_SAMPLES = 16
 """Rows of each label with which the authors of hidden calibration train."""
-
-
-@dataclass(frozen=True, slots=True)
-class MethodSpec:
-    """A method: its name, required capabilities, options, and the function that prepares it."""
-
-    name: str
-    title: str
-    """As in Table 2."""
-    prepare: Callable[[Workbench, Experimentor], Prepared]
-    """Prepares it for a data set. The experimentor is a copy of the user's and may be changed."""
-    requires: frozenset[Capability] = frozenset({Capability.LABEL_SCORES})
-    """The capabilities that the kernel must have; :class:`~StaICC.methods.run.Method` checks them."""
-    trains: bool | Callable[[Any, str], bool] = False
-    """Whether ``calibration_number`` affects its results, or a function of options and variant that says so."""
-    requests: Callable[[Workbench, Experimentor], list[Request]] | None = None
-    """Returns features that it needs and that are known before the model computed anything.
-    :func:`~StaICC.methods.run.run_all` computes those of all methods together. The experimentor is a copy."""
-    options: type[Any] = NoOptions
-    """The record of its options: a frozen dataclass whose fields are made by
-    :func:`~StaICC.methods.options.option`. ``bench.options`` is an instance. Values other than the defaults are part
-    of the signature."""
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.options, type) and dataclasses.is_dataclass(self.options)):
-            raise ArgumentError(f"method {self.name!r}: got the options {self.options!r}, expected a dataclass")
-        if not (isinstance(self.requires, frozenset) and all(isinstance(one, Capability) for one in self.requires)):
-            raise ArgumentError(
-                f"method {self.name!r}: got requires={self.requires!r}, expected a frozenset of Capability"
-            )
-
-    def required(self, options: Any) -> frozenset[Capability]:
-        """Return the capabilities that the kernel must have for these options."""
-        other = isinstance(options, RetrievalOptions) and options.encoder != "hidden"
-        return self.requires - {Capability.HIDDEN_STATES} if other else self.requires
-
-    def counts(self, options: Any, variant: str) -> bool:
-        """Return whether ``calibration_number`` affects the results with these options."""
-        return self.trains if isinstance(self.trains, bool) else self.trains(options, variant)
-
-    @property
-    def needs(self) -> str:
-        """The required capabilities in words."""
-        return ", ".join(one.value for one in Capability if one in self.requires) or "nothing but predictions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +116,11 @@ class RetrievalOptions:
         "nearest", "How demonstrations are chosen: nearest, diverse, balanced (by label) or vote-k."
     )
     exclude_duplicates: bool = option(False, "Never choose a demonstration with exactly the text of the query.")
+
+    @property
+    def not_required(self) -> frozenset[Capability]:
+        """The capabilities that the method does not need with these options."""
+        return frozenset() if self.encoder == "hidden" else frozenset({Capability.HIDDEN_STATES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +195,6 @@ def _vanilla(bench: Workbench, one: Experimentor) -> Prepared:
     return Prepared([one], bench.kernel)
 
 
-def _plain_requests(bench: Workbench, one: Experimentor) -> list[Request]:
-    return [("probabilities", keys_of(one))]
-
-
 class _NoisyChannel:
     """The noisy channel of a kernel, in one of the two variants."""
 
@@ -252,8 +209,10 @@ class _NoisyChannel:
         """That of the kernel."""
         return tolerance_of(self.kernel)
 
-    def workload(self, prompts: Sequence[Any], label_space: Sequence[str], **before: Any) -> Workload | None:
-        return work_of(self.kernel, prompts, label_space, **before)
+    def forecast_prompts(
+        self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
+    ) -> Forecast:
+        return forecast_prompts(self.kernel, prompts, label_space, kept=kept)
 
     def __call__(self, prompt: Sequence[str], label_space: Sequence[str]) -> Any:
         return self.batch([prompt], label_space)[0]
@@ -291,46 +250,35 @@ def calibrated(make: Make, arguments: Arguments | None = None) -> Callable[[Work
 
 
 def _calibrated(make: Make, arguments: Arguments | None, bench: Workbench, one: Experimentor) -> Prepared:
-    def trained() -> tuple[list[Calibration], float]:
-        began = time.monotonic()
-        found = []
-        for maker in _makers(bench, one):
-            found.append(make(bench, one.get_label_space()))
-            found[-1].train(
-                maker,
-                bench.kernel,
-                one.calibration_set(),
-                calibration_number=bench.calibration_number,
-                k=one.get_k(),
-                **({} if arguments is None else arguments(bench, one)),
-            )
-        return found, time.monotonic() - began
-
     one = _sharing_demonstrations(bench, one)
-    calibrations, seconds = bench.once(one, trained)
-    return Prepared(
-        [one],
-        CalibratedKernel(bench.kernel.kernel, calibrations[0]),
-        None,
-        sum(each.training_prompts for each in calibrations),
-        seconds,
-        (calibrations[0].reads,),
-        [each.apply for each in calibrations],
-    )
+    labels, more = one.get_label_space(), {} if arguments is None else arguments(bench, one)
+    calibrations = [(make(bench, labels), maker) for maker in _makers(bench, one)]
+    samples = [
+        calibration.samples(maker, one.calibration_set(), bench.calibration_number, one.get_k(), **more)
+        for calibration, maker in calibrations
+    ]
+    trained = [calibration for calibration, _ in calibrations]
+
+    def learn(features: Iterable[Sequence[Any]]) -> Prepared:
+        for calibration, drawn, rows in zip(trained, samples, features, strict=True):
+            calibration.train_on(bench.kernel, rows, *drawn)
+        return Prepared(
+            [one],
+            CalibratedKernel(bench.kernel.kernel, trained[0]) if len(trained) == 1 else _for_each_template,
+            None,
+            sum(calibration.training_prompts for calibration in trained),
+            (trained[0].reads,),
+            [calibration.apply for calibration in trained],
+        )
+
+    feature = trained[0].feature
+    training = [(feature, feature_keys(prompts, labels)) for prompts, _ in samples]
+    return Prepared([one], bench.kernel, features=(feature,), training=training, learn=learn)
 
 
-def _calibration_requests(
-    make: Make, arguments: Arguments | None, bench: Workbench, one: Experimentor
-) -> list[Request]:
-    labels = one.get_label_space()
-    calibration = make(bench, labels)
-    one = _sharing_demonstrations(bench, one)
-    found: list[Request] = [(calibration.feature, keys_of(one))]
-    for maker in _makers(bench, one):
-        more = {} if arguments is None else arguments(bench, one)
-        prompts, _ = calibration.samples(maker, one.calibration_set(), bench.calibration_number, one.get_k(), **more)
-        found.append((calibration.feature, [(prompt, tuple(labels)) for prompt in prompts]))
-    return found
+def _for_each_template(prompt: Any, label_space: Sequence[str]) -> NoReturn:
+    """Refuse to predict a prompt that does not say with which template it was written."""
+    raise ArgumentError("each template has a calibration of its own: got a prompt alone. Run the method: Method.run")
 
 
 def _shares_demonstrations(bench: Workbench) -> bool:
@@ -390,26 +338,12 @@ def _in_context(
     return Prepared(views, bench.kernel, combine, features=["probabilities", *[feature] * len(texts)])
 
 
-def _in_context_requests(
-    prepare: Callable[[Workbench, Experimentor], Prepared],
-    shared: Callable[[Workbench, Experimentor], list[Request]],
-    bench: Workbench,
-    one: Experimentor,
-) -> list[Request]:
-    if bench.variant != "paper" or bench.options.shared_contexts:
-        return shared(bench, one)
-    prepared = prepare(bench, one)
-    return [(each, keys_of(view)) for each, view in zip(prepared.features, prepared.views, strict=True)]
-
-
 def _batch_calibration(bench: Workbench, one: Experimentor) -> Prepared:
     def combine(conditions: Sequence[Condition], answers: Sequence[Asked]) -> Asked:
+        calibrated = partial(batch_calibration, batch_size=bench.options.batch_size, variant=bench.variant)
         found: list[Answer | Failure] = []
         for condition in conditions:
-            some = answers[0][len(found) : len(found) + len(condition.queries)]
-            rows: list[Any] = [answer for answer in some if not isinstance(answer, Failure)]
-            done = iter(batch_calibration(rows, bench.options.batch_size, variant=bench.variant))
-            found += [answer if isinstance(answer, Failure) else next(done) for answer in some]
+            found += apply_present(answers[0][len(found) : len(found) + len(condition.queries)], calibrated)
         return found
 
     return Prepared([one], bench.kernel, combine)
@@ -420,21 +354,14 @@ def _ppl_icl(bench: Workbench, one: Experimentor) -> Prepared:
     if isinstance(given, Mapping):
         given = given.get(one.name)
     candidates = instructions_for(one.name) if given is None else given
-    number = bench.calibration_number
-
-    def chosen() -> tuple[str, int, float]:
-        began = time.monotonic()
-        instruction, asked = choose_instruction(bench.kernel, candidates, one, bench.variant, number)
-        return instruction, asked, time.monotonic() - began
-
-    instruction, asked, seconds = bench.once(one, chosen)
+    instruction, asked = choose_instruction(bench.kernel, candidates, one, bench.variant, bench.calibration_number)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TemplateWarning)  # the signature says that the template was changed
         one.prompt_former.change_instruction(instruction)
     for query in one.all_queries():
         if not (query.prompt if isinstance(query.prompt, str) else query.prompt[0]).startswith(instruction):
             raise ArgumentError(f"{one.task.name} sets the instruction itself, so PPL-ICL cannot choose it")
-    return Prepared([one], bench.kernel, None, asked, seconds)
+    return Prepared([one], bench.kernel, None, asked)
 
 
 def _refuse_several_lists(one: Experimentor) -> None:
@@ -449,7 +376,6 @@ class _Near:
     lists: list[list[int]]
     texts: int
     """Number of distinct encoded texts."""
-    seconds: float
     duplicates: int
     """Number of test examples with a demonstration of exactly their text."""
 
@@ -465,7 +391,6 @@ def _near(bench: Workbench, one: Experimentor, count: int, at_least: int) -> _Ne
     test = one.test_set()
     asked = len(test) if one.limit is None else min(one.limit, len(test))
     queries = [test.get_input_text(row) for row in range(asked)]
-    began = time.monotonic()
     options = bench.options
     found = nearest_demonstrations(
         bench.encoder(options.encoder), pool, queries, count, bench.variant, options.rule, options.exclude_duplicates
@@ -476,7 +401,7 @@ def _near(bench: Workbench, one: Experimentor, count: int, at_least: int) -> _Ne
     )
     distinct = {*texts, *asked_texts} - {""}
     encoded = 0 if options.encoder == "bm25" else len(distinct)
-    return _Near(found, encoded, time.monotonic() - began, duplicates)
+    return _Near(found, encoded, duplicates)
 
 
 def _with_lists(one: Experimentor, lists: Sequence[Sequence[int]]) -> Experimentor:
@@ -490,9 +415,7 @@ def _with_lists(one: Experimentor, lists: Sequence[Sequence[int]]) -> Experiment
 
 def _topk(bench: Workbench, one: Experimentor) -> Prepared:
     near = _near(bench, one, one.get_k(), one.get_k())
-    return Prepared(
-        [_with_lists(one, near.lists)], bench.kernel, None, near.texts, near.seconds, duplicates=near.duplicates
-    )
+    return Prepared([_with_lists(one, near.lists)], bench.kernel, None, near.texts, duplicates=near.duplicates)
 
 
 def _sa_icl(bench: Workbench, one: Experimentor) -> Prepared:
@@ -516,7 +439,7 @@ def _sa_icl(bench: Workbench, one: Experimentor) -> Prepared:
     def combine(conditions: Sequence[Condition], answers: Sequence[Asked]) -> Asked:
         return [_surest(candidates, bench.variant) for candidates in zip(*answers, strict=True)]
 
-    return Prepared(views, bench.kernel, combine, near.texts, near.seconds, duplicates=near.duplicates)
+    return Prepared(views, bench.kernel, combine, near.texts, duplicates=near.duplicates)
 
 
 def _surest(candidates: Sequence[Answer | Failure], variant: str) -> Answer | Failure:
@@ -547,9 +470,7 @@ def _ensemble(bench: Workbench, one: Experimentor) -> Prepared:
     def combine(conditions: Sequence[Condition], answers: Sequence[Asked]) -> Asked:
         width = len(one.get_label_space())
         flat = [row for view in answers for row in view]
-        present = label_rows([row for row in flat if not isinstance(row, Failure)], width, "prediction")
-        rows = iter(read_probabilities(present, "auto")[0] if present else [])
-        read = [row if isinstance(row, Failure) else next(rows) for row in flat]
+        read = apply_present(flat, lambda rows: read_probabilities(label_rows(rows, width, "prediction"), "auto")[0])
         size = len(answers[0])
         return [_mean_prediction(read[number::size]) for number in range(size)]
 
@@ -575,8 +496,7 @@ _VOCABULARY = frozenset({Capability.FULL_VOCABULARY})
 
 def _calibration(name: str, title: str, make: Make, arguments: Arguments | None = None, **more: Any) -> MethodSpec:
     """Return the record of a calibration."""
-    requests = partial(_calibration_requests, make, arguments)
-    return MethodSpec(name, title, calibrated(make, arguments), **{"trains": True, "requests": requests, **more})
+    return MethodSpec(name, title, calibrated(make, arguments), **{"trains": True, **more})
 
 
 def _one_prior(options: ContextOptions, variant: str) -> bool:
@@ -592,14 +512,12 @@ def _context_calibration(
 ) -> MethodSpec:
     """Return the record of a calibration by texts after the query's own demonstrations."""
     shared = _calibration(kind.name, title, lambda bench, labels: kind(labels, variant=bench.variant), arguments)
-    assert shared.requests is not None
     prepare = partial(_in_context, shared.prepare, kind.correct)
-    requests = partial(_in_context_requests, prepare, shared.requests)
-    return dataclasses.replace(shared, prepare=prepare, requests=requests, options=options, trains=_one_prior)
+    return dataclasses.replace(shared, prepare=prepare, options=options, trains=_one_prior)
 
 
 _SPECS = (
-    MethodSpec("vanilla", "Vanilla", _vanilla, frozenset(), requests=_plain_requests),
+    MethodSpec("vanilla", "Vanilla", _vanilla, frozenset()),
     MethodSpec("noisy_channel", "Noisy channel", _noisy_channel, frozenset({Capability.NOISY_CHANNEL})),
     _context_calibration(ContextualCalibration, "Contextual calibration", ContextOptions, None),
     _context_calibration(
@@ -608,9 +526,7 @@ _SPECS = (
         DomainOptions,
         lambda bench, one: {"sample_length": bench.options.sample_length or 64},
     ),
-    MethodSpec(
-        "batch_calibration", "Batch calibration", _batch_calibration, options=BatchOptions, requests=_plain_requests
-    ),
+    MethodSpec("batch_calibration", "Batch calibration", _batch_calibration, options=BatchOptions),
     MethodSpec(
         "ppl_icl",
         "PPL-ICL",

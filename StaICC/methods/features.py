@@ -1,22 +1,58 @@
-"""The features of a model that methods use: label scores, full-vocabulary logits, last hidden states, losses.
+"""The features of a model that methods use, each computed once: kept in memory for all methods, and in the store.
 
-Kernels have a method for each of the last two; a plain function may return them with the label probabilities. Distinct
-prompts are computed once, in one batch if the kernel has ``batch``.
+A *feature* is whatever a kernel computes for a prompt: label probabilities, log-probabilities of the labels over the
+vocabulary, logits of the full vocabulary, the last hidden state, or the mean loss of a text. The cache key is the
+identity of the kernel, the feature, the prompt and, for the first two, the label space. What a method learns is not
+cached, but computed again from cached features for each data set of each benchmark. It therefore belongs to exactly its
+training prompts, and rounding repeats no prompt.
+
+All features go through the runner (:func:`StaICC.inference.ask`): in chunks that are durable, with progress, workers,
+rechecks and the failure policy of the run. Features of one prompt that several methods need come from one run of the
+model where the kernel allows it (:class:`~StaICC.kernels.joint_features.JointFeatures`).
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Sequence
-from types import FunctionType
-from typing import Any, Literal
+import base64
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FunctionType, MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference import Failure, Inference, batch_form
-from StaICC.inference.contract import check_batch
-from StaICC.kernels.protocol import Capability, capabilities_of
+from StaICC.inference import (
+    Answer,
+    AnswerStore,
+    Failure,
+    Inference,
+    OnError,
+    Part,
+    RunOptions,
+    Unparsed,
+    ask,
+    batch_form,
+)
+from StaICC.inference.contract import Features, check_answer, check_batch
+from StaICC.inference.forecast import Forecast, forecast_prompts
+from StaICC.inference.identity import Identity, combined, identity_of
+from StaICC.inference.recheck import RunCounter, tolerance_of
+from StaICC.inference.run_record import RunCounts
+from StaICC.inference.store import query_key
+from StaICC.kernels.protocol import Capability, JointFeatures, capabilities_of, represents
+from StaICC.optional import require
+from StaICC.prompting import Prompt, Query, as_argument
+from StaICC.safe_text import logger
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from StaICC.benchmarks.running import RunContext
+
+
+_log = logger(__name__)
 
 Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "losses"]
 """Label probabilities; log-probabilities of the labels over the vocabulary; logits over the full vocabulary; the last
@@ -40,6 +76,12 @@ _CAPABILITIES: dict[Feature, Capability] = {
     "vocabulary": Capability.FULL_VOCABULARY,
     "hidden": Capability.HIDDEN_STATES,
 }
+_METHODS: dict[Feature, str] = {
+    "vocabulary": "full_vocabulary_logits",
+    "hidden": "hidden_states",
+    "losses": "losses",
+}
+"""The methods of kernels that compute features without labels."""
 
 
 def ask_model(function: Inference, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
@@ -81,8 +123,7 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
         return ask_model(function, prompts, label_space)
     capability = _CAPABILITIES[feature]
     if capability in capabilities_of(function):
-        kernel: Any = function
-        return (kernel.hidden_states if feature == "hidden" else kernel.full_vocabulary_logits)(list(prompts))
+        return getattr(function, _METHODS[feature])(list(prompts))
     # One prompt is enough to find out that a function does not return the feature.
     answers = ask_model(function, prompts[:1], label_space)
     for number in range(len(prompts)):
@@ -144,6 +185,13 @@ def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([part[number] for number in kept] for part in (rows, *others))
 
 
+def apply_present(rows: Sequence[Any], apply: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
+    """Return what a function makes of the rows that there are; failures and exceptions keep their places."""
+    present = [row for row in rows if not isinstance(row, (Failure, BaseException))]
+    done = iter(apply(present) if present else ())
+    return [row if isinstance(row, (Failure, BaseException)) else next(done) for row in rows]
+
+
 def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
     """Return the predictions as a list; some kernels return an exception in the place of a prediction.
 
@@ -161,3 +209,457 @@ def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
         if isinstance(row, BaseException):
             raise OutputError(f"{what} {number} has no prediction: {row}") from row
     return predictions
+
+
+Key = tuple[Prompt, tuple[str, ...]]
+"""A prompt and its label space."""
+
+Request = tuple[Feature, Sequence[Key]]
+"""Prompts whose feature a method needs."""
+
+_OF_LABELS: frozenset[Feature] = frozenset({"probabilities", "log_probabilities"})
+_VECTORS: frozenset[Feature] = frozenset({"hidden", "vocabulary"})
+_MEMORY = 1 << 30
+"""Bytes of full-vocabulary logits that are kept in memory; a store keeps them all."""
+
+
+def _place(feature: Feature, key: Key) -> Key:
+    """Return the key of a feature: those of no label have no label space."""
+    return key if feature in _OF_LABELS else (key[0], ())
+
+
+def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
+    """Return a row as a JSON value: vectors as base64 of their bytes.
+
+    Raises:
+        OutputError: The row has NaN or an infinity, or is not what the feature is.
+    """
+    if feature in _OF_LABELS:
+        return check_answer(row, label_space)
+    if feature in _VECTORS:
+        numpy = require("numpy", "hf", NEEDS[feature])
+        array = numpy.asarray(row)
+        if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu" or not numpy.isfinite(array).all():
+            raise OutputError(f"{NEEDS[feature]} must be a row of finite numbers, not NaN or infinite")
+        kind = "<f4" if array.dtype.kind == "f" and array.dtype.itemsize <= 4 else "<f8"
+        return kind + base64.b64encode(array.astype(kind).tobytes()).decode("ascii")
+    if not math.isfinite(row):
+        raise OutputError(f"the loss {row} is not finite; use a wider number type of the model, such as float32")
+    return float(row)
+
+
+def _unpacked(feature: str, value: Any) -> Any:
+    if feature in _VECTORS:
+        numpy = require("numpy", "hf", NEEDS[feature])
+        return numpy.frombuffer(base64.b64decode(value[3:]), dtype=value[:3])
+    return value
+
+
+class FeatureFunction:
+    """Features of a kernel as an inference function: its prediction is :class:`Features`.
+
+    Args:
+        kernel: The kernel.
+        wanted: The features.
+        some: The digests of the prompts that need only some of the features, with these.
+    """
+
+    def __init__(
+        self,
+        kernel: Inference,
+        wanted: Collection[Feature],
+        some: Mapping[bytes, Collection[Feature]] = MappingProxyType({}),
+    ) -> None:
+        self.kernel = kernel
+        self.wanted = frozenset(wanted)
+        self.some = dict(some)
+
+    def identity(self) -> Identity:
+        """Return the identity of the kernel with the features."""
+        return combined(identity_of(self.kernel), "features", Identity({"names": " ".join(sorted(self.wanted))}))
+
+    @property
+    def recheck_tolerance(self) -> float | None:
+        """That of the kernel."""
+        return tolerance_of(self.kernel)
+
+    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
+        """Return the features of one prompt."""
+        return self.batch([prompt], label_space)[0]
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
+        """Return the features of each prompt; an exception where one of them is invalid."""
+        found: list[Any] = [Features() for _ in prompts]
+        for features, places in self._calls(prompts, label_space):
+            asked = [prompts[place] for place in places]
+            for feature, rows in sorted(_computed(self.kernel, features, asked, list(label_space)).items()):
+                for place, row in zip(places, rows, strict=True):
+                    if isinstance(found[place], Features) and feature in self.features(prompts[place], label_space):
+                        try:
+                            if isinstance(row, BaseException):
+                                raise row
+                            found[place][feature] = packed_row(feature, row, label_space)
+                        except Exception as error:
+                            found[place] = error
+        return found
+
+    def features(self, prompt: Any, label_space: Sequence[str]) -> Collection[Feature]:
+        """Return the features of a prompt that are wanted."""
+        return self.some.get(query_key(as_argument(prompt), label_space), self.wanted) if self.some else self.wanted
+
+    def forecast_prompts(
+        self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
+    ) -> Forecast:
+        """Return the forecast of the features of the prompts."""
+        total = Forecast(kept=kept)
+        for some, places in self._calls(prompts, label_space):
+            asked = [prompts[place] for place in places]
+            total += forecast_prompts(self.kernel, asked, label_space, 0, some, kept=total.kept)
+        return total
+
+    def _calls(
+        self, prompts: Sequence[Any], label_space: Sequence[str]
+    ) -> list[tuple[Collection[Feature], Sequence[int]]]:
+        """Return the calls of the kernel: what each computes, and the numbers of its prompts."""
+        needed = [self.features(prompt, label_space) for prompt in prompts]
+        here = frozenset[Feature]().union(*needed)
+        joint = here & _joint(self.kernel)
+        if len(joint) < 2 and "log_probabilities" not in joint:
+            joint = frozenset()
+        calls: list[tuple[Collection[Feature], Sequence[int]]] = [(joint, range(len(prompts)))] if joint else []
+        for feature in sorted(here - joint):
+            calls.append(({feature}, [place for place, features in enumerate(needed) if feature in features]))
+        return calls
+
+
+def _joint(kernel: Any) -> frozenset[str]:
+    """Return the features that one run of the model computes; none where that would bypass what a subclass adds."""
+    usable = isinstance(kernel, JointFeatures) and represents(kernel, "features")
+    return kernel.joint_features if usable else frozenset()
+
+
+def _computed(kernel: Any, features: Collection[Feature], prompts: list[Any], labels: list[str]) -> Mapping[Any, Any]:
+    if len(features) > 1 or "log_probabilities" in features:
+        rows = kernel.features(prompts, labels, set(features))
+        return {feature: rows[feature] for feature in features}
+    (feature,) = features
+    if feature in _METHODS:
+        return {feature: getattr(kernel, _METHODS[feature])(prompts)}
+    return {feature: ask_model(kernel, prompts, labels)}
+
+
+class _FeatureCounter(RunCounter):
+    """Compares rechecked features by their numbers, relative to the largest of a row; predictions as they are."""
+
+    features = True
+
+    def compare(self, query: Key, stored: Answer, again: Answer, part: str) -> None:
+        """Count features that were computed again.
+
+        Raises:
+            IdentityError: They differ from the stored ones by more than the tolerance.
+        """
+        if self.features:
+            stored, again = _numbers(stored), _numbers(again)
+        super().compare(query, stored, again, part)
+
+
+def _numbers(answer: Answer) -> Answer:
+    if not isinstance(answer, Features):
+        return answer
+    found: list[float] = []
+    for feature, value in sorted(answer.items()):
+        row = _unpacked(feature, value)
+        row = [float(number) for number in (row if hasattr(row, "__len__") else [row])]
+        scale = max(1.0, *(abs(number) for number in row if math.isfinite(number)))
+        found += [number / scale for number in row]
+    return found
+
+
+class _FeatureStore:
+    """The stores of several features as one: a prompt is stored if all that it needs are.
+
+    Args:
+        stores: The store of each feature.
+        wanted: The features that each prompt needs.
+    """
+
+    def __init__(self, stores: Mapping[Feature, AnswerStore], wanted: Mapping[Key, set[Feature]]) -> None:
+        self._stores = stores
+        self._wanted = wanted
+        self._present: set[tuple[Feature, Key]] = set()
+
+    def get_many(self, queries: Sequence[Key]) -> dict[Key, Answer]:
+        """Return the stored features of the prompts that have all."""
+        values: dict[Key, dict[str, Any]] = {key: {} for key in queries}
+        for feature, store in self._stores.items():
+            places = {key: _place(feature, key) for key in queries if feature in self._wanted[key]}
+            stored = store.get_many(list(dict.fromkeys(places.values())))
+            for key, place in places.items():
+                if place in stored:
+                    self._present.add((feature, key))
+                    values[key][feature] = _stored_value(feature, stored[place])
+        return {key: Features(found) for key, found in values.items() if found.keys() == self._wanted[key]}
+
+    def put_many(self, answers: Iterable[tuple[Key, Answer]]) -> dict[Key, Answer]:
+        """Store features; return those that another process stored earlier and that differ."""
+        computed = {key: dict(answer) for key, answer in answers if isinstance(answer, Features)}
+        changed: dict[Key, Answer] = {}
+        for feature, store in self._stores.items():
+            new = {
+                _place(feature, key): (key, values[feature])
+                for key, values in computed.items()
+                if feature in values and (feature, key) not in self._present
+            }
+            items = [
+                (place, value if feature == "probabilities" else Features({feature: value}))
+                for place, (_, value) in new.items()
+            ]
+            for place, kept in (store.put_many(items) or {}).items():
+                key = new[place][0]
+                computed[key][feature] = _stored_value(feature, kept)
+                changed[key] = Features(computed[key])
+        return changed
+
+
+def _stored_value(feature: Feature, answer: Answer) -> Any:
+    return answer[feature] if isinstance(answer, Features) else answer
+
+
+class CachingKernel:
+    """A kernel that computes each feature of each prompt once; all else is delegated to the kernel.
+
+    Args:
+        kernel: Any inference function.
+
+    Attributes:
+        computed: How many prompts it computed features of.
+        reused: How many requested prompts were in memory or in the store.
+        seconds: What computing took.
+        digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
+    """
+
+    def __init__(self, kernel: Inference) -> None:
+        self.kernel = kernel
+        self.digest = ""
+        self.computed = self.reused = 0
+        self.seconds = 0.0
+        self._memory: dict[tuple[Feature, Key], Any] = {}
+        self._kept = 0
+        self._functions: dict[Feature, Inference] = {"probabilities": kernel}
+        self._context: RunContext | None = None
+        self._run: RunContext | None = None
+        self._recheck = True
+        self._unparsed: Unparsed = "error"
+        self._part = Part("features")
+
+    def __getattr__(self, name: str) -> Any:
+        kernel = self.__dict__.get("kernel")
+        if kernel is None or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(kernel, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_memory": {}, "_context": None, "_run": None}
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Those of the kernel."""
+        return capabilities_of(self.kernel)
+
+    @property
+    def label_log_probabilities(self) -> bool:
+        """Whether the kernel computes log-probabilities of the labels over the vocabulary."""
+        return "log_probabilities" in _joint(self.kernel)
+
+    def identity(self) -> Identity:
+        """Return the identity of the kernel."""
+        return identity_of(self.kernel)
+
+    @property
+    def recheck_tolerance(self) -> float | None:
+        """That of the kernel."""
+        return tolerance_of(self.kernel)
+
+    def function(self, feature: Feature) -> Inference:
+        """Return the inference function of a feature, under whose identity a store keeps it."""
+        if feature not in self._functions:
+            self._functions[feature] = FeatureFunction(self.kernel, {feature})
+        return self._functions[feature]
+
+    @contextmanager
+    def running(
+        self, context: RunContext, part: Part, recheck: bool = True, unparsed: Unparsed = "error"
+    ) -> Iterator[None]:
+        """Within the block, use the store, the workers and the policies of a run; ``part`` is named in progress."""
+        identity = context.identity_of(self.kernel)
+        another_run = context is not self._run
+        if identity.digest != self.digest or (another_run and not identity.complete):  # maybe another model than before
+            self.digest, self._kept = identity.digest, 0
+            self._memory.clear()
+        self._run = context
+        before = self._context, self._part, self._recheck, self._unparsed
+        self._context, self._part, self._recheck, self._unparsed = context, part, recheck, unparsed
+        try:
+            yield
+        finally:
+            self._context, self._part, self._recheck, self._unparsed = before
+
+    # -- as a kernel
+
+    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
+        """Return the prediction for one prompt."""
+        return self.batch([prompt], label_space)[0]
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
+        """Return the prediction for each prompt; a :class:`Failure` where there is none and the run collects them."""
+        return self.rows("probabilities", feature_keys(prompts, label_space))
+
+    def hidden_states(self, prompts: Sequence[Any]) -> list[Any]:
+        """Return the last hidden state of each prompt."""
+        return self.rows("hidden", feature_keys(prompts), replace(self._part, phase="encoding"))
+
+    def full_vocabulary_logits(self, prompts: Sequence[Any]) -> list[Any]:
+        """Return the logits of the full vocabulary after each prompt."""
+        return self.rows("vocabulary", feature_keys(prompts))
+
+    def losses(self, texts: Sequence[str]) -> list[Any]:
+        """Return the mean loss of each text."""
+        return self.rows("losses", feature_keys(texts))
+
+    def written(self, function: Inference, prompts: Sequence[str]) -> list[Any]:
+        """Return what a function that generates text writes for each prompt; a :class:`Failure` where it fails.
+
+        Texts are cached under the identity of the function, except in worker processes.
+        """
+        options = RunOptions(free_text=True)
+        if self._context is not None and self._context.options_for(self.kernel).executor is None:
+            options = replace(self._context.options_for(function, free_text=True), progress=None)
+        queries = [Query(prompt, (), 0, number, 0) for number, prompt in enumerate(prompts)]
+        return self._ask(function, queries, self._part, replace(options, on_error="collect"))
+
+    def _ask(
+        self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
+    ) -> list[Answer | Failure]:
+        return ask(function, queries, part, options)
+
+    # -- features
+
+    def rows(self, feature: Feature, keys: Sequence[Key], part: Part | None = None) -> list[Any]:
+        """Return a feature of each prompt.
+
+        Args:
+            feature: The feature.
+            keys: The prompts with their label spaces.
+            part: For messages and progress.
+
+        Returns:
+            One row for each; a :class:`Failure` where there is none and the run collects failures.
+
+        Raises:
+            OutputError: A prompt has no feature, and the run stops at the first failure.
+        """
+        return self.several([(feature, keys)], part)[0]
+
+    def several(
+        self, requests: Sequence[Request], part: Part | None = None, *, policy: OnError | None = None
+    ) -> list[list[Any]]:
+        """As :meth:`rows` for several features, computed together: prompts with a common prefix follow each other.
+
+        Args:
+            requests: The features with their prompts.
+            part: For messages and progress.
+            policy: What to do about failures, where it is not that of the run.
+        """
+        wanted: dict[Key, set[Feature]] = {}
+        distinct = set()
+        for feature, keys in requests:
+            for key in keys:
+                place = (feature, _place(feature, key))
+                if place in distinct:
+                    continue
+                distinct.add(place)
+                if place in self._memory:
+                    self._count_reused()
+                else:
+                    wanted.setdefault(key, set()).add(feature)
+        found: dict[tuple[Feature, Key], Any] = {}
+        for kind in (str, tuple):  # a noisy channel has several texts for each query
+            some = {key: features for key, features in wanted.items() if isinstance(key[0], kind)}
+            if some:
+                found |= self._compute(some, part or self._part, len(requests) > 1, policy)
+
+        def row(place: tuple[Feature, Key]) -> Any:
+            return found[place] if place in found else self._memory[place]
+
+        return [[row((feature, _place(feature, key))) for key in keys] for feature, keys in requests]
+
+    def _count_reused(self) -> None:
+        self.reused += 1
+        counter = self.options("probabilities").counter
+        if counter is not None:
+            counter.counts += RunCounts(reused=1)
+
+    def options(self, feature: Feature) -> RunOptions:
+        """Return how the run computes a feature. Prompts are counted for the kernel, as its label probabilities."""
+        if self._context is None:
+            return RunOptions()
+        return replace(self._context.options_for(self.function(feature)), unparsed=self._unparsed)
+
+    def _compute(
+        self, wanted: Mapping[Key, set[Feature]], part: Part, grouped: bool, policy: OnError | None
+    ) -> dict[tuple[Feature, Key], Any]:
+        features: set[Feature] = set().union(*wanted.values())
+        each = {feature: self.options(feature) for feature in sorted(features)}
+        main = each["probabilities" if "probabilities" in each else min(each)]
+        options = replace(main, group_prefixes=grouped, on_error=policy or main.on_error)
+        total = self.options("probabilities").counter
+        done = 0 if total is None else total.counts.rechecked
+        counter = _FeatureCounter(tolerance_of(self.kernel), self._recheck, done)
+        options = replace(options, counter=counter)
+        function: Inference = self.kernel
+        plain = features == {"probabilities"}
+        counter.features = not plain
+        if not plain:
+            stores = {feature: one.store for feature, one in each.items() if one.store is not None}
+            options = replace(options, store=_FeatureStore(stores, wanted) if stores else None)
+            some = {
+                query_key(as_argument(prompt), labels): needed
+                for (prompt, labels), needed in wanted.items()
+                if needed != features
+            }
+            function = FeatureFunction(self.kernel, features, some)
+        queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(wanted)]
+        began = time.monotonic()
+        try:
+            answers = self._ask(function, queries, part, options)
+        finally:
+            self.seconds += time.monotonic() - began
+            self.computed += counter.counts.computed
+            self.reused += counter.counts.reused
+            if total is not None:
+                total.counts += counter.counts
+        found: dict[tuple[Feature, Key], Any] = {}
+        for key, answer in zip(wanted, answers, strict=True):
+            values: Any = answer if isinstance(answer, Features) else {"probabilities": answer}
+            for feature in wanted[key]:
+                place = (feature, _place(feature, key))
+                if isinstance(answer, Failure):
+                    found[place] = answer
+                else:
+                    found[place] = _unpacked(feature, values[feature])
+                    self._remember(place, found[place], each[feature].store is not None)
+        return found
+
+    def _remember(self, place: tuple[Feature, Key], row: Any, stored: bool) -> None:
+        if place[0] == "vocabulary":
+            if stored or self._kept + row.nbytes > _MEMORY:
+                return
+            self._kept += row.nbytes
+        self._memory[place] = row
+
+
+def feature_keys(prompts: Sequence[Any], label_space: Sequence[str] = ()) -> list[Key]:
+    """Return prompts with their label space, as :meth:`CachingKernel.several` takes them."""
+    labels = tuple(label_space)
+    return [(prompt if isinstance(prompt, str) else tuple(prompt), labels) for prompt in prompts]

@@ -18,8 +18,8 @@ from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply
 from StaICC.kernels.protocol import check_generation
 from StaICC.kernels.text_inference import TextInference, without_blank
-from StaICC.methods.caching import CachingKernel
-from StaICC.methods.options import option
+from StaICC.methods.features import CachingKernel
+from StaICC.methods.specification import option
 
 REASONING = "Let's think step by step."
 ANSWER = "\nTherefore, among {labels}, the answer is"
@@ -57,7 +57,7 @@ class GenerateThenParse:
         if samples > 1 and not temperature:
             raise ArgumentError(f"got temperature = 0 for {samples} samples, expected more: all samples would be equal")
         most = options.max_new_tokens if options.max_new_tokens is not None else 128 if options.reasoning else 16
-        check_generation(most, (), temperature)
+        most = check_generation(most, (), temperature)
         stop = () if options.reasoning else ("\n",)
         seed = validate_integer("seed", options.seed, 0)
         self.writers = [TextInference(kernel.kernel, most, stop, temperature, seed, one) for one in range(samples)]

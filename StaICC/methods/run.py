@@ -12,36 +12,50 @@ from __future__ import annotations
 
 import copy
 import functools
-import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, NoReturn
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, Experimentor
-from StaICC.benchmarks.predictions import Predictions
-from StaICC.benchmarks.run_warnings import data_warnings
+from StaICC.benchmarks.base import Predictions
+from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Failure, Inference, Part
 from StaICC.inference.identity import code_mark
 from StaICC.inference.run_record import RunCounts
-from StaICC.kernels.option_text import options_of
-from StaICC.methods.caching import CachingKernel, Request
-from StaICC.methods.calibration.samples import check_variant
-from StaICC.methods.catalogue import METHODS, TABLE_2, MethodSpec, calibrated
-from StaICC.methods.features import check_capabilities
-from StaICC.methods.options import make_options, read_options
-from StaICC.methods.specification import Prepared, Workbench, fresh
-from StaICC.methods.table import MethodTable
+from StaICC.kernels.registry import options_of
+from StaICC.methods.calibration.base import check_variant
+from StaICC.methods.catalogue import METHODS, TABLE_2, calibrated
+from StaICC.methods.features import CachingKernel, Request, check_capabilities
+from StaICC.methods.specification import MethodSpec, Prepared, Workbench, fresh, keys_of, make_options, read_options
 from StaICC.progress import drawn_progress, within
+from StaICC.prompting import Prompt
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, short_digest
 from StaICC.results.provenance import utc_now
+from StaICC.results.result import bracket_note, format_columns, html_table, html_text, result_rows
+from StaICC.results.runs import OF_METHODS, OF_SHOTS
+from StaICC.safe_text import lines, logger, one_line
 
-__all__ = ["METHODS", "TABLE_2", "Method", "MethodSpec", "calibrated", "read_method", "run_all", "run_method"]
+__all__ = [
+    "METHODS",
+    "TABLE_2",
+    "Method",
+    "MethodSpec",
+    "MethodTable",
+    "calibrated",
+    "format_methods",
+    "read_method",
+    "run_all",
+    "run_many_shot",
+    "run_method",
+]
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 
 def _find(name: str | MethodSpec) -> MethodSpec:
@@ -107,7 +121,7 @@ class Method:
         check_capabilities(self.spec.title, self.kernel, self.spec.required(self.options))
 
     def __repr__(self) -> str:
-        return f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>"
+        return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
 
     def workbench(self, kernel: CachingKernel | None = None, **shared: Any) -> Workbench:
         """Return a new workbench for this method; see :class:`~StaICC.methods.specification.Workbench`."""
@@ -123,14 +137,19 @@ class Method:
 
         Returns:
             Experimentors, inference function and the combination of predictions. For a calibration, ``inference`` is
-            the calibrated inference function, which can be used on its own.
+            the calibrated inference function, which can be used on its own, except for template sensitivity: there,
+            each template has a calibration.
 
         Raises:
             ArgumentError: The method cannot be applied to the data set.
             OutputError: A prediction is invalid.
         """
+        bench = bench or self.workbench()
         try:
-            return self.spec.prepare(bench or self.workbench(), fresh(one))
+            prepared = self.spec.prepare(bench, fresh(one))
+            if prepared.learn is None:
+                return prepared
+            return prepared.learn(bench.kernel.rows(*request) for request in prepared.training)
         except ArgumentError as error:
             raise ArgumentError(f"{self.spec.title}, {one.name}: {error}") from error
         except OutputError as error:
@@ -188,9 +207,9 @@ class Method:
                 timing["loading_seconds"] += time.monotonic() - began
                 training = replace(part, phase="training")
                 with kernel.running(running, training, run.get("recheck", True), one.unparsed):
-                    if bench.plan is not None:
-                        bench.plan.compute(kernel, one, part)
-                    reused = kernel.reused
+                    if bench.share is not None:
+                        bench.share(kernel, one, part)
+                    reused, began = kernel.reused, time.monotonic()
                     try:
                         prepared = self.prepare(one, bench)
                     except OutputError as error:
@@ -204,6 +223,8 @@ class Method:
                         views.append(fresh(one))
                         used[one.name] = kernel.kernel
                         continue
+                    if prepared.training_prompts:
+                        timing["training_seconds"] += time.monotonic() - began
                     began = time.monotonic()
                     if prepared.cached():
                         used[one.name] = kernel.kernel
@@ -227,7 +248,6 @@ class Method:
                 timing["seconds"] += time.monotonic() - began
                 timing["test_prompts"] += asked
                 timing["training_prompts"] += prepared.training_prompts
-                timing["training_seconds"] += prepared.training_seconds
                 timing["reused_prompts"] += kernel.reused - reused
                 views.append(prepared.views[0])
         twin = copy.copy(benchmark)
@@ -273,6 +293,16 @@ def check_benchmark(benchmark: object) -> None:
         raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
 
 
+class _NotComputed(CachingKernel):
+    """Refuses to compute: what it is needed for is not known in advance."""
+
+    def several(self, *given: Any, **more: Any) -> NoReturn:
+        """Refuse."""
+        raise OutputError("the prompts depend on features")
+
+    written = several
+
+
 class SharedFeatures:
     """What several methods need before any of them has run, computed together for each data set.
 
@@ -291,7 +321,7 @@ class SharedFeatures:
     ) -> None:
         self.seconds = 0.0
         self.prompts = 0
-        self._members = [(spec, bench) for spec, bench in members if spec.requests is not None]
+        self._members = members
         self._benchmarks = benchmarks
         self._done: list[Experimentor] = []
 
@@ -301,14 +331,13 @@ class SharedFeatures:
             return
         each = [one] * len(self._members) if self._benchmarks is None else [some[one.name] for some in self._benchmarks]
         self._done += each
+        began, computed = time.monotonic(), kernel.computed
         requests: list[Request] = []
         for (spec, bench), own in zip(self._members, each, strict=True):
             try:
-                assert spec.requests is not None
-                requests += spec.requests(bench, fresh(own))
-            except StaICCError as error:
+                requests += spec.prepare(replace(bench, kernel=_NotComputed(kernel.kernel)), fresh(own)).requests()
+            except Exception as error:
                 _log.debug("%s, %s: %s", spec.title, one.name, error)
-        began, computed = time.monotonic(), kernel.computed
         try:
             kernel.several(
                 requests,
@@ -406,13 +435,13 @@ def run_all(
     """
     made, skipped = chosen_methods(kernel, variant, calibration_number, methods, options)
     remembering = CachingKernel(made[0].kernel)
-    shared: dict[str, Any] = {}
-    benches = [method.workbench(remembering, shared=shared) for method in made]
-    plan = SharedFeatures([(method.spec, bench) for method, bench in zip(made, benches, strict=True)])
-    table = MethodTable("Methods", {}, {method.spec.name: method.spec.title for method in made}, skipped)
+    encoders: dict[str | int, Any] = {}
+    benches = [method.workbench(remembering, encoders=encoders) for method in made]
+    shared = SharedFeatures([(method.spec, bench) for method, bench in zip(made, benches, strict=True)])
+    table = MethodTable(OF_METHODS.name, {}, {method.spec.name: method.spec.title for method in made}, skipped)
     with drawn_progress(run.get("progress")) as shown:
         for place, (method, bench) in enumerate(zip(made, benches, strict=True)):
-            bench.plan = plan
+            bench.share = shared.compute
             run["progress"] = within(shown, place, len(made))
             try:
                 table[method.spec.name] = method.run_on(bench, benchmark, **run)
@@ -424,7 +453,7 @@ def run_all(
                 table.skipped[method.spec.name] = reason
                 _log.warning("left out: %s", reason, exc_info=None if expected else error)
             else:
-                table.shared = {"prompts": plan.prompts, "seconds": plan.seconds}
+                table.shared = {"prompts": shared.prompts, "seconds": shared.seconds}
                 if finished is not None:
                     finished(table)
     if not table:
@@ -456,7 +485,7 @@ def run_method(
         **run: Options of the run; see :meth:`Method.run`.
 
     Returns:
-        A result, or a table of them; :func:`~StaICC.methods.table.format_methods` prints either.
+        A result, or a table of them; :func:`~StaICC.methods.run.format_methods` prints either.
 
     Raises:
         UnknownNameError: There is no such method.
@@ -480,3 +509,229 @@ def read_method(
     """Return a method with options given as ``NAME=VALUE``; arguments and errors are those of :func:`run_method`."""
     spec = _find(name)
     return Method(spec, kernel, variant, calibration_number, **read_options(spec.name, [spec.options], options))
+
+
+_SAME_FOR_ALL = ("random", "majority")
+"""Columns of a result's own table that are equal for all methods."""
+
+_COSTS = {
+    "training_prompts": "train prompts",
+    "training_seconds": "train s",
+    "test_prompts": "test prompts",
+    "seconds": "test s",
+    "reused_prompts": "reused",
+    "loading_seconds": "load s",
+}
+
+
+def _cost(result: Result, key: str) -> str:
+    value = result.timing.get(key)
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if key.endswith("prompts") else f"{value:.1f}"
+
+
+def _figures(result: Result) -> dict[str, str]:
+    """Return the last row of a result's own table (the mean, or the only data set) by column."""
+    head, rows = result_rows(result)
+    return {
+        column: cell
+        for column, cell in zip(head[1:], rows[-1][1:], strict=True)
+        if cell and column not in _SAME_FOR_ALL
+    }
+
+
+def format_methods(found: Result | ResultGroup, titles: Mapping[str, str] | None = None) -> str:
+    """Return the results of methods as text.
+
+    Args:
+        found: The results by method, or the result of one.
+        titles: Display names of the methods.
+
+    Returns:
+        One row for each method, its figures (means over the data sets) and its cost; then the accuracies by data set.
+        For the result of one method, its own table and its cost. A :class:`MethodTable` as it prints.
+    """
+    if titles is None and isinstance(found, MethodTable):
+        return str(found)
+    titles = titles or {}
+    if isinstance(found, Result):
+        costs = ", ".join(f"{head} {_cost(found, key)}" for key, head in _COSTS.items())
+        return f"{found}\n{costs}"
+    if len({part.benchmark if isinstance(part, Result) else part.name for part in found.values()}) > 1:
+        return "\n\n".join(format_methods(part, titles) for part in found.values())  # one method on several benchmarks
+    if not all(isinstance(part, Result) for part in found.values()):
+        return _by_part(found, titles)
+    return "\n\n".join(format_columns(head, rows) for _, head, rows in _tables(dict(found.items()), titles))
+
+
+def _tables(found: Mapping[str, Result], titles: Mapping[str, str]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Captions, heads and rows: the methods with their figures and costs, and their accuracies by data set."""
+    figures = {name: _figures(result) for name, result in found.items()}
+    columns = list(dict.fromkeys(column for row in figures.values() for column in row))
+    rows = [
+        [
+            titles.get(name, name),
+            *(figures[name].get(column, "-") for column in columns),
+            *(_cost(result, key) for key in _COSTS),
+        ]
+        for name, result in found.items()
+    ]
+    tables = [("Methods", ["method", *columns, *_COSTS.values()], rows)]
+    datasets = list(dict.fromkeys(name for result in found.values() for name in result.divided))
+    if len(datasets) > 1 and all("accuracy" in one for result in found.values() for one in result.divided.values()):
+        accuracies = [
+            [result.divided.get(dataset, {}).get("accuracy") for dataset in datasets] for result in found.values()
+        ]
+        cells = [["-" if value is None else f"{value:.4f}" for value in row] for row in accuracies]
+        rows = [[titles.get(name, name), *row] for name, row in zip(found, cells, strict=True)]
+        tables.append(("Accuracy by data set", ["accuracy", *datasets], rows))
+    return tables
+
+
+def _by_part(found: ResultGroup, titles: Mapping[str, str]) -> str:
+    """One table for each part of the groups that the methods ran on."""
+    groups: dict[str, Any] = {name: part for name, part in found.items() if isinstance(part, ResultGroup)}
+    parts = dict.fromkeys(name for group in groups.values() for name in group)
+    return "\n\n".join(
+        f"{one_line(part)}\n"
+        + format_methods(ResultGroup(part, {n: group[part] for n, group in groups.items() if part in group}), titles)
+        for part in parts
+    )
+
+
+class MethodTable(ResultGroup):
+    """Results of several methods on the same prompts, by method.
+
+    Args:
+        name: Name of the group.
+        parts: The results by method.
+        titles: Display names of the methods.
+        skipped: The reasons of the methods that could not be run.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parts: Mapping[str, Result | ResultGroup],
+        titles: Mapping[str, str] | None = None,
+        skipped: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(name, parts)
+        self.titles = dict(titles or {})
+        self.skipped = dict(skipped or {})
+        self.shared: dict[str, float] = {}
+        """Prompts that were computed for several methods together, and the seconds that this took."""
+
+    def _repr_html_(self) -> str:
+        found = {name: part for name, part in self.items() if isinstance(part, Result)}
+        if len(found) < len(self) or len({part.benchmark for part in found.values()}) > 1:
+            return super()._repr_html_()
+        tables = "".join(html_table(*table) for table in _tables(found, self.titles))
+        reasons = "".join(f"<p>left out: {html_text(reason)}</p>" for reason in self.skipped.values())
+        return tables + "".join(f"<p>{note}</p>" for note in bracket_note(found.values())) + reasons
+
+    def __str__(self) -> str:
+        reasons = [*bracket_note(self.results()), *(f"left out: {reason}" for reason in self.skipped.values())]
+        if self.shared.get("prompts"):
+            shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
+            reasons.insert(0, shared.format(**self.shared))
+        models = dict.fromkeys(f"model: {result.model}" for result in self.results())
+        signatures = dict.fromkeys(str(result.signature) for result in self.results())
+        return f"{format_methods(self, self.titles)}\n{lines([*reasons, *models, *signatures])}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values; a saved table is read back as a group of results."""
+        return super().to_dict() | {"skipped": self.skipped, "shared": self.shared}
+
+
+def different(ks: Iterable[int]) -> list[int]:
+    """Return numbers of demonstrations in order.
+
+    Raises:
+        ArgumentError: There is none, or one is given twice.
+    """
+    numbers = sorted(ks)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ArgumentError(f"k: got {numbers}, expected different numbers, at least one")
+    return numbers
+
+
+def run_many_shot(
+    method: Method,
+    make_benchmark: Callable[[int], Benchmark],
+    ks: Iterable[int],
+    finished: Callable[[MethodTable], None] | None = None,
+    **run: Any,
+) -> MethodTable:
+    """Return the results of a method for several numbers of demonstrations.
+
+    Args:
+        method: The method with its kernel.
+        make_benchmark: Returns the benchmark for a ``k``, such as ``lambda k: Normal(k, sampler="nested")``.
+        ks: The numbers of demonstrations; the smallest is run first.
+        finished: Called with the table so far after each ``k``.
+        **run: Options of the run; see :meth:`~StaICC.methods.run.Method.run`.
+
+    Returns:
+        The results by ``"k=4"``; it prints as a table. ``skipped`` has the reasons of those that failed, such as
+        prompts that are longer than the context of the model. ``timing`` of each result has ``prompt_characters`` (of
+        the distinct test prompts) and ``new_characters`` (without the prefixes that they share with each other and with
+        the prompts of a smaller ``k``).
+
+    Raises:
+        ArgumentError: No ``k`` is given, one is given twice, the benchmark is a group, or none could be run.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> from StaICC.kernels.ppm import PPMKernel
+        >>> mini = lambda k: Normal(k, datasets=["mini"], limit=2, sampler="nested")
+        >>> list(run_many_shot(Method("vanilla", PPMKernel()), mini, [2, 8]))
+        ['k=2', 'k=8']
+    """
+    numbers = different(ks)
+    kernel = CachingKernel(method.kernel)
+    members = [(make_benchmark(k), method.workbench(kernel)) for k in numbers]
+    if not all(isinstance(benchmark, Benchmark) for benchmark, _ in members):
+        raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
+    shared = SharedFeatures([(method.spec, bench) for _, bench in members], [benchmark for benchmark, _ in members])
+    table = MethodTable(OF_SHOTS.name, {}, {f"k={k}": f"{method.spec.title}, k = {k}" for k in numbers})
+    before, prompts = 0, set[Prompt]()
+    with drawn_progress(run.get("progress")) as shown:
+        for place, (k, (benchmark, bench)) in enumerate(zip(numbers, members, strict=True)):
+            bench.share = shared.compute
+            run["progress"] = within(shown, place, len(numbers))
+            try:
+                result = method.run_on(bench, benchmark, **run)
+            except StaICCError as error:
+                table.skipped[f"k={k}"] = f"k = {k}: {error}"
+                _log.warning("left out: k = %s: %s", k, error)
+                continue
+            assert isinstance(result, Result)
+            own = {prompt for one in benchmark for prompt, _ in keys_of(one)}
+            prompts |= own
+            distinct = _distinct_characters(map(_text, prompts))
+            result.timing["prompt_characters"] = float(sum(len(_text(prompt)) for prompt in own))
+            result.timing["new_characters"] = float(distinct - before)
+            before = distinct
+            table[f"k={k}"] = result
+            table.shared = {"prompts": shared.prompts, "seconds": shared.seconds}
+            if finished is not None:
+                finished(table)
+    if not table:
+        raise ArgumentError(f"no k could be run: {'; '.join(table.skipped.values())}")
+    return table
+
+
+def _text(prompt: Prompt) -> str:
+    return prompt if isinstance(prompt, str) else "\0".join(prompt)
+
+
+def _distinct_characters(texts: Iterable[str]) -> int:
+    """Return the number of distinct prefixes of texts."""
+    ordered = sorted(texts)
+    shared = (
+        bisect_left(range(min(len(one), len(other))), True, key=lambda end: one[: end + 1] != other[: end + 1])
+        for one, other in pairwise(ordered)
+    )
+    return sum(map(len, ordered)) - sum(shared)

@@ -1,10 +1,10 @@
-"""A method prepared for one data set, and what it works with.
+"""What a method is: its record, its options, and what it prepares for one data set.
 
 A method may change the prompts (instruction, demonstrations, several orders of them), use another inference function
 (a calibrated kernel), and combine or correct predictions. :class:`Prepared` holds these three parts for one data set.
 
 Methods work on copies of the user's experimentors (:func:`fresh`) and on a kernel that caches its features
-(:class:`~StaICC.methods.caching.CachingKernel`), because many methods evaluate the same prompts.
+(:class:`~StaICC.methods.features.CachingKernel`), because many methods evaluate the same prompts.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import types
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from StaICC.benchmarks import Condition, DatasetRun, Experimentor
+from StaICC.benchmarks.diagnosis import L9, TemplateSensitivityTask, template_of_levels
 from StaICC.benchmarks.normal import NormalTask
-from StaICC.benchmarks.sensitivity import L9, TemplateSensitivityTask, template_of_levels
 from StaICC.datasets.table import Row
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import ArgumentError, OutputError, unknown_name, whole_number
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, ask
-from StaICC.methods.caching import CachingKernel, Key
-from StaICC.methods.calibration.samples import PromptMaker, Variant
-from StaICC.methods.features import AT_ONCE, Feature
-from StaICC.methods.prompting.retrieval import BM25, TextEncoder, make_encoder
+from StaICC.kernels.protocol import Capability
+from StaICC.kernels.registry import options_of
+from StaICC.methods.calibration.base import PromptMaker, Variant
+from StaICC.methods.features import AT_ONCE, CachingKernel, Feature, Key, Request, apply_present
+from StaICC.methods.selection import BM25, TextEncoder, make_encoder
 from StaICC.prompting import PromptWriter, SubsetView, TemplateWarning, TripletSplit
 
 Asked = Sequence[Answer | Failure]
@@ -114,13 +116,6 @@ def keys_of(one: Experimentor) -> list[Key]:
     return [(query.prompt, query.label_space) for query in one.all_queries()]
 
 
-class Plan(Protocol):
-    """Computes features that several methods share."""
-
-    def compute(self, kernel: CachingKernel, one: Experimentor, part: Part) -> None:
-        """Compute those of one data set, unless that was done."""
-
-
 @dataclass
 class Workbench:
     """Kernel, options and caches of one method in one run."""
@@ -129,28 +124,20 @@ class Workbench:
     variant: Variant
     calibration_number: int
     options: Any
-    """The record of the method's options (:attr:`~StaICC.methods.catalogue.MethodSpec.options`)."""
-    trained: dict[str, Any] = field(default_factory=dict)
-    """Trained calibrations by data set and prompt settings; the members of a group share them."""
-    shared: dict[str, Any] = field(default_factory=dict)
-    """Values that the methods of one run share."""
-    plan: Plan | None = None
-    """Features that several methods share."""
+    """The record of the method's options (:attr:`~StaICC.methods.specification.MethodSpec.options`)."""
+    encoders: dict[str | int, TextEncoder | BM25] = field(default_factory=dict)
+    """Encoders that the methods of one run share, by their name or by the identity of a function (they keep it)."""
+    share: Callable[[CachingKernel, Experimentor, Part], None] | None = None
+    """Computes the features of a data set that several methods share."""
 
     def encoder(self, choice: Any = "hidden") -> TextEncoder | BM25:
-        """Return what compares texts, which all methods of one run share; see :func:`make_encoder`."""
-        key = f"encoder {choice!r} {self.kernel.digest}"
-        if key not in self.shared:
-            self.shared[key] = make_encoder(choice, self.kernel)
-        found: TextEncoder | BM25 = self.shared[key]
-        return found
-
-    def once(self, one: Experimentor, make: Callable[[], Any]) -> Any:
-        """Return what ``make`` returns, computed once for equal data set, ``k`` and prompt settings."""
-        key = json.dumps([one.name, one.get_k(), one.prompt_former.get_config_dict(), self.kernel.digest])
-        if key not in self.trained:
-            self.trained[key] = make()
-        return self.trained[key]
+        """Return what compares texts; see :func:`make_encoder`. Hidden states are cached by :attr:`kernel` only."""
+        if choice == "hidden":
+            return make_encoder(choice, self.kernel)
+        key = choice if isinstance(choice, str) else id(choice)
+        if key not in self.encoders:
+            self.encoders[key] = make_encoder(choice, self.kernel)
+        return self.encoders[key]
 
 
 Apply = Callable[[list[Any]], Sequence[Any]]
@@ -164,20 +151,30 @@ class Prepared:
     views: Sequence[Experimentor]
     """The experimentors to evaluate: one, or several that differ in their prompts. The first one is scored."""
     inference: Inference
-    """The inference function to evaluate; ``bench.kernel``, whose features are cached, or a function of its own."""
+    """The inference function to evaluate; ``bench.kernel``, whose features are cached, or a function of its own. It is
+    not called where ``apply`` is given."""
     combine: Combine | None = None
     """Combines the predictions; ``None`` keeps them unchanged."""
     training_prompts: int = 0
     """Number of prompts or texts that training needs."""
-    training_seconds: float = 0.0
     features: Sequence[Feature] = ("probabilities",)
     """What is computed for each view (one for all, or one for each), where ``apply`` is given or ``inference`` is
     ``bench.kernel``."""
     apply: Sequence[Apply] = ()
-    """Turns features of the first view into predictions: one function, or one for each condition. The results are those
-    of ``inference``."""
+    """Turns features of the first view into predictions: one function, with the results of ``inference``, or one for
+    each condition. With several, ``inference`` raises an error, because a prompt does not name its condition."""
     duplicates: int | None = None
     """Number of test examples that are shown a demonstration of exactly their text, where the method chooses them."""
+    training: Sequence[Request] = ()
+    """The features that the method learns from."""
+    learn: Callable[[Iterable[Sequence[Any]]], Prepared] | None = None
+    """Takes the rows of each request of ``training``, and returns the trained method."""
+
+    def requests(self) -> list[Request]:
+        """Return the features that training and predictions need."""
+        features = self.features if len(self.features) > 1 else [self.features[0]] * len(self.views)
+        views = [(feature, keys_of(view)) for feature, view in zip(features, self.views, strict=True)]
+        return [*self.training, *views] if self.cached() else [*self.training]
 
     def cached(self) -> bool:
         """Whether the predictions are computed from cached features."""
@@ -208,8 +205,7 @@ class Prepared:
         elif self.apply:
             each = [self._applied(kernel, conditions[0], keys[0], part)]
         else:
-            features = self.features if len(self.features) > 1 else [self.features[0]] * len(keys)
-            each = list(kernel.several(list(zip(features, keys, strict=True)), part))
+            each = list(kernel.several(self.requests(), part))
         if self.combine is None and len(each) != 1:
             raise ArgumentError(f"got {len(each)} views without combine, expected a function that combines them")
         final = each[0] if self.combine is None else self.combine(conditions[0], each)
@@ -230,9 +226,177 @@ class Prepared:
             own = keys[len(found) : len(found) + len(condition.queries)]
             step = AT_ONCE if feature == "vocabulary" else max(1, len(own))
             for start in range(0, len(own), step):
-                rows = kernel.rows(feature, own[start : start + step], part)
-                done = iter(
-                    apply(present) if (present := [row for row in rows if not isinstance(row, Failure)]) else []
-                )
-                found += [row if isinstance(row, Failure) else next(done) for row in rows]
+                found += apply_present(kernel.rows(feature, own[start : start + step], part), apply)
         return found
+
+
+# -- options
+
+
+def option(default: Any, help_text: str) -> Any:
+    """Declare a field of an options record: its default, and what a listing says about it.
+
+    Args:
+        default: The value if none is given.
+        help_text: One sentence, for the listing of methods.
+    """
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """The record of a method without options."""
+
+
+def _choices(hint: Any) -> Iterator[Any]:
+    """Return the alternatives of a union, or the type itself."""
+    if get_origin(hint) in (Union, types.UnionType):
+        for part in get_args(hint):
+            yield from _choices(part)
+    else:
+        yield hint
+
+
+def _accepts(hint: Any, value: Any) -> bool:
+    if hint is type(None):
+        return value is None
+    if get_origin(hint) is Literal:
+        return any(value == one and type(value) is type(one) for one in get_args(hint))
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int:
+        return whole_number(value) is not None
+    if hint in (bool, str):
+        return isinstance(value, hint)
+    return value is not None  # sequences and mappings: the method checks what they hold
+
+
+def _exact(hint: Any, value: Any) -> Any:
+    """Return a whole number as ``int``, or as a float where only floats are expected: 3 and 3.0 have one signature."""
+    whole = whole_number(value)
+    if whole is None:
+        return value
+    return float(whole) if float in _choices(hint) and int not in _choices(hint) else whole
+
+
+def _parse(hint: Any, text: str) -> Any:
+    """Read one alternative of a type.
+
+    Raises:
+        ValueError: The text is none.
+    """
+    if get_origin(hint) is Literal:
+        return {str(one): one for one in get_args(hint)}[text]
+    if hint in (type(None), bool):
+        return ({"none": None} if hint is not bool else {"true": True, "false": False})[text.casefold()]
+    return hint(text) if hint in (int, float, str) else json.loads(text)
+
+
+def _unknown(owner: str, name: str, known: Iterable[str]) -> ArgumentError:
+    names = list(known)
+    if not names:
+        return ArgumentError(f"{owner} has no option {name!r}; it has no options at all")
+    return ArgumentError(str(unknown_name(f"option of {owner}", name, names)))
+
+
+def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any:
+    """Make a record of given values.
+
+    Args:
+        owner: What has the options, for messages.
+        record: A frozen dataclass.
+        given: Values by name; the others get their defaults.
+
+    Raises:
+        ArgumentError: An option is unknown (the nearest is suggested), or a value has another type.
+    """
+    hints = get_type_hints(record)
+    facts = {fact.name: fact for fact in options_of(record)}
+    for name, value in given.items():
+        if name not in facts:
+            raise _unknown(owner, name, facts)
+        if not any(_accepts(hint, value) for hint in _choices(hints[name])):
+            raise ArgumentError(f"{owner}, option {name!r}: got {value!r:.80}, expected {facts[name].type}")
+    return record(**{name: _exact(hints[name], value) for name, value in given.items()})
+
+
+def read_options(owner: str, records: Iterable[type[Any]], texts: Iterable[str]) -> dict[str, Any]:
+    """Read options as the command line gives them.
+
+    Args:
+        owner: What has the options, for messages.
+        records: The records of the methods that will run; an option must be in one of them.
+        texts: Items ``NAME=VALUE``. Lists and mappings are JSON, ``none`` is None.
+
+    Raises:
+        ArgumentError: An item has no ``=``, an option is unknown or given twice, or a value cannot be read.
+
+    Example:
+        >>> from StaICC.methods.catalogue import METHODS
+        >>> read_options("knn_prompt", [METHODS["knn_prompt"].options], ["knn_k=5"])
+        {'knn_k': 5}
+    """
+    records = list(records)
+    hints = {name: hint for record in records for name, hint in get_type_hints(record).items()}
+    facts = {fact.name: fact for record in records for fact in options_of(record)}
+    found: dict[str, Any] = {}
+    for item in texts:
+        name, equals, text = item.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise ArgumentError(f"method option: got {item!r}, expected NAME=VALUE")
+        if name not in facts:
+            raise _unknown(owner, name, facts)
+        if name in found:
+            raise ArgumentError(f"the option {name!r} is given twice")
+        for hint in _choices(hints[name]):
+            try:
+                found[name] = _parse(hint, text)
+                break
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue
+        else:
+            raise ArgumentError(f"{owner}, option {name!r}: got {text!r:.80}, expected {facts[name].type}")
+    return found
+
+
+# -- a method
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSpec:
+    """A method: its name, required capabilities, options, and the function that prepares it."""
+
+    name: str
+    title: str
+    """As in Table 2."""
+    prepare: Callable[[Workbench, Experimentor], Prepared]
+    """Prepares it for a data set. The experimentor is a copy of the user's and may be changed."""
+    requires: frozenset[Capability] = frozenset({Capability.LABEL_SCORES})
+    """The capabilities that the kernel must have; :class:`~StaICC.methods.run.Method` checks them."""
+    trains: bool | Callable[[Any, str], bool] = False
+    """Whether ``calibration_number`` affects its results, or a function of options and variant that says so."""
+    options: type[Any] = NoOptions
+    """The record of its options: a frozen dataclass whose fields are made by :func:`option`.
+    ``bench.options`` is an instance. Values other than the defaults are part of the signature."""
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.options, type) and dataclasses.is_dataclass(self.options)):
+            raise ArgumentError(f"method {self.name!r}: got the options {self.options!r}, expected a dataclass")
+        if not (isinstance(self.requires, frozenset) and all(isinstance(one, Capability) for one in self.requires)):
+            raise ArgumentError(
+                f"method {self.name!r}: got requires={self.requires!r}, expected a frozenset of Capability"
+            )
+
+    def required(self, options: Any) -> frozenset[Capability]:
+        """Return the capabilities that the kernel must have for these options."""
+        return self.requires - getattr(options, "not_required", frozenset())
+
+    def counts(self, options: Any, variant: str) -> bool:
+        """Return whether ``calibration_number`` affects the results with these options."""
+        return self.trains if isinstance(self.trains, bool) else self.trains(options, variant)
+
+    @property
+    def needs(self) -> str:
+        """The required capabilities in words."""
+        return ", ".join(one.value for one in Capability if one in self.requires) or "nothing but predictions"

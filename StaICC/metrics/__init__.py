@@ -6,8 +6,8 @@
 - :mod:`~StaICC.metrics.robustness`: consistency of predictions, slope against label noise (GLER).
 - :mod:`~StaICC.metrics.registry`: named sets of metrics, as benchmarks use them.
 - :mod:`~StaICC.metrics.random_baselines`: what guessing would have scored (Yauney and Mimno 2024).
-- :mod:`~StaICC.metrics.intervals`, :mod:`~StaICC.metrics.significance`, :mod:`~StaICC.metrics.power`: uncertainty,
-  paired tests, and what a sample could have shown.
+- :mod:`~StaICC.metrics.intervals`, :mod:`~StaICC.metrics.paired_tests`: confidence intervals, paired tests, and what a
+  sample could have shown.
 - :mod:`~StaICC.metrics.released`: StaICC 0.1.1 bug for bug. Its functions share names with the right ones, so they are
   reached through the module (or as the set ``"0.1.1"``).
 """
@@ -17,6 +17,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from StaICC.lazy import lazy_names
+from StaICC.metrics.bias import (
+    empirical_bias,
+    entropy,
+    entropy_of_mean,
+    kl_divergence,
+    label_frequencies,
+    mean_distribution,
+    negated_mean_entropy,
+)
 from StaICC.metrics.classification import (
     accuracy,
     averaged_truelabel_likelihood,
@@ -29,18 +38,9 @@ from StaICC.metrics.normalisation import SUM_TOLERANCE, Kind, Normalised, normal
 from StaICC.metrics.registry import Metric, MetricFunction, MetricSet, Score, metric_set
 
 if TYPE_CHECKING:
-    from StaICC.metrics.bias import (
-        empirical_bias,
-        entropy,
-        entropy_of_mean,
-        kl_divergence,
-        label_frequencies,
-        mean_distribution,
-        negated_mean_entropy,
-    )
+    from StaICC.metrics.paired_tests import holm
     from StaICC.metrics.random_baselines import RandomBaseline
     from StaICC.metrics.robustness import Line, consistency, gler, shares_of_correct_labels
-    from StaICC.metrics.significance import holm
 
 __all__ = [
     "SUM_TOLERANCE",
@@ -77,12 +77,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "StaICC.metrics.bias": (
-            "empirical_bias entropy entropy_of_mean kl_divergence label_frequencies "
-            "mean_distribution negated_mean_entropy"
-        ),
         "StaICC.metrics.random_baselines": "RandomBaseline",
         "StaICC.metrics.robustness": "Line consistency gler shares_of_correct_labels",
-        "StaICC.metrics.significance": "holm",
+        "StaICC.metrics.paired_tests": "holm",
     },
 )

@@ -20,13 +20,12 @@ Cho and Inoue (2025), section 3.2.
 from __future__ import annotations
 
 import math
-import operator
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, validate_integer
+from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, validate_integer, whole_number
 from StaICC.metrics.normalisation import SUM_TOLERANCE, numeric_rows
 
 
@@ -66,11 +65,8 @@ def check_labels(ground_truth: Sequence[int], queries: int, labels: int) -> list
         )
     checked = []
     for number, label in enumerate(ground_truth):
-        try:
-            index = operator.index(label)
-        except TypeError:
-            index = None
-        if index is None or isinstance(label, bool):
+        index = whole_number(label)
+        if index is None:
             raise ArgumentError(
                 f"true label {number} is {label!r}; expected a label index, an integer from 0 to {labels - 1}"
             )
@@ -238,7 +234,7 @@ def confidence_bins(
         >>> confidence_bins([1, 0], [[0.25, 0.75], [0.0, 1.0]], bins=2)[1]
         ConfidenceBin(queries=2, confidence=1.75, correct=1)
     """
-    validate_integer("bins", bins, 1)
+    bins = validate_integer("bins", bins, 1)
     rows = check_probabilities(prediction)
     truth = _scored(ground_truth, rows)
     hits = [0] * bins

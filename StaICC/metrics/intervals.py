@@ -1,8 +1,32 @@
-"""The record of a confidence interval; :mod:`StaICC.metrics.score_intervals` computes them."""
+"""Confidence intervals of scores, with the test row as the unit: analytic, without random draws.
+
+The population is that of the test rows: intervals say how a score could move with other rows from the same source,
+queried in the same way. All queries of a row (repeats, conditions) are summed first; their correlation needs no model.
+
+Three tools make all intervals:
+
+- :func:`ratio_part`: a ratio of sums over rows (accuracy, consistency, F1 of one label) has the score interval of
+  Wilson (1927). The number of rows is divided by a design effect, estimated from the rows (Rao and Scott 1992), mixed
+  with one pseudo-event in which all queries of a row agree. Without any event the interval is therefore that of the
+  rows, and never a point. Student's t replaces the normal quantile.
+- :func:`combine`: sums of correlated parts (labels of a macro average, conditions of a slope, data sets of a mean) by
+  the method of variance estimates recovery (Zou and Donner 2008): each part contributes the distance to its own limits,
+  and the correlation comes from the rows.
+- Scores with an end of their range nearby are biased. The calibration error and divergences are inverted as tests: the
+  limits are the values under which the estimate, with its bias, would be just significant.
+
+`tests/performance/interval_coverage.py` measures the coverage; docs/metrics.md has its table.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+
+from StaICC.errors import UndefinedMetricError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +46,590 @@ class Interval:
     level: float
     method: str
     centre: float | None = None
+
+
+INTERVAL_VERSION = "intervals-3"
+"""Version of the rules for intervals; part of signatures. The first version was a bootstrap."""
+
+LEAST_ROWS = 5
+"""Macro F1 and divergences need this many test rows of each label for an interval (validated by simulation)."""
+
+_TINY = 1e-12
+_RARE = 1.5  # events; between one and two
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An estimate with its limits and the influence of each test row on it.
+
+    Attributes:
+        value: The estimate.
+        below: Distance from the estimate to its lower limit.
+        above: Distance to its upper limit.
+        influence: For each row, in a fixed order, its contribution to estimate minus truth (linear approximation).
+        variance: Variance that the limits assume; at least the sum of the squared influences.
+        centre: The estimate without its bias (it can be negative); None where the bias is negligible.
+    """
+
+    value: float
+    below: float
+    above: float
+    influence: Sequence[float]
+    variance: float
+    centre: float | None = None
+
+    def interval(self, level: float, method: str, low: float = 0.0, high: float = 1.0) -> Interval:
+        """Return the interval, cut off at the ends of the score's range."""
+        value = min(high, max(low, self.value))
+        ends = max(low, value - max(0.0, self.below)), min(high, value + max(0.0, self.above))
+        return Interval(*ends, level, method, centre=self.centre)
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """An interval that is too unreliable to be reported for one data set.
+
+    Attributes:
+        reason: Why.
+        approximate: The interval all the same, for the mean over data sets; None if labels have no test rows at all,
+            for the score is then far from that of the population.
+    """
+
+    reason: str
+    approximate: Interval | None
+
+
+@lru_cache(maxsize=256)
+def student_quantile(level: float, rows: int) -> float:
+    """Return the quantile of Student's t for a two-sided interval from a number of rows.
+
+    Args:
+        level: Nominal coverage.
+        rows: Number of test rows; the degrees of freedom are one less.
+
+    Raises:
+        UndefinedMetricError: There are fewer than two rows.
+
+    Source:
+        Bisection of the distribution function, which is a regularised incomplete beta function.
+
+    Example:
+        >>> round(student_quantile(0.95, 20), 4)
+        2.093
+    """
+    if rows < 2:
+        raise UndefinedMetricError(f"an interval needs at least two test rows, not {rows}")
+    df = rows - 1.0
+    low, high = 0.0, 1.0
+    while _two_sided_tail(high, df) > 1.0 - level:
+        high *= 2.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _two_sided_tail(middle, df) > 1.0 - level else (low, middle)
+    return high
+
+
+def _two_sided_tail(t: float, df: float) -> float:
+    """Return the probability that a variable of Student's t is farther from 0 than ``t``."""
+    x = df / (df + t * t)
+    if x > (df + 2.0) / (df + 5.0):  # the continued fraction converges on one side of the mean only
+        return 1.0 - _incomplete_beta(0.5, df / 2.0, t * t / (df + t * t), x)
+    return _incomplete_beta(df / 2.0, 0.5, x, t * t / (df + t * t))
+
+
+def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
+    """Return the regularised incomplete beta function at ``x``, with ``rest`` = 1 - x, by the method of Lentz."""
+    if x <= 0.0:
+        return 0.0
+    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
+    c, d = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0))
+    value = d
+    for m in range(1, 1000):
+        change = 1.0
+        for term in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            c, d = 1.0 + term / c, 1.0 / (1.0 + term * d)
+            change *= c * d
+        value *= change
+        if abs(change - 1.0) < 1e-15:
+            break
+    return math.exp(logarithm) * value / a
+
+
+def _wilson(share: float, size: float, q: float) -> tuple[float, float]:
+    """Return the distances from a share to its Wilson limits.
+
+    Up to one event, the limit on its side is the exact one-sided limit of a Poisson variable (Brown, Cai and DasGupta
+    2001): that of Wilson covers only 0.84 there.
+    """
+    scale = 1.0 + q * q / size
+    centre = (share + q * q / (2.0 * size)) / scale
+    reach = q / scale * math.sqrt(max(0.0, share * (1.0 - share)) / size + q * q / (4.0 * size * size))
+    rare = -math.log(math.erf(q / math.sqrt(2.0)))
+    low, high = max(0.0, centre - reach), min(1.0, centre + reach)
+    if share * size < _RARE:
+        low = min(low, share * rare)
+    if (1.0 - share) * size < _RARE:
+        high = max(high, 1.0 - (1.0 - share) * rare)
+    return share - low if share > 0 else 0.0, high - share if share < 1 else 0.0
+
+
+def _squares(values: Sequence[float]) -> float:
+    return math.fsum([value * value for value in values])
+
+
+def ratio_part(
+    numerators: Sequence[float], denominators: Sequence[float], level: float, *, continuous: bool = False
+) -> Part:
+    """Return a ratio of sums over rows, between 0 and 1, with its limits.
+
+    Args:
+        numerators: Numerator of each row (such as correct queries), from 0 to its denominator.
+        denominators: Denominator of each row (such as queries).
+        level: Nominal coverage.
+        continuous: The numerators are no counts. Small values are then no events, and a rare large one may be missing
+            in the sample: the pseudo-event weighs more.
+
+    Raises:
+        UndefinedMetricError: There are fewer than two rows.
+
+    Example:
+        >>> part = ratio_part([2, 2, 0, 1] * 5, [2] * 20, 0.95)
+        >>> round(part.value - part.below, 3), round(part.value + part.above, 3)
+        (0.423, 0.791)
+    """
+    q = student_quantile(level, len(denominators))
+    total, size = math.fsum(denominators), _squares(denominators)
+    if not total:
+        return Part(0.0, 0.0, 1.0, [0.0] * len(denominators), 0.0)
+    value = min(1.0, math.fsum(numerators) / total)
+    influence = [(a - value * b) / total for a, b in zip(numerators, denominators, strict=True)]
+    observed = _squares(influence)
+    binomial = value * (1.0 - value) * size / total**2
+    minor = numerators if value < 0.5 else [b - a for a, b in zip(numerators, denominators, strict=True)]
+    mass, squares = math.fsum(minor), _squares(minor)
+    events = 0.0 if mass < _TINY else mass * len(minor) / total if continuous else mass * mass / squares
+    ratio = min(2.0, observed / binomial) if binomial > _TINY**2 else 0.0
+    effect = (events * ratio + 1.0) / (events + 1.0)
+    below, above = _wilson(value, max(0.5, total**2 / size / effect), q)
+    return Part(value, below, above, influence, max(observed, effect * binomial))
+
+
+def combine(parts: Sequence[Part], weights: Sequence[float]) -> Part:
+    """Return the weighted sum of parts over the same rows, with its limits.
+
+    The rows cancel in a difference where their predictions agree, and rows that differ may be missing in the sample. So
+    two pseudo-rows are the least of the variance that rows do not share: one is correct only under the positive
+    weights, one only under the negative ones (as in Bonett and Price 2012 for two conditions). A sum without negative
+    weights has none.
+
+    Args:
+        parts: The parts.
+        weights: Their weights, of any sign.
+
+    Source:
+        Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach".
+    """
+    value = math.fsum([weight * part.value for weight, part in zip(weights, parts, strict=True)])
+    columns = list(zip(*(part.influence for part in parts), strict=True))
+    influence = [math.fsum(map(_product, weights, column)) for column in columns]
+    reaches = []
+    for side in (1.0, -1.0):
+        distances = [
+            weight * (part.below if weight * side > 0 else part.above)
+            for weight, part in zip(weights, parts, strict=True)
+        ]
+        scales = [
+            distance / math.sqrt(part.variance) if part.variance > 0 else 0.0
+            for distance, part in zip(distances, parts, strict=True)
+        ]
+        shared = _squares([math.fsum(map(_product, scales, column)) for column in columns])
+        alone = [
+            distance**2 * (1.0 - min(1.0, _squares(part.influence) / part.variance if part.variance > 0 else 0.0))
+            for distance, part in zip(distances, parts, strict=True)
+        ]
+        lost = [
+            math.fsum(scale for scale in scales if scale * sign > 0.0) / max(1, len(columns)) for sign in (1.0, -1.0)
+        ]
+        least = 2.0 * min(map(abs, lost)) ** 2
+        reaches.append(math.sqrt(shared + max(least, math.fsum(alone))))
+    return Part(value, reaches[0], reaches[1], influence, _squares(influence))
+
+
+def of_difference(part: Part, level: float) -> Part:
+    """Return a part of a difference: its limits are no closer than a normal variable's, for a difference has no ends.
+
+    Args:
+        part: A share, whose own limits are drawn towards the middle of its range.
+        level: Nominal coverage.
+    """
+    reach = student_quantile(level, len(part.influence)) * math.sqrt(_squares(part.influence))
+    return replace(part, below=max(part.below, reach), above=max(part.above, reach))
+
+
+def _product(a: float, b: float) -> float:
+    return a * b
+
+
+def macro_part(hits: Sequence[Sequence[float]], sizes: Sequence[Sequence[float]], level: float) -> Part:
+    """Return the mean of ratios, such as macro F1, with its limits.
+
+    The limits are the wider ones of two: from the limits of each label (for labels with few events), and of the mean as
+    one share (for few events in all).
+
+    Args:
+        hits: For each label the numerators of the rows: for F1 two times the true positives.
+        sizes: For each label the denominators of the rows: for F1 predicted plus true.
+        level: Nominal coverage.
+    """
+    parts = [ratio_part(a, b, level) for a, b in zip(hits, sizes, strict=True)]
+    macro = combine(parts, [1.0 / len(parts)] * len(parts))
+    if macro.variance >= _TINY:
+        size = max(0.5, macro.value * (1.0 - macro.value) / macro.variance)
+        below, above = _wilson(macro.value, size, student_quantile(level, len(macro.influence)))
+        macro = replace(macro, below=max(macro.below, below), above=max(macro.above, above))
+    return replace(macro, variance=_spread(macro, level))
+
+
+def _spread(part: Part, level: float) -> float:
+    """Return the variance that the limits of a part imply, at least that of its influences."""
+    q = student_quantile(level, len(part.influence))
+    return max(_squares(part.influence), ((part.below + part.above) / (2.0 * q)) ** 2)
+
+
+def likelihood_part(
+    likelihoods: Sequence[float],
+    correct: Sequence[float],
+    of_correct: Sequence[float],
+    queries: Sequence[float],
+    level: float,
+) -> Part:
+    """Return the mean true-label likelihood with its limits.
+
+    Wrong predictions of a certain model are rare and cost a likelihood of almost 1 each. So the limits have two
+    sources: those of the accuracy, times the difference of the likelihoods of correct and wrong predictions (with one
+    pseudo-row each, of 1 and 0), and the variation of the likelihood within both kinds.
+
+    Args:
+        likelihoods: Sum over the queries of each row.
+        correct: Number of correct predictions of each row.
+        of_correct: Sum of the likelihoods of its correct predictions.
+        queries: Number of queries of each row.
+        level: Nominal coverage.
+    """
+    rows, total = len(queries), math.fsum(queries)
+    repeats = total / rows
+    accuracy, mean = ratio_part(correct, queries, level), ratio_part(likelihoods, queries, level, continuous=True)
+    right, lik_right, lik = math.fsum(correct), math.fsum(of_correct), math.fsum(likelihoods)
+    wrong, lik_wrong = total - right, max(0.0, lik - lik_right)
+    one = lik_right / right if right else 1.0
+    other = lik_wrong / wrong if wrong else 0.0
+    gap = (lik_right + repeats) / (right + repeats) - lik_wrong / (wrong + repeats)
+    rest = [
+        (value - one * hit - other * (count - hit)) / total
+        for value, hit, count in zip(likelihoods, correct, queries, strict=True)
+    ]
+    share = min(1.0, max(0.0, mean.value))
+    within = _squares(rest)
+    below, above = (0.0, 0.0)
+    if within > _TINY**2 and 0.0 < share < 1.0:
+        below, above = _wilson(share, max(0.5, share * (1 - share) / within), student_quantile(level, rows))
+    below, above = math.hypot(gap * accuracy.below, below), math.hypot(gap * accuracy.above, above)
+    observed = _squares(mean.influence)
+    if observed > _TINY**2 and 0.0 < share < 1.0:  # the two sources are correlated where a row has several queries
+        less, more = _wilson(share, max(0.5, share * (1 - share) / observed), student_quantile(level, rows))
+        below, above = max(below, less), max(above, more)
+    part = Part(mean.value, below, above, mean.influence, 0.0)
+    return replace(part, variance=_spread(part, level))
+
+
+def folded_moments(mean: float, deviation: float) -> tuple[float, float]:
+    """Return mean and variance of the absolute value of a normal variable.
+
+    Args:
+        mean: Mean of the variable.
+        deviation: Its standard deviation.
+    """
+    if deviation < _TINY:
+        return abs(mean), 0.0
+    z = mean / deviation
+    centre = 2.0 * deviation * math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi) + mean * math.erf(z / math.sqrt(2.0))
+    return centre, max(0.0, mean * mean + deviation * deviation - centre * centre)
+
+
+def calibration_part(
+    hits: Sequence[Sequence[float]],
+    sizes: Sequence[Sequence[float]],
+    excess: Sequence[Sequence[float]],
+    queries: Sequence[float],
+    level: float,
+) -> Part:
+    """Return the expected calibration error with its limits.
+
+    The estimate, a sum of absolute values, is larger than the truth on average. A limit is the error, reached by moving
+    the gaps of the bins along the direction of least variance, under which the estimate is as far from its expectation
+    as the quantile of Student's t says. Queries of one row may be in different bins, whose gaps are then correlated as
+    their influences are. A calibrated model has the lower limit 0.
+
+    Args:
+        hits: For each confidence bin the correct predictions of each row in the bin.
+        sizes: For each bin the queries of each row in the bin.
+        excess: For each bin the sum over its queries of correct minus confidence, for each row.
+        queries: Number of queries of each row.
+        level: Nominal coverage.
+    """
+    total, q = math.fsum(queries), student_quantile(level, len(queries))
+    gaps, upward, downward, influences, occupied = [], [], [], [], []
+    for hit, size, over in zip(hits, sizes, excess, strict=True):
+        count = math.fsum(size)
+        if not count:
+            continue
+        gap, share = math.fsum(over) / total, count / total
+        rate = ratio_part(hit, size, level)
+        moves = [(a - share * b) / total for a, b in zip(size, queries, strict=True)]
+        of_size = (gap / share) ** 2 * _squares(moves)
+        less, more = (math.sqrt((share * side / q) ** 2 + of_size) for side in (rate.below, rate.above))
+        toward, away = (more, less) if gap <= 0 else (less, more)
+        gaps.append(abs(gap))
+        upward.append(max(away, toward - 2.0 * abs(gap) / q))
+        downward.append(toward)
+        side = -1.0 if gap < 0.0 else 1.0
+        occupied.append(size)
+        influences.append([side * (value - gap * b) / total for value, b in zip(over, queries, strict=True)])
+    value = math.fsum(gaps)
+    down, up = (_covariances(deviations, influences, occupied) for deviations in (downward, upward))
+    plain = q * math.sqrt(max(0.0, math.fsum(map(math.fsum, down))))
+    below = max(value - _invert(value, gaps, down, q, -1.0), min(value, plain))
+    above = min(1.0, _invert(value, gaps, up, q, 1.0)) - value
+    influence = list(map(math.fsum, zip(*influences, strict=True)))
+    part = Part(value, max(0.0, below), max(0.0, above), influence, 0.0)
+    of_zero = math.fsum(folded_moments(0.0, deviation)[0] for deviation in downward)
+    centre = value - of_zero if value < of_zero else _invert(value, gaps, down, 0.0, -1.0)
+    return Part(value, part.below, part.above, influence, _spread(part, level), centre)
+
+
+def _covariances(
+    deviations: Sequence[float], influences: Sequence[Sequence[float]], sizes: Sequence[Sequence[float]]
+) -> list[list[float]]:
+    """Return the covariances of bins with given deviations.
+
+    The part of the deviations that is observed is correlated as the influences are. The other part, from errors that
+    the sample may lack, is correlated as the bins share rows: such a row is wrong in all its bins.
+    """
+    observed = [_squares(influence) for influence in influences]
+    scales = [sd / math.sqrt(max(sd * sd, square, _TINY**2)) for sd, square in zip(deviations, observed, strict=True)]
+    hidden = [
+        math.sqrt(max(0.0, sd * sd - square) / max(_squares(size), _TINY))
+        for sd, square, size in zip(deviations, observed, sizes, strict=True)
+    ]
+    found = [[0.0] * len(deviations) for _ in deviations]
+    for a, b in product(range(len(deviations)), repeat=2):
+        shared = scales[a] * scales[b] * math.fsum(map(_product, influences[a], influences[b]))
+        missing = hidden[a] * hidden[b] * math.fsum(map(_product, sizes[a], sizes[b]))
+        found[a][b] = deviations[a] ** 2 if a == b else shared + missing
+    return found
+
+
+def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return mean and variance of the sum of the absolute values of normal variables with means from 0 on.
+
+    The covariance of two absolute values is that of the variables where both keep their signs, and at most 1 - 2 / pi
+    of its size where the signs are free.
+    """
+    deviations = [math.sqrt(row[place]) for place, row in enumerate(covariances)]
+    moments = [folded_moments(*pair) for pair in zip(means, deviations, strict=True)]
+    kept = [math.erf(mean / max(sd, _TINY) / math.sqrt(2.0)) for mean, sd in zip(means, deviations, strict=True)]
+    variance = math.fsum(of_one for _, of_one in moments)
+    for one, row in enumerate(covariances):
+        for other in range(one):
+            both = kept[one] * kept[other]
+            variance += 2.0 * (both * row[other] + (1.0 - both) * (1.0 - 2.0 / math.pi) * abs(row[other]))
+    return math.fsum(mean for mean, _ in moments), max(0.0, variance)
+
+
+def _invert(
+    value: float, gaps: Sequence[float], covariances: Sequence[Sequence[float]], q: float, side: float
+) -> float:
+    """Return the calibration error under which the estimate lies just ``q`` deviations below or above its mean."""
+    direction = [max(0.0, math.fsum(row)) for row in covariances]
+    scale = math.sqrt(math.fsum(direction))
+    if scale < _TINY:
+        return value
+
+    def moved(step: float) -> list[float]:
+        return [max(0.0, gap + side * step * move / scale) for gap, move in zip(gaps, direction, strict=True)]
+
+    low, high = 0.0, 60.0
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        mean, variance = _folded_sum(moved(middle), covariances)
+        low, high = (low, middle) if side * (mean - value) > q * math.sqrt(variance) else (middle, high)
+    return math.fsum(moved(high))
+
+
+def divergence_interval(
+    probabilities: Sequence[Sequence[float]],
+    frequencies: Sequence[Sequence[float]] | None,
+    queries: Sequence[float],
+    level: float,
+) -> Interval:
+    """Return the interval of the divergence of the mean prediction from label frequencies, or from uniform ones.
+
+    Second-order: with ``u`` the deviation of the means, scaled so that the divergence is half its squared length near
+    0, the bias is half the total variance of ``u``; a limit is the divergence whose own variance makes the unbiased
+    estimate just significant. The lower limit is 0 unless the estimate exceeds the quantile of a chi-square (Wilson
+    and Hilferty 1931) with its moments under no divergence.
+
+    Args:
+        probabilities: Sum of the predicted probabilities over the queries of each row, one list for each row.
+        frequencies: Counts of the true labels of each row; None for the divergence from the uniform distribution.
+        queries: Number of queries of each row.
+        level: Nominal coverage.
+
+    Raises:
+        UndefinedMetricError: There are fewer than two rows.
+    """
+    rows, width, total = len(queries), len(probabilities[0]), math.fsum(queries)
+    q = student_quantile(level, rows)
+    columns = list(zip(*probabilities, strict=True))
+    parts = [ratio_part(column, queries, level, continuous=True) for column in columns]
+    means = [part.value for part in parts]
+    safe = [(rows * mean + 1.0 / width) / (rows + 1.0) for mean in means]
+    if frequencies is None:
+        truth, moves = [1.0 / width] * width, [[0.0] * rows] * width
+    else:
+        counts = list(zip(*frequencies, strict=True))
+        truth = [math.fsum(column) / total for column in counts]
+        moves = [
+            [(count - share * size) / total for count, size in zip(column, queries, strict=True)]
+            for column, share in zip(counts, truth, strict=True)
+        ]
+    value = math.fsum(mean * math.log(mean / share) for mean, share in zip(means, truth, strict=True) if mean > 0)
+    slopes = [math.log(mean / share) + 1.0 for mean, share in zip(safe, truth, strict=True)]
+    error = 0.5 / rows**2  # variance of one pseudo-row whose prediction is another label than the true one
+    hidden = [max(error, _spread(part, level) - _squares(part.influence)) for part in parts]
+    scaled = [
+        [(a - mean / share * b) / math.sqrt(mean) for a, b in zip(part.influence, move, strict=True)]
+        for part, move, mean, share in zip(parts, moves, safe, truth, strict=True)
+    ]
+    labels = list(zip(slopes, parts, moves, safe, truth, strict=True))
+    linear = [
+        math.fsum(slope * part.influence[row] - mean / share * move[row] for slope, part, move, mean, share in labels)
+        for row in range(rows)
+    ]
+    extra = [spread / mean for spread, mean in zip(hidden, safe, strict=True)]
+    bias = 0.5 * math.fsum([*map(_squares, scaled), *extra])
+    curved = 0.5 * math.fsum(
+        (math.fsum(map(_product, scaled[a], scaled[b])) + (extra[a] if a == b else 0.0)) ** 2
+        for a in range(width)
+        for b in range(width)
+    )
+    variance = _squares(linear) + math.fsum(
+        (slope - 1.0) ** 2 * spread for slope, spread in zip(slopes, hidden, strict=True)
+    )
+    unbiased = max(0.0, value - bias)
+    tilt = q * q * variance / max(value, 0.01 * bias) / 2.0
+    reach = math.sqrt(tilt * tilt + 2.0 * tilt * unbiased + q * q * curved)
+    high = math.inf if frequencies is not None else math.log(width)
+    centre = max(value - bias, -q * math.sqrt(curved)) + tilt
+    method = "second-order delta method, unit: test row"
+    freedom = 2.0 * bias * bias / max(curved, _TINY**2)  # without divergence, the estimate is a scaled chi-square
+    noise = bias * (1.0 - 2.0 / (9.0 * freedom) + q * math.sqrt(2.0 / (9.0 * freedom))) ** 3
+    # the root of the divergence is nearly normal; its bias comes from the directions other than that of the divergence
+    root = math.sqrt(2.0 * max(0.0, value - max(0.0, bias - tilt / (2.0 * q * q)))) - math.sqrt(tilt)
+    ends = max(0.0, root) ** 2 / 2.0 if value > noise else 0.0, min(high, max(value, centre + reach))
+    return Interval(*ends, level, method, centre=value - bias)
+
+
+def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highest: float = 1.0) -> Interval:
+    """Return the interval of a mean over data sets, whose rows are independent of each other.
+
+    The limits of a share near an end of its range are skewed, and their skewness must shrink with the number of data
+    sets. The distances of a data set to its limits are read as a variance that changes linearly with the truth: product
+    and difference of the distances are its level and its slope. The mean has the sum of the levels and the mean slope
+    (weighted with the squared widths, which also exist without any event). One data set keeps its interval; many data
+    sets have nearly the Wilson interval of all rows.
+
+    Args:
+        values: The score of each data set.
+        intervals: Its interval.
+        highest: Largest possible mean of a score whose bias is removed.
+
+    Example:
+        >>> half = Interval(0.4, 0.6, 0.95, "any")
+        >>> interval = mean_interval([0.5] * 4, [half] * 4)
+        >>> round(interval.low, 2), round(interval.high, 2)
+        (0.45, 0.55)
+    """
+    count = len(values)
+    mean = math.fsum(values) / count
+    centres = [value if one.centre is None else one.centre for value, one in zip(values, intervals, strict=True)]
+    below = [max(0.0, centre - one.low) for centre, one in zip(centres, intervals, strict=True)]
+    above = [max(0.0, one.high - centre) for centre, one in zip(centres, intervals, strict=True)]
+    biased = any(one.centre is not None for one in intervals)
+    if not biased and _at_both_ends(below, above):
+        return _of_both_ends(mean, values, intervals, [more < less for less, more in zip(below, above, strict=True)])
+    if biased:  # an end may be cut off at the end of the range
+        below = above = list(map(max, below, above))
+    slopes = [more - less for less, more in zip(below, above, strict=True)]
+    squares = [(more + less) ** 2 for less, more in zip(below, above, strict=True)]
+    slope = math.fsum(map(_product, slopes, squares)) / max(math.fsum(squares), _TINY**2) / count
+    lost = [  # by which a Wilson interval shrinks the level and the slope: less for many data sets
+        min(0.5, max(abs(own), less * more / (value * (1.0 - value)) if 0.0 < value < 1.0 and not biased else 0.0))
+        for less, more, own, value in zip(below, above, slopes, values, strict=True)
+    ]
+    kept = 1.0 - math.fsum(map(_product, lost, squares)) / max(math.fsum(squares), _TINY**2) / count
+    level = math.fsum(less * more * kept / (1.0 - own) for less, more, own in zip(below, above, lost, strict=True))
+    reach = math.sqrt(level / count**2 + slope * slope / 4.0)
+    centre = math.fsum(centres) / count
+    bias = mean - centre  # estimated, and uncertain by about its size: it may be twice that, or nothing
+    far, near = reach + abs(bias), math.hypot(reach, bias)
+    low = centre + slope / 2.0 - (far if bias > 0.0 else near)
+    high = centre + slope / 2.0 + (near if bias > 0.0 else far)
+    least = 0.0 if biased else math.fsum(one.low for one in intervals) / count
+    most = highest if biased else math.fsum(one.high for one in intervals) / count
+    return Interval(
+        min(mean, max(least, low)),
+        max(mean, min(most, high)),
+        intervals[0].level,
+        "variance recovery over data sets",
+    )
+
+
+def _at_both_ends(below: Sequence[float], above: Sequence[float]) -> bool:
+    """Return whether a score is at the lower end of its range and another one at the upper end.
+
+    Neither has a level, and their slopes cancel out: their mean would have an interval without width.
+    """
+    pairs = list(zip(below, above, strict=True))
+    return any(not less and more for less, more in pairs) and any(less and not more for less, more in pairs)
+
+
+def _of_both_ends(
+    mean: float, values: Sequence[float], intervals: Sequence[Interval], falling: Sequence[bool]
+) -> Interval:
+    """Return the interval of a mean from those of its two halves, which are skewed to different sides (MOVER)."""
+    less, more = 0.0, 0.0
+    for side in (False, True):
+        own = [(value, one) for value, one, down in zip(values, intervals, falling, strict=True) if down == side]
+        numbers, limits = zip(*own, strict=True)
+        found, share = mean_interval(numbers, limits), len(own) / len(values)
+        centre = math.fsum(numbers) / len(numbers)
+        less, more = math.hypot(less, share * (centre - found.low)), math.hypot(more, share * (found.high - centre))
+    return Interval(mean - less, mean + more, intervals[0].level, "variance recovery over data sets")
+
+
+def rows_of_labels(counts: Sequence[int]) -> str | None:
+    """Return why labels have too few test rows for the interval of a score that weighs all labels; None if not.
+
+    Args:
+        counts: Test rows of each label.
+    """
+    few = sum(count < LEAST_ROWS for count in counts)
+    if not few:
+        return None
+    without = list(counts).count(0)
+    text = f"{few} of {len(counts)} labels have fewer than {LEAST_ROWS} test rows"
+    return f"{text}, {without} of them none (F1 of a label without test rows is 0 for every model)" if without else text

@@ -1,31 +1,29 @@
 """Turn what an inference function returned into probabilities, or say why that cannot be decided.
 
 A function may return probabilities or logits, and nothing in a row of numbers says which. The kind is therefore decided
-once for the *whole matrix* (one row per query, one column per label), with a tolerance, by a stated rule:
+once for the *whole matrix* (one row per query, one column per label), with a tolerance, by a stated rule. It names what
+is known to be probabilities and what is known to be logits; everything else is ambiguous:
 
 ================================================================== =================================================
 the matrix                                                         taken as
 ================================================================== =================================================
 every row is non-negative and sums to 1 within `SUM_TOLERANCE`     probabilities
-no value outside [0, 1], but some row has another sum              ambiguous
-every row is non-negative, the rows differ, and their sums are     ambiguous (percentages, votes)
-100 to rounding, or the same (see below)
-some value outside [0, 1], and too many rows look like             ambiguous (a mixture)
-probabilities for chance (see below)
-some value outside [0, 1] otherwise                                logits
+some value is negative, and few rows look like probabilities       logits
+no value is negative, some are above 1, they are not all integers, logits
+the sums of the rows vary, and few rows look like probabilities
+everything else, such as counts, ratings, percentages, votes,      ambiguous
+probabilities cut from a vocabulary, or a mixture
 ================================================================== =================================================
+
+The sums vary if they differ by more than `SUM_TOLERANCE` (relative), and if their variance is more than a tenth of
+the sum of the variances of the labels (of n < 16 rows: that times (n / 16)^2). Sums of independent logits have about
+all of it, sums of percentages and votes next to nothing. A single row, and equal rows, do not vary.
 
 A row of logits can look like probabilities by chance, but rarely. A matrix with values outside [0, 1] is called a
 mixture when 1 % of its rows or more sum to 1 within `EXACT_TOLERANCE` (by chance, two normal logits do so in a few rows
 of a million in single precision, in less than two of a thousand on the coarse grid of bfloat16), or 10 % within
 `SUM_TOLERANCE` (by chance less than 2 %), or when more than half of its rows lie in [0, 1] altogether (two logits
 around zero: at most a quarter).
-
-Percentages that are rounded, or cut, to a unit of 1, 0.1, 0.01, ... have sums from 100 minus one unit for each label to
-100 plus half a unit for each label; without such a unit, 100 within `SUM_TOLERANCE`. Any other sum counts if four or
-more rows have it within `SUM_SPREAD`. In both cases the sums vary by less than the values: their variance is at most
-a quarter of the sum of the variances of the labels (of n < 16 rows: that times (n / 16)^2), which the variance of sums
-of independent logits rarely is.
 
 An ambiguous matrix is never reshaped: there are then no probabilities but a reason, metrics that need probabilities are
 undefined, and metrics that only look at the order within a row still work on the rows as they are. A caller who knows
@@ -58,13 +56,9 @@ largest of these, which also covers truncation to bfloat16.
 EXACT_TOLERANCE = 1e-6
 """How near to 1 a sum must be to count as exact when mixtures are looked for (single precision reaches it)."""
 
-SUM_SPREAD = 1e-4
-"""Relative difference of sums that count as the same, of votes."""
+_SUM_VARIANCE = 0.1
+"""Variance of the sums, relative to the sum of the variances of the labels, from which on the sums vary."""
 
-_PERCENT = 100.0
-_SUM_VARIANCE = 0.25  # of the sums, relative to the sum of the variances of the labels, which independent labels have
-_MANY = 16  # rows; fewer need a smaller variance, which independent labels have by chance
-_SAME_SUMS = 4  # rows; two sums of small integers are equal in one of five cases
 
 _KEPT = 2.0**-50
 """A row whose sum is this near to 1 is left bit for bit: dividing would only add rounding."""
@@ -136,12 +130,8 @@ def _read(matrix: Sequence[Sequence[float]]) -> tuple[list[list[float]], list[fl
     return rows, totals
 
 
-def _ambiguity(rows: list[list[float]], totals: list[float]) -> tuple[bool, str | None]:
-    """Decide what the rows hold.
-
-    Returns:
-        Whether they are probabilities (else logits), and the reason if that is ambiguous.
-    """
+def _decide(rows: list[list[float]], totals: list[float]) -> tuple[str, str | None]:
+    """Decide what the rows hold; if that is ambiguous, with the reason."""
     like: list[int] = []
     other_sum: list[int] = []
     outside: list[int] = []
@@ -156,74 +146,41 @@ def _ambiguity(rows: list[list[float]], totals: list[float]) -> tuple[bool, str 
         else:
             outside.append(number)
     if not other_sum and not outside:
-        return True, None
+        return "probabilities", None
     is_like = f"{len(like)} of {len(rows)} rows sum to 1" + (f" (the first is row {like[0]})" if like else "")
     if not outside:
         first = other_sum[0]
-        return False, (
+        return "ambiguous", (
             f"no prediction lies outside [0, 1], but row {first} sums to {totals[first]:.6g}, while {is_like}: "
             f"these are small logits, or probabilities that were cut from a larger vocabulary; {_ADVICE}"
-        )
-    same_total = constant_sum(rows)
-    if same_total is not None:
-        return False, (
-            f"no prediction is negative and every row sums to {same_total:.6g} to rounding: these are percentages, "
-            f"votes or logits; {_ADVICE}"
         )
     inside = len(like) + len(other_sum)
     if exact * 100 >= len(rows) or len(like) * 10 >= len(rows) or inside * 2 > len(rows):
         first = outside[0]
         odd = next(value for value in rows[first] if not 0 <= value <= 1)
         looks = is_like if like else f"{inside} of {len(rows)} rows lie in [0, 1] (the first is row {other_sum[0]})"
-        return False, (
+        return "ambiguous", (
             f"the predictions are a mixture: {looks}, but row {first} has the value {odd:.6g} outside [0, 1]; {_ADVICE}"
         )
-    return False, None
+    integers = all(value.is_integer() for row in rows for value in row)
+    if min(map(min, rows)) < 0 or (not integers and _sums_vary(rows, totals)):
+        return "logits", None
+    what = "all are integers: these are counts, ratings," if integers else "the sums of the rows do not vary: these are"
+    of_row = f"row 0 sums to {totals[0]:.6g}"
+    return "ambiguous", f"no prediction is negative, and {what} percentages, votes or logits ({of_row}); {_ADVICE}"
 
 
-def constant_sum(rows: Sequence[Sequence[float]]) -> float | None:
-    """Return the sum of every row, if the rows differ and have the same sum to rounding, as percentages and votes do.
-
-    See the rule at the top of this module.
-
-    Args:
-        rows: One row per query.
-
-    Returns:
-        100 for percentages, otherwise the sum of the first row; ``None`` if the rows do not have this form.
-
-    Example:
-        >>> constant_sum([[70, 20, 10], [5, 5, 90]]), constant_sum([[3, 1], [3, 1]]), constant_sum([[3, 1], [0, 2]])
-        (100.0, None, None)
-        >>> constant_sum([[33.3, 33.3, 33.3], [5.2, 5.2, 89.7]])
-        100.0
-    """
-    if not rows or min(map(min, rows)) < 0 or len(set(map(tuple, rows))) == 1:
-        return None
-    totals = list(map(sum, rows))
-    largest = _SUM_VARIANCE * min(1.0, len(rows) / _MANY) ** 2
-    if not _squares(totals) <= largest * sum(map(_squares, zip(*rows, strict=True))):
-        return None  # also if a sum overflows
-    rounding, tolerance = len(rows[0]) * _unit(rows), SUM_TOLERANCE * _PERCENT
-    if _PERCENT - max(tolerance, rounding) <= min(totals) and max(totals) <= _PERCENT + max(tolerance, rounding / 2):
-        return _PERCENT
-    same = len(rows) >= _SAME_SUMS and max(totals) - min(totals) <= SUM_SPREAD * max(totals)
-    return totals[0] if same else None
+def _sums_vary(rows: list[list[float]], totals: list[float]) -> bool:
+    """Tell whether the sums of the rows vary as those of logits do; they do not if they overflow."""
+    apart = max(totals) - min(totals) > SUM_TOLERANCE * max(totals)
+    least = _SUM_VARIANCE * min(1.0, len(rows) / 16) ** 2  # of a few rows of logits it is smaller by chance
+    return apart and _squares(totals) > least * sum(map(_squares, zip(*rows, strict=True)))
 
 
 def _squares(values: Sequence[float]) -> float:
     """Return the sum of the squared differences from the mean."""
     mean = sum(values) / len(values)
     return sum([(value - mean) * (value - mean) for value in values])
-
-
-def _unit(rows: Sequence[Sequence[float]]) -> float:
-    """Return the largest of 1, 0.1, ... 0.0001 of which all values are multiples in single precision; 0 for none."""
-    for digits in range(5):
-        factor = 10.0**digits
-        if all(abs(value * factor - round(value * factor)) <= 1e-7 * value * factor for row in rows for value in row):
-            return 1 / factor
-    return 0.0
 
 
 def _divided(number: int, row: list[float], total: float) -> tuple[float, ...]:
@@ -325,14 +282,9 @@ def normalise(matrix: Sequence[Sequence[float]], kind: Kind = "auto") -> Normali
     rows, totals = _read(matrix)
     if not rows:
         raise UndefinedMetricError("there are no predictions, so nothing can be said about their kind")
-    found: Literal["probabilities", "logits"]
-    if kind == "auto":
-        are_probabilities, reason = _ambiguity(rows, totals)
-        if reason is not None:
-            return Normalised(None, "ambiguous", reason)
-        found = "probabilities" if are_probabilities else "logits"
-    else:
-        found = kind
-    if found == "logits":
-        return Normalised(tuple(map(_softmax, rows)), found)
-    return Normalised(tuple(map(_divided, range(len(rows)), rows, totals)), found)
+    decided, reason = _decide(rows, totals) if kind == "auto" else (kind, None)
+    if decided == "ambiguous":
+        return Normalised(None, "ambiguous", reason)
+    if decided == "logits":
+        return Normalised(tuple(map(_softmax, rows)), "logits")
+    return Normalised(tuple(map(_divided, range(len(rows)), rows, totals)), "probabilities")

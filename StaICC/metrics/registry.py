@@ -1,4 +1,7 @@
-"""Named sets of metrics, with what has to be known about each metric to score and to read it.
+"""Scores and metrics: one record for each score that a result can have, and named sets of metrics.
+
+A :class:`ScoreRecord` says what a score is: its key, titles, direction, range and statistic. Metric sets, intervals,
+tests, tables, reports, comparison and checks of files read it (:func:`score_record`).
 
 A :class:`Metric` is a function with a few facts about it; a :class:`MetricSet` scores one matrix of predictions with
 all of its metrics, and its name is in the signature of the run. Two sets exist: ``"standard"``, the metrics of
@@ -18,7 +21,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, unknown_name
 from StaICC.metrics import classification, released
@@ -27,6 +30,144 @@ from StaICC.registry import Registry, fold, labelled, origin_of
 
 MetricFunction = Callable[[list[int], list[list[float]]], float]
 """The shape of a metric: true label indexes and one row of numbers per query, to one number."""
+
+Statistic = Literal[
+    "accuracy",
+    "macro F1",
+    "likelihood",
+    "calibration error",
+    "mean entropy",
+    "entropy of mean",
+    "divergence",
+    "consistency",
+]
+"""What a score of this library measures: intervals and paired tests are computed by statistic."""
+
+_WILSON = "Wilson score, design effect and t, unit: test row"
+_DELTA = "second-order delta method, unit: test row"
+_STATISTICS: Mapping[Statistic | None, tuple[Literal["labels", "distributions", "probabilities"], str]] = {
+    "accuracy": ("labels", _WILSON),
+    "macro F1": ("labels", "variance recovery over labels, unit: test row"),
+    "likelihood": ("probabilities", "variance recovery, correct and wrong predictions, unit: test row"),
+    "calibration error": ("probabilities", "inverted test of the folded normal, unit: test row"),
+    "mean entropy": ("probabilities", _WILSON),
+    "entropy of mean": ("distributions", _DELTA),
+    "divergence": ("distributions", _DELTA),
+    "consistency": ("labels", _WILSON),
+    None: ("labels", ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRecord:
+    """What is known about a score."""
+
+    key: str
+    """Its key in results."""
+    title: str
+    """Its name in leaderboards."""
+    higher_is_better: bool | None
+    """``None`` if not stated."""
+    statistic: Statistic | None = None
+    """``None`` if it cannot be computed from saved records: it comes from a user's function or benchmark."""
+    head: str = ""
+    """Its column head in tables; the key by default."""
+
+    @property
+    def reads(self) -> Literal["labels", "distributions", "probabilities"]:
+        """Predicted labels; a distribution over the labels, also of a bare label; or probabilities of the model."""
+        return _STATISTICS[self.statistic][0]
+
+    @property
+    def interval(self) -> str:
+        """How its confidence interval is computed."""
+        return _STATISTICS[self.statistic][1]
+
+    @property
+    def of_classification(self) -> bool:
+        """Whether it says how right predictions are, so that unparsed replies can count as wrong ones."""
+        return self.statistic in ("accuracy", "macro F1", "likelihood", "calibration error")
+
+    def range(self, labels: int) -> tuple[float, float]:
+        """Return the lowest and the highest possible value, by the number of labels."""
+        if self.statistic == "mean entropy":
+            return -math.log(labels), 0.0
+        return 0.0, {"entropy of mean": math.log(labels), "divergence": math.inf}.get(self.statistic or "", 1.0)
+
+
+SCORES: Mapping[str, ScoreRecord] = {
+    score.key: score
+    for score in (
+        ScoreRecord("accuracy", "accuracy", True, "accuracy"),
+        ScoreRecord("averaged_truelabel_likelihood", "true-label likelihood", True, "likelihood", "likelihood"),
+        ScoreRecord("macro_F1", "macro F1", True, "macro F1", "macro F1"),
+        ScoreRecord("expected_calibration_error_1", "calibration error (ECE-1)", False, "calibration error", "ECE-1"),
+        ScoreRecord("contextual_bias", "contextual bias", False, "mean entropy"),
+        ScoreRecord("domain_bias", "domain bias", False, "mean entropy"),
+        ScoreRecord("entropy", "entropy of the mean prediction", True, "entropy of mean"),
+        ScoreRecord("DL div.", "posterior bias", False, "divergence"),
+        ScoreRecord("empirical_bias", "posterior bias", False, "divergence"),
+        ScoreRecord("consistency", "consistency", True, "consistency"),
+    )
+}
+"""The scores of this library by key. Those of LongICL, accuracy or micro F1, have the names of rounds or conditions."""
+
+
+class Column(NamedTuple):
+    """A headline score."""
+
+    benchmark: str
+    key: str
+    """The key in the averaged results."""
+    title: str
+
+
+COLUMNS = (
+    *(
+        Column("Normal", key, SCORES[key].title)
+        for key in ("accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1")
+    ),
+    Column("Contextual_bias", "contextual_bias", "contextual bias"),
+    Column("Domain_bias", "domain_bias", "domain bias"),
+    Column("Post_bias", "DL div.", "posterior bias"),
+    Column("GLER", "accuracy", "label noise (GLER)"),
+    Column("Template_sens", "consistency", "template consistency"),
+    Column("Demo_sens", "consistency", "demonstration consistency"),
+    Column("LongICL", "mean", "LongICL, mean of rounds or conditions"),
+)
+"""The scores that a leaderboard shows, by benchmark; the main one comes first."""
+
+HEADLINE = {column.benchmark: column.key for column in reversed(COLUMNS)}
+"""The score that is compared by default, by benchmark; for other benchmarks it is the first."""
+
+
+def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {}) -> ScoreRecord:
+    """Return the record of a score of a benchmark.
+
+    A GLER slope is what the metric loses as the labels become wrong. For a metric that should be high, a small slope is
+    better; for ECE-1, which should be low, a large one: a negative slope says that label noise makes calibration worse.
+
+    Args:
+        benchmark: Name of the benchmark.
+        key: Key of the score.
+        stated: For each metric that is not of this library, whether larger values are better.
+
+    Example:
+        >>> score_record("GLER", "accuracy").higher_is_better
+        False
+        >>> score_record("Normal", "brier", {"brier": False}).higher_is_better
+        False
+    """
+    if benchmark == "LongICL":
+        record = ScoreRecord(key, key, True, "accuracy")
+    elif key in stated or key not in SCORES:
+        record = ScoreRecord(key, key, stated.get(key))
+    else:
+        record = SCORES[key]
+    title = next((column.title for column in COLUMNS if column[:2] == (benchmark, key)), record.title)
+    better = record.higher_is_better
+    return replace(record, title=title, higher_is_better=better if better is None else better != (benchmark == "GLER"))
+
 
 _ROUNDING = 1e-9
 """By how much a value may be outside the range of its metric."""
@@ -40,21 +181,10 @@ class Score:
     Attributes:
         value: The finite value, or None.
         reason: Why there is no value; None if there is one.
-
-    Raises:
-        ArgumentError: Both or neither are given, or the value is not finite.
     """
 
     value: float | None
     reason: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.value is None) == (self.reason is None):
-            raise ArgumentError(f"a score has either a value or a reason; given: {self.value!r} and {self.reason!r}")
-        if self.value is not None and not math.isfinite(self.value):
-            raise ArgumentError(
-                f"the value of a score is {self.value!r}; expected a finite number, or None with a reason"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,15 +379,18 @@ class MetricSet:
 
 
 def _own_set(name: str, module: ModuleType, as_released: bool = False) -> MetricSet:
-    """Return the library's four metrics as a module defines them."""
-    facts = {  # requires_probabilities, higher_is_better
-        "accuracy": (False, True),
-        "averaged_truelabel_likelihood": (True, True),
-        "macro_F1": (False, True),
-        "expected_calibration_error_1": (True, False),
-    }
-    limits = None if as_released else (0.0, 1.0)
-    metrics = (Metric(key, getattr(module, key), *known, limits) for key, known in facts.items())
+    """Return the library's metrics of classification as a module defines them."""
+    metrics = (
+        Metric(
+            score.key,
+            getattr(module, score.key),
+            score.reads == "probabilities",
+            score.higher_is_better,
+            None if as_released else (0.0, 1.0),
+        )
+        for score in SCORES.values()
+        if score.of_classification
+    )
     return MetricSet(name, tuple(metrics), as_released)
 
 

@@ -29,7 +29,8 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
+from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer, whole_number
+from StaICC.metrics.bias import label_frequencies
 from StaICC.metrics.classification import check_labels, predicted_labels
 from StaICC.metrics.normalisation import numeric_rows
 
@@ -225,7 +226,7 @@ def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = (
     if len(indexes) == 0:
         raise _crashed("an IndexError", "there are no predictions")
     for number, label in enumerate(indexes):
-        if isinstance(label, bool) or not hasattr(label, "__index__") or label < 0:
+        if (whole := whole_number(label)) is None or whole < 0:
             raise ArgumentError(f"predicted label {number} is {label!r}; expected a label index, an integer from 0 on")
     width = max(indexes) + 1
     highest = max(ground_truth, default=0)
@@ -333,8 +334,7 @@ def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
 
 
 def _frequencies(ground_truth: Sequence[int], rows: list[list[float]]) -> list[float]:
-    truth = check_labels(ground_truth, len(rows), len(rows[0]))
-    return [truth.count(label) / len(truth) for label in range(len(rows[0]))]
+    return label_frequencies(check_labels(ground_truth, len(rows), len(rows[0])), len(rows[0]))
 
 
 def divergence(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
@@ -399,7 +399,7 @@ def gler_abscissas(interpolations: int = 5) -> list[float]:
         >>> gler_abscissas()
         [1.0, 0.75, 0.25, -0.5, -1.5]
     """
-    validate_integer("interpolations", interpolations, 2)
+    interpolations = validate_integer("interpolations", interpolations, 2)
     abscissas, abscissa = [], 1.0
     for step in range(interpolations):
         abscissa -= step / (interpolations - 1)

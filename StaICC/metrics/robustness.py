@@ -104,9 +104,22 @@ def shares_of_correct_labels(interpolations: int = 5) -> tuple[Fraction, ...]:
         >>> [float(share) for share in shares_of_correct_labels()]
         [1.0, 0.75, 0.5, 0.25, 0.0]
     """
-    validate_integer("interpolations", interpolations, 2)
-    last = interpolations - 1
+    last = validate_integer("interpolations", interpolations, 2) - 1
     return tuple(Fraction(last - step, last) for step in range(interpolations))
+
+
+def noisy_label_shares(k: int, conditions: int) -> list[float]:
+    """Return the share of demonstrations with their true label, condition by condition, as GLER makes its prompts.
+
+    Args:
+        k: Demonstrations per prompt; ``int(k * rate)`` of them have a wrong label.
+        conditions: Number of noise rates, from 0 to 1 in equal steps, at least 2.
+
+    Example:
+        >>> noisy_label_shares(2, 5)
+        [1.0, 1.0, 0.5, 0.5, 0.0]
+    """
+    return [1 - int(k * (step / max(1, conditions - 1))) / k if k else 1.0 for step in range(conditions)]
 
 
 def gler(values: Sequence[float | Fraction], shares_of_correct_labels: Sequence[float | Fraction]) -> Line:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from StaICC.methods.prompting.selection import SelfAdaptiveICL, ppl_icl
+from StaICC.methods.selection import SelfAdaptiveICL, ppl_icl
 
 PPL_ICL = ppl_icl
 SA_ICL = SelfAdaptiveICL

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from StaICC.prompting.prompt_writer import PromptWriter, TemplateWarning, as_argument
-from StaICC.prompting.pseudo_query import DOMAIN_QUERY_LENGTH, domain_queries, empty_queries
-from StaICC.prompting.render import Prompt, PromptRenderer, PromptSettings, Query
-from StaICC.prompting.sampler import (
+from StaICC.prompting.prompt_writer import (
+    DOMAIN_QUERY_LENGTH,
+    Prompt,
+    PromptRenderer,
+    PromptSettings,
+    PromptWriter,
+    Query,
+    TemplateWarning,
+    as_argument,
+    domain_queries,
+    empty_queries,
+)
+from StaICC.prompting.sampling import (
     DemonstrationLists,
+    DemonstrationSampler,
+    Label,
+    SplitIndexes,
+    StableRandom,
+    SubsetView,
+    TripletSplit,
     check_demonstration_lists,
     restrict_to_domain,
     sample_demonstrations,
     sample_nested,
+    split_dataset,
+    split_indexes,
 )
-from StaICC.prompting.split import Label, SplitIndexes, SubsetView, TripletSplit, split_dataset, split_indexes
-from StaICC.prompting.stable_random import StableRandom
 
 __all__ = [
     "DOMAIN_QUERY_LENGTH",
     "DemonstrationLists",
+    "DemonstrationSampler",
     "Label",
     "Prompt",
     "PromptRenderer",

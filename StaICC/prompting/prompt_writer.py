@@ -1,11 +1,24 @@
-"""The prompt writer: every control of a prompt that the README of 0.1.1 documents.
+"""Prompts from settings, queries without meaning, and the prompt writer that changes the settings.
 
-``experimentor.prompt_former`` is one of these. It holds the settings, changes them, and writes single prompts for a
-user who looks around; the benchmark's own prompts come from the same settings through
-:class:`~StaICC.prompting.render.PromptRenderer`.
+A prompt is a pure function of the settings (template, label space, channel, label noise), the positions of the
+demonstrations, the query's texts, and the state of the noise generator. The renderer keeps no state between calls,
+so the same arguments give the same bytes.
 
-A template that was changed is no longer the benchmark's: a :class:`TemplateWarning` says so once, and it is recorded
-in the signature of every result.
+Direct channel: instruction, then for each demonstration (each input text between its prefix and affix; label prefix +
+label + label affix), then query prefix, the query's texts in the same way, and the label prefix.
+
+Noisy channel (Min et al. 2022, arXiv 2108.04106): one prompt for each candidate label: instruction, then for each
+demonstration (label prefix + label + label affix; texts), then label prefix + candidate + label affix, query prefix,
+texts.
+
+Queries without meaning test prediction bias: without a meaningful query a model should prefer no label. *Contextual*
+bias uses an empty text (Zhao et al. 2021, arXiv 2102.09690); *domain* bias uses random words of the domain (Fei et al.
+2023, arXiv 2305.19148).
+
+``experimentor.prompt_former`` is a :class:`PromptWriter`: every control of a prompt that the README of 0.1.1
+documents. It holds the settings, changes them, and writes single prompts for a user who looks around; the benchmark's
+own prompts come from the same settings through :class:`PromptRenderer`. A template that was changed is no longer the
+benchmark's: a :class:`TemplateWarning` says so once, and it is recorded in the signature of every result.
 """
 
 from __future__ import annotations
@@ -13,16 +26,180 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from operator import index as as_index
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any, SupportsIndex
 
 from StaICC.datasets import Card, Template
-from StaICC.errors import ArgumentError, unknown_name, validate_integer
+from StaICC.errors import ArgumentError, unknown_name, validate_integer, whole_number
 from StaICC.frozen import FixedAttributes, FrozenList
-from StaICC.prompting.render import Prompt, PromptRenderer, PromptSettings
-from StaICC.prompting.sampler import check_position
-from StaICC.prompting.split import TripletSplit
-from StaICC.prompting.stable_random import StableRandom
+from StaICC.prompting.sampling import StableRandom, SubsetView, TripletSplit, check_position
+from StaICC.safe_text import one_line
+
+Prompt = str | tuple[str, ...]
+"""The prompt of one query: a text, or in the noisy channel one text for each label of the label space."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSettings:
+    """Everything about a prompt but its rows."""
+
+    template: Template
+    """The constant strings."""
+    label_space: tuple[str, ...]
+    """The labels' texts; a row's label is an index into it."""
+    label_wrong_rate: float = 0.0
+    """Share of each prompt's demonstrations whose label is falsified, in [0, 1]."""
+    noisy_channel: bool = False
+    """Whether prompts are for the noisy channel, which scores the text given the label."""
+    cut_by_length: int = 0
+    """How many characters to cut off the end of each prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question of a benchmark."""
+
+    prompt: Prompt
+    """What the inference function gets."""
+    label_space: tuple[str, ...]
+    """The labels that it chooses from."""
+    label: int
+    """Index of the true label."""
+    row: int
+    """Position of the test example in the test set; queries of one example are resampled together."""
+    repeat: int
+    """Which of the repeats of this row it is."""
+    last_label: int | None = None
+    """Label of the last demonstration; ``None`` without demonstrations, or where labels are falsified."""
+
+
+class PromptRenderer:
+    """Writes prompts with fixed settings.
+
+    Args:
+        split: Where demonstrations and queries come from.
+        settings: Everything else.
+    """
+
+    __slots__ = ("_demonstration", "_label_parts", "_labels", "_texts", "settings")
+
+    def __init__(self, split: TripletSplit, settings: PromptSettings) -> None:
+        self.settings = settings
+        self._demonstration = split.demonstration
+        template = settings.template
+        self._label_parts = [template.label_prefix + label + template.label_affix for label in settings.label_space]
+        self._texts: dict[int, str] = {}  # demonstrations as text: each is shown in several prompts
+        self._labels: dict[int, int] = {}
+
+    def query_part(self, texts: Sequence[str]) -> str:
+        """Return input texts between their prefixes and affixes."""
+        template = self.settings.template
+        parts = zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True)
+        return "".join(prefix + text + affix for prefix, text, affix in parts)
+
+    def assemble(self, demonstrations: Sequence[tuple[str, int]], query: Sequence[str]) -> Prompt:
+        """Put a prompt together.
+
+        Args:
+            demonstrations: For each, its texts as :meth:`query_part` writes them and the label index to show.
+            query: The query's input texts.
+
+        Returns:
+            The prompt: a text, or one text for each label in the noisy channel.
+        """
+        settings = self.settings
+        template = settings.template
+        parts = self._label_parts
+        if settings.noisy_channel:
+            shown = template.instruction + "".join([parts[label] + text for text, label in demonstrations])
+            asked = template.query_prefix + self.query_part(query)
+            return tuple(self._cut(shown + candidate + asked) for candidate in parts)
+        shown = template.instruction + "".join([text + parts[label] for text, label in demonstrations])
+        return self._cut(shown + template.query_prefix + self.query_part(query) + template.label_prefix)
+
+    def _cut(self, prompt: str) -> str:
+        return prompt[: -self.settings.cut_by_length] if self.settings.cut_by_length else prompt
+
+    def render(self, positions: Sequence[int], query: Sequence[str], noise: StableRandom) -> Prompt:
+        """Write the prompt of one query.
+
+        Args:
+            positions: The demonstrations, as positions of the demonstration set.
+            query: The query's input texts.
+            noise: Generator of the label noise; nothing is drawn while ``int(k * rate)`` is 0.
+
+        Returns:
+            The prompt.
+        """
+        falsified: Sequence[int] = ()
+        wrong = int(len(positions) * self.settings.label_wrong_rate)
+        if wrong:
+            falsified = noise.sample(positions, wrong)
+        texts, labels = self._texts, self._labels
+        count = len(self._label_parts)
+        demonstrations = []
+        for position in positions:
+            text = texts.get(position)
+            if text is None:
+                row_texts, label = self._demonstration.row(position)
+                text = texts[position] = self.query_part(row_texts)
+                labels[position] = label
+            label = labels[position]
+            demonstrations.append((text, (label + 1) % count if position in falsified else label))
+        return self.assemble(demonstrations, query)
+
+
+DOMAIN_QUERY_LENGTH = 128
+"""Words in a domain query, as published."""
+
+
+def empty_queries(columns: int) -> Iterator[tuple[str, ...]]:
+    """Yield empty queries without end.
+
+    Args:
+        columns: Input texts per query.
+    """
+    query = ("",) * columns
+    while True:
+        yield query
+
+
+def domain_queries(demonstration: SubsetView, length: int = DOMAIN_QUERY_LENGTH) -> Iterator[tuple[str, ...]]:
+    """Yield queries of random words of a set, without end.
+
+    Each word: pick a row, split its text at spaces, pick a word. The published draw excludes the last row of the set,
+    and the last word of a row unless it is the only one; that is part of the benchmark's bytes.
+
+    Args:
+        demonstration: Where the words come from.
+        length: Words per input text.
+
+    Raises:
+        ArgumentError: ``length`` is negative, or the set is empty.
+    """
+    length = validate_integer("length, the number of words of a domain query,", length, 0)
+    if not len(demonstration):
+        raise ArgumentError(f"{demonstration.name} has no rows to take the words of domain queries from")
+    generator = StableRandom()
+    columns = len(demonstration.texts(0))
+    words: list[list[list[str]] | None] = [None] * len(demonstration)  # a row is drawn many times; split it once
+    last = len(demonstration) - 1
+    while True:
+        query = []
+        for column in range(columns):
+            text = []
+            draws = generator.floats(2 * length)
+            for row_float, word_float in zip(draws, draws, strict=True):  # the two draws of a word, one after the other
+                row = int(last * row_float)
+                split = words[row]
+                if split is None:
+                    split = words[row] = [given.split(" ") for given in demonstration.texts(row)]
+                choice = split[column]
+                text.append(choice[int((len(choice) - 1) * word_float)])
+            query.append(" ".join(text))
+        yield tuple(query)
+
 
 NOISY_LABEL_AFFIX = " "
 NOISY_LAST_INPUT_AFFIX = "\n"
@@ -137,8 +314,8 @@ class PromptWriter(FixedAttributes):
         if self.changed and not self._warned:
             self._warned = True
             warnings.warn(
-                f"the prompts of {self._card.name} are no longer the benchmark's; results say so in their signature "
-                "and are not comparable with the published ones",
+                f"the prompts of {one_line(self._card.name)} are no longer the benchmark's; results say so in their "
+                "signature and are not comparable with the published ones",
                 TemplateWarning,
                 stacklevel=3,
             )
@@ -199,7 +376,7 @@ class PromptWriter(FixedAttributes):
         Raises:
             ArgumentError: The rate is no number in [0, 1].
         """
-        number = isinstance(label_wrong_rate, (int, float)) and not isinstance(label_wrong_rate, bool)
+        number = isinstance(label_wrong_rate, Real) and not isinstance(label_wrong_rate, bool)
         if not number or not 0 <= label_wrong_rate <= 1:
             raise ArgumentError(f"the label wrong rate must be a number in [0, 1], not {label_wrong_rate!r}")
         self._set(label_wrong_rate=float(label_wrong_rate))  # 1 and 1.0 are one setting, and have one signature
@@ -354,10 +531,9 @@ class PromptWriter(FixedAttributes):
 
     def _label_index(self, label: str | SupportsIndex) -> int:
         """Find a label given by index, as the label of a row, by its present name, or by its name in the data set."""
-        if isinstance(label, SupportsIndex) and not isinstance(label, bool):
-            index = as_index(label)
-            if 0 <= index < len(self._settings.label_space):
-                return index
+        index = whole_number(label)
+        if index is not None and 0 <= index < len(self._settings.label_space):
+            return index
         for space in (self._settings.label_space, self._card.label_space):
             if isinstance(label, str) and label in space:
                 return space.index(label)
@@ -373,13 +549,13 @@ class PromptWriter(FixedAttributes):
             The prompt, or one prompt for each label in the noisy channel.
         """
         generator = StableRandom()
-        positions = generator.sample_indexes(len(self._split.demonstration), k)
+        positions = generator.sample_indexes(len(self._split.demonstration), validate_integer("k", k, 0))
         query = self._split.test.texts(generator.integer(0, len(self._split.test)))
         return as_argument(PromptRenderer(self._split, self._settings).render(positions, query, StableRandom()))
 
     def __repr__(self) -> str:
         changed = "changed" if self.changed else "default"
-        return f"<prompt writer of {self._card.name}, {changed} settings: {self.get_config_dict()!r}>"
+        return one_line(f"<prompt writer of {self._card.name}, {changed} settings: {self.get_config_dict()!r}>")
 
 
 def as_argument(prompt: Prompt) -> str | list[str]:

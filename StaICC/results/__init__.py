@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 from StaICC.lazy import lazy_names
 from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
-from StaICC.results.environment import describe_environment
-from StaICC.results.file_format import AVERAGED, DIVIDED
-from StaICC.results.provenance import Predictor, Provenance
-from StaICC.results.result import Result, ResultGroup, load, save_records
+from StaICC.results.provenance import Predictor, Provenance, describe_environment
+from StaICC.results.result import AVERAGED, DIVIDED, Result, ResultGroup, load, save_records
 from StaICC.results.signature import Signature, digest, escaped, short_digest
 
 if TYPE_CHECKING:
-    from StaICC.results.comparison import Comparison, DatasetComparison, compare, compare_runs
-    from StaICC.results.differences import Difference, list_differences
+    from StaICC.results.comparison import (
+        Comparison,
+        DatasetComparison,
+        Difference,
+        compare,
+        compare_runs,
+        list_differences,
+    )
 
 __all__ = [
     "AVERAGED",
@@ -46,7 +50,6 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "StaICC.results.comparison": "Comparison DatasetComparison compare compare_runs",
-        "StaICC.results.differences": "Difference list_differences",
+        "StaICC.results.comparison": ("Comparison DatasetComparison Difference compare compare_runs list_differences"),
     },
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 from StaICC import datasets
 from StaICC.errors import UnknownNameError, unknown_name
 from StaICC.registry import fold
+from StaICC.safe_text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Work:
         """Return title and year of the (first) work."""
         found = (re.search(rf"{field}\s*=\s*\{{(.*?)\}},?\n", self.bibtex) for field in ("title", "year"))
         title, year = ("" if one is None else one[1].translate({123: None, 125: None}) for one in found)
-        return f"{title} ({year})"
+        return one_line(f"{title} ({year})")
 
 
 @functools.cache

@@ -1,41 +1,204 @@
 """Paired comparison of runs by any metric: is one better on the same test rows, and could this sample have shown it?
 
-Runs are compared on the test rows that all of them predicted, by the metric of the tables. The steps are in
-:mod:`StaICC.metrics.metric_comparison`, the pairing of the records in :mod:`StaICC.results.paired_records`.
+Runs are compared on the test rows that all of them predicted, by the metric of the tables. The tests are in
+:mod:`StaICC.metrics.paired_tests`, the pairing of the records in :mod:`StaICC.results.paired_records`. Outcomes of
+tests and verdicts about runs are closed types: every reader handles every case. Comparisons are written as text,
+Markdown, LaTeX, CSV and JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import csv
+import dataclasses
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any, NamedTuple
 
-from StaICC.errors import ArgumentError, unknown_name
+from StaICC.errors import ArgumentError, StaICCError, UnknownNameError, unknown_name
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.metric_comparison import (
-    RowSteps,
+from StaICC.metrics.paired_tests import (
+    LEVEL,
+    PairedDifference,
+    detectable_difference,
     difference_interval,
-    difference_p_value,
-    mean_steps,
-    non_inferiority_p_value,
+    holm,
+    mean_difference,
+    p_value,
+    too_few_rows,
+    upper_p_value,
 )
-from StaICC.metrics.power import detectable_difference
-from StaICC.metrics.significance import holm
-from StaICC.results.differences import Difference, list_differences
+from StaICC.metrics.registry import HEADLINE, score_record
 from StaICC.results.paired_records import (
-    HEADLINE,
     PairedRecords,
-    higher_is_better,
     metrics_of,
     pair_records,
     saved_value,
 )
-from StaICC.results.result import Result
-from StaICC.results.table import format_columns
+from StaICC.results.result import Result, ResultGroup, format_columns
+from StaICC.results.runs import by_benchmark, split_runs
+from StaICC.safe_text import csv_cell, one_line
 
-LEVEL = 0.95
-LEAST_ROWS = 10
-"""Test rows of each label below which a difference of macro F1 is not tested; their mean needs one row."""
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """The outcome of a valid test of a difference."""
+
+    p_value: float
+    holm: float
+    """The p-value, corrected by Holm's method."""
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is significant after the correction."""
+        return self.holm <= LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class Untested:
+    """No valid test: nothing is known about the difference."""
+
+    reason: str
+
+
+Outcome = Tested | Untested
+"""What a test of a difference says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The run has the best value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tied:
+    """The run is not shown to be worse than the best one."""
+
+    p_value: float
+    """Corrected by Holm's method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worse:
+    """The run is shown to be worse than the best one."""
+
+    p_value: float
+    """Corrected by Holm's method."""
+
+
+Verdict = Best | Tied | Worse | Untested
+"""What is said about a run of a ranking, in comparison with the best one."""
+
+
+def verdict_of(outcome: Outcome) -> Verdict:
+    """Return the verdict about a run whose value is not the best.
+
+    Args:
+        outcome: The test of its difference from the best run.
+    """
+    if isinstance(outcome, Untested):
+        return outcome
+    return Worse(outcome.holm) if outcome.significant else Tied(outcome.holm)
+
+
+def p_text(p_value: float) -> str:
+    """Return a p-value with three significant digits.
+
+    Args:
+        p_value: The p-value.
+
+    Example:
+        >>> p_text(0.01234), p_text(1e-7)
+        ('p 0.0123', 'p < 0.0001')
+    """
+    return f"p {p_value:.3g}" if p_value >= 1e-4 else "p < 0.0001"
+
+
+def word_of(verdict: Verdict) -> str:
+    """Return the verdict in one word.
+
+    Args:
+        verdict: The verdict.
+
+    Example:
+        >>> word_of(Worse(0.01)), word_of(Untested("one row"))
+        ('worse', 'untested')
+    """
+    return type(verdict).__name__.lower()
+
+
+def describe(verdict: Verdict) -> str:
+    """Return the verdict with its p-value or its reason.
+
+    Args:
+        verdict: The verdict.
+
+    Example:
+        >>> describe(Best()), describe(Tied(0.5)), describe(Untested("one row"))
+        ('best', 'tied (p 0.5)', 'untested (one row)')
+    """
+    match verdict:
+        case Best():
+            return word_of(verdict)
+        case Untested(reason):
+            return f"{word_of(verdict)} ({reason})"
+        case Tied(p_value) | Worse(p_value):
+            return f"{word_of(verdict)} ({p_text(p_value)})"
+
+
+def as_dict(case: Verdict | Outcome) -> dict[str, Any]:
+    """Return an outcome or a verdict for JSON, with its name.
+
+    Args:
+        case: The outcome or the verdict.
+
+    Example:
+        >>> as_dict(Untested("one row"))
+        {'case': 'untested', 'reason': 'one row'}
+    """
+    return {"case": type(case).__name__.lower(), **dataclasses.asdict(case)}
+
+
+class Difference(NamedTuple):
+    """A setting, or a fact about the model, in which two runs differ."""
+
+    field: str
+    first: str | None
+    second: str | None
+
+    def __str__(self) -> str:
+        return one_line(f"{self.field}: {_shown(self.first)} and {_shown(self.second)}")
+
+
+def _shown(value: str | None) -> str:
+    return "not set" if value is None else " ".join(value.split())
+
+
+def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
+    """Return the settings (fields of the signature) and the facts about the models in which two runs differ.
+
+    Args:
+        first: A result.
+        second: Another.
+
+    Returns:
+        The settings, then the facts. A fact with the name of a setting is marked, and left out if it says the same.
+    """
+    settings = {name: Difference(name, *pair) for name, pair in first.signature.differences(second.signature).items()}
+    ours, others = first.provenance.facts(), second.provenance.facts()
+    facts = (Difference(name, ours.get(name), others.get(name)) for name in dict.fromkeys([*ours, *others]))
+    differing = (fact for fact in facts if fact.first != fact.second and fact != settings.get(fact.field))
+    marked = (fact._replace(field=f"{fact.field} (model)") if fact.field in settings else fact for fact in differing)
+    return (*settings.values(), *marked)
+
+
+COVERAGE = 0.95
+MOST_RUNS = 20
+"""Of more runs than this, each is compared with the best one only, not with each other one. The correction is still for
+all pairs, because the best run is known only from the same rows."""
 _TABLE_TOLERANCE = 1e-6
 
 
@@ -53,17 +216,23 @@ class DatasetComparison:
     difference: float
     """First minus second."""
     interval: Interval | None
-    """Of the difference; ``None`` if undefined, see ``reason``."""
-    p_value: float | None
-    """Of the test over test rows; ``None`` if undefined, see ``reason``."""
-    holm: float | None
-    """The p-value, corrected by Holm's method: of a data set for all data sets and pairs of runs, of the mean for the
+    """Of the difference; ``None`` if it has no bound."""
+    outcome: Outcome
+    """Of the test over test rows. Holm's correction is for all data sets and pairs of runs; that of the mean for the
     pairs of runs."""
     detectable: float | None
     """The smallest true difference that the test finds with probability 0.8 at level 0.05; ``None`` if the runs differ
-    on too few rows for any, or if it is undefined, see ``reason``."""
-    reason: str | None = None
-    """Why there is no interval, or no test either."""
+    on too few rows for any."""
+
+    @property
+    def p_value(self) -> float | None:
+        """The p-value; ``None`` if untested."""
+        return self.outcome.p_value if isinstance(self.outcome, Tested) else None
+
+    @property
+    def holm(self) -> float | None:
+        """The corrected p-value; ``None`` if untested."""
+        return self.outcome.holm if isinstance(self.outcome, Tested) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +293,7 @@ class Comparison:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and the rows of the comparison, as text; the mean comes last."""
         head = ["data set", "rows", "first", "second", "difference", "interval", "p", "p (Holm)", "detectable"]
-        head[5] = f"{100 * LEVEL:g} % interval"
+        head[5] = f"{100 * COVERAGE:g} % interval"
         rows = [
             [
                 one.dataset,
@@ -153,11 +322,9 @@ class Comparison:
         ]
 
     def conclusion(self) -> list[str]:
-        """Return what belongs below the figures: missing intervals and tests, and non-inferiority."""
+        """Return what belongs below the figures: what is not tested, and non-inferiority."""
         reasons = [
-            f"no interval{'' if one.p_value is not None else ' and no test'} for {one.dataset}: {one.reason}"
-            for one in self.lines
-            if one.reason
+            f"untested: {one.dataset} ({one.outcome.reason})" for one in self.lines if isinstance(one.outcome, Untested)
         ]
         return [*reasons, *map(str, self.non_inferiority)]
 
@@ -173,12 +340,15 @@ class Rank:
     value: float
     """The metric, as the mean over the compared data sets."""
     groups: str
-    """Letters; two runs that share a letter are not shown to differ (Holm, level 0.05)."""
+    """Letters; two runs share a letter if they are not shown to differ (Holm, level 0.05). Empty for more than
+    :data:`MOST_RUNS` runs."""
+    verdict: Verdict
+    """In comparison with the best run."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkComparison:
-    """All pairs of several runs, compared by one metric of one benchmark."""
+    """Several runs, compared by one metric of one benchmark."""
 
     benchmark: str
     metric: str
@@ -225,13 +395,14 @@ def compare_runs(
     """Compare all pairs of several results of one benchmark by one metric.
 
     Args:
-        results: The results, by the names of their runs; two at least.
+        results: The results, by the names of their runs; two at least. Of more than :data:`MOST_RUNS`, each is
+            compared with the best one.
         metric: As for :func:`compare`.
         margin: As for :func:`compare`.
         reference: Compare this run with each other one, instead of all pairs; there is no ranking then.
 
     Returns:
-        The comparisons, with one correction for all pairs, and the ranking.
+        The comparisons, with one correction for all of them, and the ranking.
 
     Raises:
         ArgumentError: Fewer than two runs can be compared; the message says why.
@@ -251,6 +422,11 @@ def compare_runs(
         if reference not in results:
             raise unknown_name("run", reference, results)
         results = {reference: results[reference], **results}
+    partial = {name: reason for name, result in results.items() if (reason := _leaves_queries_out(result))}
+    if len(results) - len(partial) >= 2 and reference not in partial:  # their rows are those of all runs
+        left_out += [f"{name} ({reason}: compare it with one run at a time)" for name, reason in partial.items()]
+        results = {name: result for name, result in results.items() if name not in partial}
+        partial = {}
     if len(results) < 2:
         listed = "; ".join(left_out) or "none"
         raise ArgumentError(f"at least two runs are needed: got {len(results)}. Left out: {listed}")
@@ -285,40 +461,24 @@ def compare_runs(
             left_out.append(f"{dataset} ({paired})")
         else:
             pairs[dataset] = paired
-    compared = []
-    every = combinations(kept, 2)
-    for one, two in (pair for pair in every if reference in (None, pair[0])):
-        steps = {dataset: paired.difference(one, two) for dataset, paired in pairs.items()}
-        for dataset, found_steps in list(steps.items()):
-            if not abs(found_steps.difference) < float("inf"):
-                left_out.append(f"{dataset} ({metric} is infinite on the compared rows)")
-                del pairs[dataset]
-        compared.append((one, two, steps))
+    for dataset, paired in list(pairs.items()):
+        if any(abs(paired.difference(run, run).first) == float("inf") for run in kept):
+            left_out.append(f"{dataset} ({metric} is infinite on the compared rows)")
+            del pairs[dataset]
     if not pairs:
         raise ArgumentError(f"nothing can be compared by {metric}: {' '.join(dict.fromkeys(left_out))}")
+    better = bool(score_record(first.benchmark, metric).higher_is_better)
+    values = {run: mean_difference([paired.difference(run, run) for paired in pairs.values()]).first for run in kept}
+    order = sorted(kept, key=lambda run: -values[run] if better else values[run])
+    hub = reference if reference is not None else order[0] if len(kept) > MOST_RUNS else None
+    every = combinations(kept, 2) if hub is None else ((hub, run) for run in kept if run != hub)
     notes = [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
-    better = higher_is_better(first.benchmark, metric)
     made = []
-    for one, two, steps in compared:
+    for one, two in every:
         a, b = kept[one], kept[two]
-        tables = _table_notes((one, two), (a, b), {name: steps[name] for name in pairs}, pairs, metric)
-        datasets = tuple(_dataset(name, steps[name], pairs[name]) for name in pairs)
-        total = mean_steps([steps[name] for name in pairs])
-        mean = None
-        if len(pairs) > 1:
-            queries = sum(paired.queries for paired in pairs.values())
-            rare = [(name, _too_rare(paired, 1)) for name, paired in pairs.items()]
-            reason = next((f"{name}: {why}" for name, why in rare if why), None)
-            mean = _figures(f"mean of {len(pairs)} data sets", total, queries, reason, tested=reason is None)
-        tested: tuple[NonInferiority, ...] = ()
-        if margin is not None:
-            undefined = (mean or datasets[0]).p_value is None
-            tested = tuple(
-                NonInferiority(
-                    run, than, margin, None if undefined else non_inferiority_p_value(total, margin, up), False
-                )
-                for run, than, up in ((one, two, better), (two, one, not better))
-            )
+        steps = {dataset: paired.difference(one, two) for dataset, paired in pairs.items()}
+        total = mean_difference(list(steps.values()))
+        queries = sum(paired.queries for paired in pairs.values())
         made.append(
             Comparison(
                 first.benchmark,
@@ -328,63 +488,90 @@ def compare_runs(
                 two,
                 (a.model, b.model),
                 (*_label_differences(a, b, pairs), *list_differences(a, b)),
-                datasets,
-                mean,
-                tested,
-                tuple(dict.fromkeys([*left_out, *notes, *tables])),
+                tuple(_figures(name, steps[name], pairs[name].queries) for name in pairs),
+                _figures(f"mean of {len(pairs)} data sets", total, queries) if len(pairs) > 1 else None,
+                _non_inferiority(one, two, total, margin, better),
+                tuple(dict.fromkeys([*left_out, *notes, *_table_notes((one, two), (a, b), steps, pairs, metric)])),
                 str(a.signature),
             )
         )
-    corrected = tuple(_corrected(made))
+    all_pairs = len(kept) * (len(kept) - 1) // 2
+    corrected = tuple(_corrected(made, all_pairs if hub is not None and reference is None else None))
     return BenchmarkComparison(
         first.benchmark,
         metric,
         corrected,
-        _ranking(list(kept), corrected, better) if reference is None else (),
+        _ranking(order, values, corrected, "; ".join(partial.values())) if reference is None else (),
         tuple(dict.fromkeys([*left_out, *notes])),
     )
 
 
-def _figures(
-    name: str, steps: RowSteps, queries: int, reason: str | None = None, *, tested: bool = True
-) -> DatasetComparison:
-    p_value = difference_p_value(steps) if tested else None
+def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -> dict[str, Verdict]:
+    """Return the verdict about each run that has a value of a metric, in comparison with the run of the best value.
+
+    Args:
+        runs: Results of one benchmark, by the names of their runs.
+        metric: A score with a mean over data sets.
+        higher_is_better: Whether larger values are better.
+
+    Returns:
+        The verdicts; none if fewer than two runs without failed queries have a value.
+    """
+    values = {name: value for name, one in runs.items() if (value := one.averaged.get(metric)) is not None}
+    verdicts: dict[str, Verdict] = {
+        name: Untested(reason) for name in values if (reason := _leaves_queries_out(runs[name]))
+    }
+    known = {name: value for name, value in values.items() if name not in verdicts}
+    if len(known) < 2:
+        return verdicts if known else {}
+    try:
+        compared = compare_runs({name: runs[name] for name in known}, metric)
+        ranks, reason = {rank.run: rank for rank in compared.ranking}, "; ".join(compared.left_out)
+    except StaICCError as error:
+        ranks, reason = {}, str(error)
+    best = (max if higher_is_better else min)(known.values())
+    shown = [name for name, rank in ranks.items() if abs(rank.value - known[name]) <= _TABLE_TOLERANCE]
+    of_best = any(known[name] == best for name in shown)
+    for name, value in known.items():
+        tested = of_best and name in shown
+        verdict = (
+            ranks[name].verdict if tested else Untested(reason or "the comparison has another value of this score")
+        )
+        verdicts[name] = Best() if value == best else verdict
+    return verdicts
+
+
+def _figures(name: str, difference: PairedDifference, queries: int) -> DatasetComparison:
+    reason = too_few_rows(difference)
+    p = p_value(difference) if reason is None else 1.0
     return DatasetComparison(
         dataset=name,
-        rows=len(steps.steps),
+        rows=len(difference.steps),
         queries=queries,
-        values=(steps.first, steps.second),
-        difference=steps.difference,
-        interval=None if reason else difference_interval(steps, LEVEL),
-        p_value=p_value,
-        holm=p_value,
-        detectable=detectable_difference(steps) if tested else None,
-        reason=reason,
+        values=(difference.first, difference.second),
+        difference=difference.difference,
+        interval=difference_interval(difference, COVERAGE),
+        outcome=Untested(reason) if reason else Tested(p, p),
+        detectable=detectable_difference(difference),
     )
 
 
-def _dataset(name: str, steps: RowSteps, paired: PairedRecords) -> DatasetComparison:
-    reason = "an interval needs two test rows at least" if len(steps.steps) < 2 else None
-    rare = _too_rare(paired, LEAST_ROWS)
-    return _figures(name, steps, paired.queries, rare or reason, tested=rare is None)
-
-
-def _too_rare(paired: PairedRecords, least: int) -> str | None:
-    """Return why macro F1 is not tested: a label has fewer test rows; ``None`` if it is, and for other metrics."""
-    label, rows = paired.rarest_label()
-    if paired.metric != "macro_F1" or rows >= least:
-        return None
-    named = next(iter(paired.runs.values())).labels
-    return (
-        f"{rows} test rows have the label {named[label] if label < len(named) else label!r}; a test of macro F1 needs "
-        f"{least} of each label"
+def _non_inferiority(
+    first: str, second: str, difference: PairedDifference, margin: float | None, better: bool
+) -> tuple[NonInferiority, ...]:
+    if margin is None:
+        return ()
+    gains = (difference, difference.negated) if better else (difference.negated, difference)
+    return tuple(
+        NonInferiority(run, than, margin, None if gain.unbounded else upper_p_value(gain, -margin), shown=False)
+        for run, than, gain in zip((first, second), (second, first), gains, strict=True)
     )
 
 
 def _table_notes(
     names: Sequence[str],
     results: Sequence[Result],
-    steps: Mapping[str, RowSteps],
+    steps: Mapping[str, PairedDifference],
     pairs: Mapping[str, PairedRecords],
     metric: str,
 ) -> Iterator[str]:
@@ -409,37 +596,69 @@ def _label_differences(first: Result, second: Result, pairs: Mapping[str, Paired
             yield Difference(f"labels of {dataset}", *("/".join(one) or None for one in labels))
 
 
-def _corrected(made: Sequence[Comparison]) -> Iterator[Comparison]:
-    """Correct the p-values of data sets over data sets and pairs, those of means over pairs."""
-    of_datasets = iter(holm([one.p_value for each in made for one in each.datasets]))
-    of_means = iter(holm([each.overall.p_value for each in made]))
+def _with_holm(one: DatasetComparison, corrected: float | None) -> DatasetComparison:
+    if corrected is None or not isinstance(one.outcome, Tested):
+        return one
+    return replace(one, outcome=Tested(one.outcome.p_value, corrected))
+
+
+def _corrected(made: Sequence[Comparison], all_pairs: int | None) -> Iterator[Comparison]:
+    """Correct the p-values of data sets over data sets and pairs, those of means over pairs.
+
+    Args:
+        made: The comparisons.
+        all_pairs: Number of pairs from which these were chosen by their values (Bonferroni); ``None`` if they were not
+            chosen (Holm).
+    """
+
+    def corrected(p_values: Sequence[float | None]) -> Iterator[float | None]:
+        if all_pairs is None:
+            return iter(holm(p_values))
+        tests = all_pairs * len(p_values) // len(made)
+        return iter([None if p is None else min(1.0, p * tests) for p in p_values])
+
+    of_datasets = corrected([one.p_value for each in made for one in each.datasets])
+    of_means = corrected([each.overall.p_value for each in made])
     sides = zip(*(each.non_inferiority for each in made), strict=True)
-    of_margins = [iter(holm([one.p_value for one in side])) for side in sides]
+    of_margins = [corrected([one.p_value for one in side]) for side in sides]
     for each in made:
-        datasets = tuple(replace(one, holm=next(of_datasets)) for one in each.datasets)
+        datasets = tuple(_with_holm(one, next(of_datasets)) for one in each.datasets)
         p_of_mean = next(of_means)
         tested = tuple(
-            replace(one, p_value=p, shown=p is not None and p <= (1.0 - LEVEL) / 2.0)
+            replace(one, p_value=p, shown=p is not None and p <= (1.0 - COVERAGE) / 2.0)
             for one, p in zip(each.non_inferiority, map(next, of_margins), strict=True)
         )
-        mean = None if each.mean is None else replace(each.mean, holm=p_of_mean)
+        mean = None if each.mean is None else _with_holm(each.mean, p_of_mean)
         yield replace(each, datasets=datasets, mean=mean, non_inferiority=tested)
 
 
-def _ranking(names: Sequence[str], compared: Sequence[Comparison], better: bool) -> tuple[Rank, ...]:
-    """Rank runs by their mean; runs that no pair shows to differ share a letter."""
-    values: dict[str, float] = {}
-    tied = {name: {name} for name in names}
-    for one in compared:
-        values[one.first], values[one.second] = one.overall.values
-        if one.overall.holm is None or one.overall.holm > 1.0 - LEVEL:
-            tied[one.first].add(one.second)
-            tied[one.second].add(one.first)
-    order = sorted(names, key=lambda name: -values[name] if better else values[name])
-    groups = _cliques(order, tied)
+def _leaves_queries_out(result: Result) -> str | None:
+    """Return which queries the scores of a run leave out: the others can be those that it predicts well."""
+    if not result.complete:
+        return "some of its queries failed"
+    return f"its scores leave out {result.excluded} replies without a label" if result.excluded else None
+
+
+def _ranking(
+    order: Sequence[str], values: Mapping[str, float], compared: Sequence[Comparison], partial: str
+) -> tuple[Rank, ...]:
+    """Return the runs with their verdicts, the best first; without verdicts if a run leaves queries out."""
+    if partial:
+        return tuple(Rank(run, values[run], "", Untested(partial)) for run in order)
+    outcomes = {frozenset((one.first, one.second)): one.overall.outcome for one in compared}
+    best = order[0]
+    groups: list[set[str]] = []
+    if len(outcomes) == len(order) * (len(order) - 1) // 2:
+        differing = {pair for pair, outcome in outcomes.items() if isinstance(outcome, Tested) and outcome.significant}
+        groups = _groups(order, differing)
     return tuple(
-        Rank(name, values[name], "".join(_letter(n) for n, group in enumerate(groups) if name in group))
-        for name in order
+        Rank(
+            run,
+            values[run],
+            "".join(_letter(n) for n, group in enumerate(groups) if run in group),
+            Best() if values[run] == values[best] else verdict_of(outcomes[frozenset((best, run))]),
+        )
+        for run in order
     )
 
 
@@ -447,19 +666,259 @@ def _letter(number: int) -> str:
     return chr(ord("a") + number) if number < 26 else f"({number + 1})"
 
 
-def _cliques(order: Sequence[str], tied: Mapping[str, set[str]]) -> list[set[str]]:
-    """Return the largest groups of runs that are tied with each other (Bron and Kerbosch 1973), the best first."""
-    found: list[set[str]] = []
+def _groups(order: Sequence[str], differing: set[frozenset[str]]) -> list[set[str]]:
+    """Return groups in which no two runs differ, so that any two runs that do not differ are together in one of them.
 
-    def grow(group: set[str], candidates: list[str], done: set[str]) -> None:
-        if not candidates and not done:
-            found.append(group)
-        for name in list(candidates):
-            grow(
-                group | {name}, [one for one in candidates if one in tied[name] - {name}], done & (tied[name] - {name})
-            )
-            candidates = [one for one in candidates if one != name]
-            done = done | {name}
+    Each group begins with two runs that are in no group together yet, and takes all others that fit, the best first.
+    """
+    groups: list[set[str]] = []
+    together: set[frozenset[str]] = set()
+    for place, first in enumerate(order):
+        for second in order[place:]:
+            if frozenset((first, second)) in differing | together:
+                continue
+            group = {first, second}
+            for run in order:
+                if not any(frozenset((run, other)) in differing for other in group):
+                    group.add(run)
+            together |= {frozenset((one, two)) for one in group for two in group}
+            groups.append(group)
+    return sorted(groups, key=lambda group: sorted(map(order.index, group)))
 
-    grow(set(), list(order), set())
-    return sorted(found, key=lambda group: sorted(map(order.index, group)))
+
+_MEANING = (
+    "difference: first minus second, with its interval over test rows; p: paired test over test rows (-: untested); p "
+    "(Holm): of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs; detectable: the "
+    "smallest true difference that the test finds with probability 0.8 at level 0.05 (-: too few rows differ)"
+)
+
+
+def compare_all(
+    results: Mapping[str, Result | ResultGroup], metric: str | None = None, *, margin: float | None = None
+) -> tuple[tuple[BenchmarkComparison, ...], tuple[str, ...]]:
+    """Compare all pairs of results.
+
+    Args:
+        results: Results, or groups of results, by the name that tells them apart (see
+            :func:`~StaICC.results.runs.split_runs`); two runs at least.
+        metric: A score, such as ``"macro_F1"``; by default the main one of each benchmark.
+        margin: Also test whether each run is not worse than the other by more than this.
+
+    Returns:
+        The comparison of each benchmark, and what was left out, with the reason in brackets.
+
+    Raises:
+        ArgumentError: There are fewer than two runs, or nothing can be compared; the message says why.
+        UnknownNameError: No benchmark has the metric.
+    """
+    runs = split_runs(results)
+    if len(runs) < 2:
+        raise ArgumentError(f"a comparison needs two results at least, {len(runs)} given")
+    left_out: list[str] = []
+    found: list[BenchmarkComparison] = []
+    errors: list[ArgumentError | UnknownNameError] = []
+    for benchmark, own in by_benchmark(results).items():
+        missing = [name for name in runs if name not in own]
+        if missing:
+            left_out.append(f"{benchmark} (not in {', '.join(missing)})")
+        if len(own) < 2:
+            continue
+        try:
+            found.append(compare_runs(own, metric, margin=margin))
+        except (ArgumentError, UnknownNameError) as error:
+            errors.append(error)
+            left_out.append(f"{benchmark} ({error})")
+    if not found and errors:
+        raise errors[0]
+    if not found:
+        described = " and ".join(f"{name} ({', '.join(parts)})" for name, parts in runs.items())
+        raise ArgumentError(f"{described} share no benchmark")
+    return tuple(found), (*left_out, *(one for each in found for one in each.left_out))
+
+
+class _Table(NamedTuple):
+    """A comparison of two runs, or a ranking, with what is written around its table."""
+
+    title: str
+    notes: list[str]
+    head: list[str]
+    rows: list[list[str]]
+    words: int
+    """Number of columns with text, which come first; the others have numbers."""
+    below: list[str]
+    signature: str = ""
+
+
+_GROUPS = "Runs share a letter if they are not shown to differ in the mean."
+
+
+def _tables(found: Sequence[BenchmarkComparison]) -> Iterator[_Table]:
+    for each in found:
+        for one in each.comparisons:
+            title = f"{one.benchmark}: first {one.first}, second {one.second}"
+            yield _Table(title, one.introduction(), *one.table(), 1, one.conclusion(), one.signature)
+        if len(each.ranking) > 2:
+            head = ["rank", "run", "group", "verdict", each.metric]
+            rows = [
+                [str(n), rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
+                for n, rank in enumerate(each.ranking, 1)
+            ]
+            letters = any(rank.groups for rank in each.ranking)
+            below = [f"The verdict is in comparison with the best run (Holm, level {LEVEL:g})."]
+            below += [_GROUPS] if letters else []
+            yield _Table(f"{each.benchmark}: ranking", [], head, rows, 4, below)
+
+
+def _text(found: Sequence[BenchmarkComparison]) -> str:
+    blocks = []
+    for one in _tables(found):
+        figures = format_columns(one.head, [[_line(cell) for cell in row] for row in one.rows])
+        notes, below = map(_line, [one.title, *one.notes]), map(_line, one.below)
+        blocks.append("\n".join(filter(None, [*notes, figures, *below, _line(one.signature)])))
+    return "\n\n".join(blocks)
+
+
+def _line(text: str) -> str:
+    """Return a text as one line, whatever names it holds."""
+    return one_line(" ".join(text.split()))
+
+
+def _markdown_cell(text: str) -> str:
+    return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|~$&" else letter for letter in _line(text))
+
+
+def _markdown_code(text: str) -> str:
+    """Set a text as code; the fence is longer than any row of backticks within."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
+
+
+def _markdown(found: Sequence[BenchmarkComparison]) -> str:
+    blocks = []
+    for one in _tables(found):
+        rule = [*["---"] * one.words, *["---:"] * (len(one.head) - one.words)]
+        lines = [list(map(_markdown_cell, row)) for row in (one.head, *one.rows)]
+        table = "\n".join(f"| {' | '.join(row)} |" for row in (lines[0], rule, *lines[1:]))
+        notes, below = ("\n".join(f"* {_markdown_cell(note)}" for note in part) for part in (one.notes, one.below))
+        signature = _markdown_code(_line(one.signature)) if one.signature else ""
+        parts = [f"**{_markdown_cell(one.title)}**", notes, table, below, signature]
+        blocks.append("\n\n".join(filter(None, parts)))
+    return "\n\n".join(blocks)
+
+
+_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+}
+
+
+def latex_cell(text: str) -> str:
+    """Return a text with the special characters of LaTeX escaped.
+
+    Args:
+        text: The text.
+    """
+    return "".join(_LATEX.get(letter, letter) for letter in _line(text))
+
+
+def _latex_number(text: str) -> str:
+    """Set the minus sign as one, and the dots of an interval."""
+    escaped = latex_cell(text)
+    if not escaped or escaped == "-":
+        return "--" if escaped else ""
+    return " .. ".join(f"${part}$" for part in escaped.split(" .. ")).replace("$ .. $", r" \ldots ")
+
+
+def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Return a table for LaTeX, without its end, so that comments can follow.
+
+    Args:
+        caption: The parts of the caption, as plain text.
+        head: Column heads, as plain text.
+        rows: Cells, as LaTeX.
+        left: Number of columns that are aligned left.
+    """
+    lines = [" & ".join(map(latex_cell, head)) + r" \\", *(" & ".join(row) + r" \\" for row in rows)]
+    return (
+        "\\begin{table}\n\\centering\n"
+        f"\\caption{{{'; '.join(map(latex_cell, caption))}}}\n"
+        f"\\begin{{tabular}}{{{'l' * left}{'r' * (len(head) - left)}}}\n\\hline\n{lines[0]}\n\\hline\n"
+        + "\n".join(lines[1:])
+        + "\n\\hline\n\\end{tabular}\n"
+    )
+
+
+def _latex(found: Sequence[BenchmarkComparison]) -> str:
+    blocks = []
+    for one in _tables(found):
+        cells = [[*map(latex_cell, row[: one.words]), *map(_latex_number, row[one.words :])] for row in one.rows]
+        table = latex_table([one.title, *one.notes, *one.below], one.head, cells, one.words)
+        blocks.append(table + (f"% {_line(one.signature)}\n" if one.signature else "") + "\\end{table}")
+    return "\n\n".join(blocks)
+
+
+def _csv(found: Sequence[BenchmarkComparison]) -> str:
+    """Return one line for each data set and mean of each pair, with all digits; the last line has all other notes."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    runs = ("first run", "second run", "data set", "rows", "first", "second", "difference")
+    writer.writerow(["benchmark", "metric", *runs, "low", "high", "p", "p (Holm)", "detectable", "note"])
+    for one in (pair for each in found for pair in each.comparisons):
+        for row in one.lines:
+            ends = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
+            names = (one.benchmark, one.metric, one.first, one.second, row.dataset)
+            figures = (row.rows, *row.values, row.difference, *ends, row.p_value, row.holm, row.detectable)
+            reason = row.outcome.reason if isinstance(row.outcome, Untested) else ""
+            notes = "; ".join([*one.left_out, *one.conclusion()]) if row is one.overall else reason
+            cells = [csv_cell(_line(text)) for text in (*names, notes)]
+            writer.writerow([*cells[:-1], *figures, cells[-1]])
+    return text.getvalue().rstrip("\n")
+
+
+def _json(found: Sequence[BenchmarkComparison]) -> str:
+    return json.dumps([_plain(one) for one in found], ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def _plain(each: BenchmarkComparison) -> dict[str, Any]:
+    plain = dataclasses.asdict(each)
+    for one, values in zip(each.comparisons, plain["comparisons"], strict=True):
+        values["differences"] = [difference._asdict() for difference in one.differences]
+        for row, figures in zip(one.lines, [*values["datasets"], *filter(None, [values["mean"]])], strict=True):
+            saved = as_dict(row.outcome)
+            figures |= {"outcome": saved.pop("case"), "p_value": None, "holm": None, "reason": None, **saved}
+    for rank, values in zip(each.ranking, plain["ranking"], strict=True):
+        values["verdict"] = as_dict(rank.verdict)
+    return plain
+
+
+FORMATS: dict[str, Callable[[Sequence[BenchmarkComparison]], str]] = {
+    "text": _text,
+    "markdown": _markdown,
+    "latex": _latex,
+    "csv": _csv,
+    "json": _json,
+}
+"""What :func:`format_comparisons` can write."""
+
+
+def format_comparisons(found: Sequence[BenchmarkComparison], form: str = "text") -> str:
+    """Write comparisons down.
+
+    Args:
+        found: The comparisons.
+        form: A key of :data:`FORMATS`.
+
+    Returns:
+        The text; names of data sets and files are escaped as the format needs.
+
+    Raises:
+        UnknownNameError: There is no such format.
+    """
+    if form not in FORMATS:
+        raise unknown_name("format", form, FORMATS)
+    written = FORMATS[form](found)
+    return f"{written}\n\n{_MEANING}" if form == "text" else written

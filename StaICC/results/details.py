@@ -6,27 +6,27 @@ undefined, and the accuracy of guessing.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+import base64
+import binascii
+import math
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, cast
 
-from StaICC.datasets.card import plain_fields
+from StaICC.datasets.catalogue import plain_fields
+from StaICC.datasets.json_reading import read_value
 from StaICC.errors import SchemaError
 from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.intervals import Interval
-from StaICC.results.label_scores import check_scores
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-Record = TypeVar("Record")
-
-
 class SavedRecord:
-    """A part of a result that goes to JSON values and back: the base of a dataclass."""
+    """A part of a result that goes to JSON values and back: the base of a dataclass. A file has all its fields."""
 
     __slots__ = ()
     _what = ""
@@ -43,19 +43,9 @@ class SavedRecord:
         Raises:
             SchemaError: A field is missing, unknown, or holds a value of another type.
         """
-        check_type(cls._what, data, Mapping[str, object])
-        missing = [one.name for one in dataclasses.fields(cls) if one.name not in data]  # type: ignore[arg-type]
-        if missing:
-            raise SchemaError(f"{cls._what} cannot be read: the field {missing[0]!r} is missing")
-        try:
-            record = read_record(cls, data)
-            check_fields(record)
-        except (TypeError, AttributeError) as error:
-            raise SchemaError(f"{cls._what} cannot be read: {error!r}") from error
-        record.check()
-        return record
+        return cast("Self", read_value(cls, data, cls._what))
 
-    def check(self) -> None:
+    def check_saved(self, where: str) -> None:
         """Raise a SchemaError for fields that contradict each other."""
 
 
@@ -127,7 +117,7 @@ class ConditionRecord:
     calibration: tuple[ConfidenceBin, ...] | None = None
     """Ten bins by confidence, for a reliability diagram; ``None`` if the predictions have no probabilities."""
     scores: str | None = None
-    """Label scores of the queries that did not fail, as :mod:`StaICC.results.label_scores` writes them; ``None`` if the
+    """Label scores of the queries that did not fail, as :func:`pack_scores` writes them; ``None`` if the
     predictions are labels or texts."""
 
 
@@ -169,105 +159,148 @@ class DatasetDetails(SavedRecord):
     """Digest of the test texts, in order, without labels (true labels are in the records); of the whole table where
     queries have no content, of the test file for LongICL."""
 
-    def check(self) -> None:
-        """Raise for a condition whose fields contradict each other."""
+    def check_saved(self, where: str) -> None:
+        """Raise a SchemaError for a condition whose fields contradict each other."""
         for record in self.conditions:
+            name = f"{where}, condition {record.name!r:.60}"
             if not len(record.truth) == len(record.predictions) == len(record.rows):
-                raise SchemaError(f"condition {record.name!r:.60} has truth, predictions and rows of different lengths")
-            if self.labels:  # LongICL's have none here, and -1 for a prediction that names no label
-                known = {None, *range(len(self.labels))}
-                wrong = {*record.truth, *record.predictions} - known
-                if wrong:
-                    raise SchemaError(
-                        f"condition {record.name!r:.60} has the label index {next(iter(wrong))}, "
-                        f"expected 0 to {len(self.labels) - 1}"
-                    )
+                raise SchemaError(f"{name} has truth, predictions and rows of different lengths")
+            wrong = {*record.truth, *record.predictions} - {None, *range(len(self.labels))}
+            if wrong and self.labels:  # LongICL's have none here, and -1 for a prediction that names no label
+                raise SchemaError(f"{name} has the label index {wrong.pop()}, expected 0 to {len(self.labels) - 1}")
             if record.scores is not None:
-                check_scores(record.scores)
+                _numbers(record.scores)
 
 
-def read_record(kind: type[Record], data: Mapping[str, Any]) -> Record:
-    """Return a dataclass of fields that were read from JSON, without a check of their types."""
-    hints = get_type_hints(kind)
-    return kind(**{key: _read(hints.get(key), value) for key, value in data.items()})
+@dataclass(frozen=True, slots=True)
+class EarlyStopping(SavedRecord):
+    """The outcome of a run with ``precision``, or of a race between two models.
 
-
-def _read(hint: Any, value: Any) -> Any:
-    """Return a plain value as its annotation says; a value that does not fit is refused by :func:`check_fields`."""
-    if get_origin(hint) in (Union, UnionType):
-        hint = get_args(hint)[0]  # a type or None
-    if get_origin(hint) is tuple and isinstance(value, list):
-        inner = get_args(hint)[0]
-        return tuple(value) if inner in (int, str, int | None) else tuple(_read(inner, item) for item in value)
-    if get_origin(hint) is Mapping and isinstance(value, Mapping):
-        return {key: _read(get_args(hint)[1], item) for key, item in value.items()}
-    if dataclasses.is_dataclass(hint) and value is not None:
-        return read_record(hint, value)  # type: ignore[arg-type]
-    return hint(*value) if hasattr(hint, "_fields") else value
-
-
-def check_fields(record: Any) -> None:
-    """Check the types of all fields of a record, and of the records in it.
-
-    Raises:
-        SchemaError: A field holds a value of another type.
+    A run that stopped early is never confused with a full one: its signature has the field ``stopping``, its table
+    begins with a remark, and ``compare`` refuses it.
     """
-    for name, hint in get_type_hints(type(record)).items():
-        check_type(f"{type(record).__name__}.{name}", getattr(record, name), hint)
+
+    _what = "the record of early stopping"
+
+    rule: str
+    """``"precision"``: until the interval of the score is narrow; ``"race"``: until the better model is known, or
+    the difference is known to be below a margin."""
+    score: str
+    """The score, a mean over data sets of means over test rows. In a race its difference, first minus second model."""
+    target: float
+    """The precision (half the width of the interval), or the margin."""
+    estimate: float | None
+    """The score of the evaluated rows, or its difference; ``None`` in some files of version 1.0.0."""
+    interval: Interval
+    """Of the score that the full benchmark would give; it is valid whenever the run stops."""
+    rounds: int
+    """Rounds that were evaluated; a round is one test row of each data set that has rows left, with all its repeats."""
+    all_rounds: int
+    """Rounds of the full benchmark."""
+    queries: int
+    """Queries that were evaluated, of each model."""
+    all_queries: int
+    """Queries of the full benchmark."""
+    reason: str
+    """Why the run stopped."""
+
+    @property
+    def saved(self) -> float:
+        """The share of the queries of the full benchmark that were not evaluated."""
+        return 1 - self.queries / max(self.all_queries, 1)
+
+    @property
+    def settings(self) -> str:
+        """The field ``stopping`` of the signature."""
+        target = "precision" if self.rule == "precision" else "race with margin"
+        return (
+            f"{target} {self.target!r} of {self.score} at level {self.interval.level!r} ({self.interval.method}): "
+            f"{self.rounds} of {self.all_rounds} rounds"
+        )
+
+    def __str__(self) -> str:
+        what = self.score if self.rule == "precision" else f"the difference of {self.score}, first minus second,"
+        sign = "" if self.rule == "precision" else "+"
+        estimate = "is undefined" if self.estimate is None else f"is {self.estimate:{sign}.4f}"
+        ends = f"{self.interval.low:{sign}.4f} .. {self.interval.high:{sign}.4f}"
+        return (
+            f"EARLY STOPPING: {self.reason}. On the evaluated rows {what} {estimate}. For the full benchmark the "
+            f"{100 * self.interval.level:g} % interval, valid at any stopping time, is {ends}. "
+            f"{self.queries} of {self.all_queries} queries were evaluated ({100 * self.saved:.0f} % saved). "
+            "Other scores have no valid interval. Do not compare this result with full runs."
+        )
+
+    def check_saved(self, where: str) -> None:
+        """Raise a SchemaError for another rule, and for a wrong number of rounds."""
+        if self.rule not in ("precision", "race") or not 0 < self.rounds <= self.all_rounds:
+            raise SchemaError(
+                f"{where}: got {self.rule!r:.40} with {self.rounds} of {self.all_rounds} "
+                "rounds, expected 'precision' or 'race' and at least 1 round"
+            )
 
 
-def check_type(name: str, value: Any, hint: Any) -> None:
-    """Check the type of a value, and of what it holds.
+# -- label scores: one line of text, ``f8:`` or ``f4:``, then base64 of the little-endian numbers, row by row. ``f4``
+# (single precision) is used where no number loses a bit by it. The text is not compressed: scores hardly compress, and
+# compressors of different versions write different bytes.
+
+_SCORE_TYPES = {"f4": "f", "f8": "d"}
+
+
+def pack_scores(rows: Sequence[Sequence[float]]) -> str:
+    """Write label scores as text.
 
     Args:
-        name: What the value is, for the error.
-        value: The value.
-        hint: Its type, as an annotation names it.
+        rows: One row for each query with an answer, one number for each label; a logit may be minus infinity.
 
-    Raises:
-        SchemaError: The value has another type.
+    Returns:
+        The text; :func:`unpack_scores` gives the same numbers back, bit for bit.
+
+    Example:
+        >>> pack_scores([[0.5, 0.25]])
+        'f4:AAAAPwAAgD4='
     """
-    if not fits(value, hint):
-        raise SchemaError(f"{name} must be {_in_words(hint)}, not {value!r:.60}")
+    double = array("d", [value for row in rows for value in row])
+    single = array("f", double)
+    kind, numbers = ("f4", single) if array("d", single) == double else ("f8", double)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return f"{kind}:{base64.b64encode(numbers.tobytes()).decode('ascii')}"
 
 
-_WORDS = {str: "text", int: "whole number", float: "number"}
+def _numbers(text: str) -> array[float]:
+    kind, colon, coded = text.partition(":")
+    if not colon or kind not in _SCORE_TYPES:
+        raise SchemaError(f"label scores start with 'f4:' or 'f8:', not {text[:8]!r}")
+    numbers: array[float] = array(_SCORE_TYPES[kind])
+    try:
+        numbers.frombytes(base64.b64decode(coded.encode("ascii"), validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise SchemaError(f"label scores cannot be decoded ({error})") from error
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    if not all(number < math.inf for number in numbers):
+        raise SchemaError("label scores must be finite numbers or minus infinity")
+    return numbers
 
 
-def _in_words(hint: Any, several: bool = False) -> str:
-    """Return a type in words, as JSON has it: one value, or several."""
-    parts = get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        return " or ".join(_in_words(part, several) for part in parts)
-    if get_origin(hint) in (tuple, Mapping):
-        kind, inner = ("a list", parts[0]) if get_origin(hint) is tuple else ("an object", parts[1])
-        return f"{kind.split()[1]}s" if several else f"{kind} of {_in_words(inner, True)}"
-    if hint in (bool, type(None)):
-        return "true or false" if hint is bool else "null"
-    if hint in _WORDS:
-        return f"{_WORDS[hint]}s" if several else f"a {_WORDS[hint]}"
-    return "values" if hint is object else "records" if several else "a record"
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Return whether a value has a type, and what it holds, too.
+def unpack_scores(text: str, labels: int) -> list[list[float]]:
+    """Read what :func:`pack_scores` wrote.
 
     Args:
-        value: The value.
-        hint: Its type, as an annotation names it; a list has the type of a tuple.
+        text: The text.
+        labels: How many labels there are.
+
+    Returns:
+        One row for each query with an answer.
+
+    Raises:
+        SchemaError: The text has another form, or its numbers do not fill rows of this length.
+
+    Example:
+        >>> unpack_scores("f4:AAAAPwAAgD4=", 2)
+        [[0.5, 0.25]]
     """
-    parts = get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        return any(fits(value, part) for part in parts)
-    if get_origin(hint) is tuple:
-        several = isinstance(value, (list, tuple)) and (parts[1] is Ellipsis or len(value) == len(parts))
-        return several and all(fits(item, parts[0]) for item in value)
-    if get_origin(hint) is Mapping:
-        return isinstance(value, Mapping) and all(fits(item, parts[1]) for item in value.values())
-    if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
-    if not isinstance(value, hint):
-        return False
-    if dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
-        check_fields(value)
-    return True
+    numbers = _numbers(text).tolist()
+    if labels < 1 or len(numbers) % labels:
+        raise SchemaError(f"there are {len(numbers)} label scores, which do not fill rows of {labels} labels")
+    return [numbers[start : start + labels] for start in range(0, len(numbers), labels)]

@@ -1,4 +1,4 @@
-"""The records of several runs on one data set, paired by test row.
+"""The records of several runs on one data set, paired by test row, and the scores by which they are compared.
 
 Runs are comparable if they have the same test rows with the same true labels, whatever their prompts: method, k,
 template and channel may differ. A query is found again by its test row and its place among the queries of that row, so
@@ -9,64 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 from StaICC.errors import StaICCError
-from StaICC.metrics.metric_comparison import (
-    Part,
-    RowSteps,
-    calibration_part,
-    combine,
-    divergence_part,
-    entropy_part,
-    f1_parts,
-    macro_f1_parts,
-    mean_part,
-)
+from StaICC.metrics import paired_tests
 from StaICC.metrics.normalisation import normalise
-from StaICC.results.details import ConditionRecord, DatasetDetails
-from StaICC.results.label_scores import unpack_scores
+from StaICC.metrics.paired_tests import Contributions, PairedDifference, Queries, contributions, paired_difference
+from StaICC.metrics.registry import ScoreRecord, score_record
+from StaICC.metrics.robustness import noisy_label_shares
+from StaICC.results.details import ConditionRecord, DatasetDetails, unpack_scores
 from StaICC.results.result import Result
 
-
-class Column(NamedTuple):
-    """A headline score."""
-
-    benchmark: str
-    key: str
-    """The key in the averaged results."""
-    title: str
-
-
-COLUMNS = (
-    Column("Normal", "accuracy", "accuracy"),
-    Column("Normal", "macro_F1", "macro F1"),
-    Column("Normal", "averaged_truelabel_likelihood", "true-label likelihood"),
-    Column("Normal", "expected_calibration_error_1", "calibration error (ECE-1)"),
-    Column("Contextual_bias", "contextual_bias", "contextual bias"),
-    Column("Domain_bias", "domain_bias", "domain bias"),
-    Column("Post_bias", "DL div.", "posterior bias"),
-    Column("GLER", "accuracy", "label noise (GLER)"),
-    Column("Template_sens", "consistency", "template consistency"),
-    Column("Demo_sens", "consistency", "demonstration consistency"),
-    Column("LongICL", "mean", "LongICL, mean of rounds or conditions"),
-)
-"""The scores that a leaderboard shows, by benchmark; the main one comes first."""
-
-HEADLINE = {one.benchmark: one.key for one in reversed(COLUMNS)}
-"""The metric that is compared by default, by benchmark; for other benchmarks it is the first."""
-
 _NOT_SCORES = frozenset({"distribution", "uniform", "majority"})
-_LOWER = frozenset({"expected_calibration_error_1", "contextual_bias", "domain_bias", "DL div.", "empirical_bias"})
-_PROBABILITIES = _LOWER | {"averaged_truelabel_likelihood", "entropy"}
-"""Metrics of label probabilities; the others depend on the predicted labels only."""
-_ENTROPIES = frozenset({"contextual_bias", "domain_bias"})
-_OF_LABELS = frozenset({"entropy", "DL div.", "empirical_bias"})
-"""Metrics of probabilities that bare labels have, too."""
 
-_OF_WRONG = frozenset({"accuracy", "macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1"})
-"""Metrics for which an unparsed reply may count as a wrong prediction."""
+_LONGEST_REPLY = 100
+"""Labels that one reply can name: the default limit of its tokens."""
 Key = tuple[int, int]
 """Test row, and place among the queries of this row."""
 
@@ -74,15 +33,6 @@ Key = tuple[int, int]
 def metrics_of(result: Result) -> list[str]:
     """Return the scores of a result that have a mean over data sets."""
     return [name for name in result.averaged if name not in _NOT_SCORES]
-
-
-def higher_is_better(benchmark: str, metric: str) -> bool:
-    """Return whether larger values of a metric are better.
-
-    A GLER slope is what the metric loses as the labels become wrong. For a metric that should be high, a small slope is
-    better; for ECE-1, which should be low, a large one: a negative slope says that label noise makes calibration worse.
-    """
-    return (metric not in _LOWER) != (benchmark == "GLER")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +46,8 @@ class _Records:
     weights: tuple[float, ...]
     """Of the conditions in the score."""
     queries: int
+    most: tuple[float, float] | None = None
+    """The largest possible numbers of true and of predicted labels of a query, for micro F1."""
 
 
 class _LeftOutError(StaICCError):
@@ -144,15 +96,14 @@ def probabilities_of(record: ConditionRecord, width: int) -> list[Any]:
     return [None if label is None else next(numbers) for label in record.predictions]
 
 
-def _weights(result: Result, metric: str, names: Sequence[str]) -> tuple[float, ...]:
+def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
     """Return the weights of the conditions: a regression slope for label noise, else their mean."""
     if result.benchmark != "GLER":
         return (1.0 / len(names),) * len(names)
     k = result.signature.fields.get("k") or ""
     if not k.isdecimal() or len(names) < 2:
         raise _LeftOutError(f"the run has no single k ({k}), so the slope has no abscissas")
-    rates = [step / (len(names) - 1) for step in range(len(names))]
-    shares = [1.0 - int(int(k) * rate) / int(k) if int(k) else 1.0 for rate in rates]
+    shares = noisy_label_shares(int(k), len(names))
     middle = sum(shares) / len(shares)
     spread = sum((share - middle) ** 2 for share in shares)
     if not spread:
@@ -160,13 +111,13 @@ def _weights(result: Result, metric: str, names: Sequence[str]) -> tuple[float, 
     return tuple((share - middle) / spread for share in shares)
 
 
-def _read(result: Result, name: str, metric: str) -> _Records:
+def _read(result: Result, name: str, score: ScoreRecord) -> _Records:
     """Read what a metric needs of one data set.
 
     Raises:
         _LeftOutError: The metric, or the records, are missing.
     """
-    details, values = result.details.get(name), result.divided.get(name)
+    details, values, metric = result.details.get(name), result.divided.get(name), score.key
     if details is None or values is None:
         raise _LeftOutError("not in this run")
     saved = saved_value(values, metric)
@@ -180,20 +131,20 @@ def _read(result: Result, name: str, metric: str) -> _Records:
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
-        answers = probabilities_of(record, width) if metric in _PROBABILITIES else list(record.predictions)
-        if result.signature.fields.get("unparsed") == "wrong" and metric in _OF_WRONG:
+        answers = list(record.predictions) if score.reads == "labels" else probabilities_of(record, width)
+        if result.signature.fields.get("unparsed") == "wrong" and score.of_classification:
             for one in details.unparsed:
                 if one.condition == record.name:
                     label = (record.truth[one.query] + 1) % width
                     row = [float(place == label) for place in range(width)]
-                    answers[one.query] = row if metric in _PROBABILITIES else label
-        if metric in _PROBABILITIES - _OF_LABELS and record.output == "labels":
+                    answers[one.query] = label if score.reads == "labels" else row
+        if score.reads == "probabilities" and record.output == "labels":
             raise _LeftOutError("the predictions are bare labels, which have no probabilities")
         conditions[record.name] = dict(
             zip(query_keys(record.rows), zip(record.truth, answers, strict=True), strict=True)
         )
     queries = sum(len(record.truth) for record in details.conditions)
-    return _Records(conditions, details.labels, _weights(result, metric, list(conditions)), queries)
+    return _Records(conditions, details.labels, _weights(result, list(conditions)), queries)
 
 
 def _read_long_icl(details: DatasetDetails, values: Mapping[str, Any], metric: str) -> _Records:
@@ -201,13 +152,14 @@ def _read_long_icl(details: DatasetDetails, values: Mapping[str, Any], metric: s
     names = list(rounds) if metric == "mean" else [metric]
     records = {record.name: record for record in details.conditions}
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
+    most = (1.0, 1.0)
+    f1 = values.get("metric") == "micro_f1"
     for name in names:
         items = rounds.get(name, {}).get("items")
         record = records.get(name)
         pairs: list[tuple[int, Any]]
         if record is not None:
             keys = query_keys(record.rows)
-            f1 = values.get("metric") == "micro_f1"
             pairs = [
                 (truth, guess if guess is None or not f1 else (int(guess == truth), 1 + (guess >= 0)))
                 for truth, guess in zip(record.truth, record.predictions, strict=True)
@@ -218,13 +170,18 @@ def _read_long_icl(details: DatasetDetails, values: Mapping[str, Any], metric: s
                 (-1, None) if gold is None else (gold, (correct, gold + predicted))
                 for _, gold, predicted, correct in items
             ]
+            counts = [(gold, predicted) for _, gold, predicted, _ in items if gold is not None]
+            most = (
+                max([most[0], *(float(gold) for gold, _ in counts)]),
+                float(max([_LONGEST_REPLY, *(predicted for _, predicted in counts)])),
+            )
         else:
             raise _LeftOutError(f"the file has no records of the queries of {name}; run again with this version")
         conditions[name] = dict(zip(keys, pairs, strict=True))
     if not conditions:
         raise _LeftOutError("the run has no rounds here")
     weights = (1.0 / len(conditions),) * len(conditions)
-    return _Records(conditions, details.labels, weights, sum(map(len, conditions.values())))
+    return _Records(conditions, details.labels, weights, sum(map(len, conditions.values())), most if f1 else None)
 
 
 def saved_value(values: Mapping[str, Any], metric: str) -> float | None:
@@ -251,99 +208,83 @@ def _relabelled(records: _Records, labels: tuple[str, ...]) -> _Records:
         name: {key: (new[truth], moved(answer)) for key, (truth, answer) in queries.items()}
         for name, queries in records.conditions.items()
     }
-    return _Records(conditions, labels, records.weights, records.queries)
+    return replace(records, conditions=conditions, labels=labels)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PairedRecords:
     """Several runs on the same queries of one data set."""
 
-    metric: str
-    f1: bool
-    """Whether the records are counts of labels."""
+    score: ScoreRecord
     runs: Mapping[str, _Records]
     keys: Mapping[str, Sequence[Key]]
     """The queries of each condition that every run predicted."""
     notes: tuple[str, ...]
     """Queries that are not compared, by run."""
 
-    @property
-    def rows(self) -> list[int]:
-        """The test rows, in order."""
-        return sorted({row for keys in self.keys.values() for row, _ in keys})
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        """The number of each test row."""
+        return {row: n for n, row in enumerate(sorted({row for keys in self.keys.values() for row, _ in keys}))}
+
+    @cached_property
+    def _queries(self) -> dict[str, Queries]:
+        reference = next(iter(self.runs.values()))
+        return {
+            name: Queries(
+                [reference.conditions[name][key][0] for key in keys],
+                [self._places[row] for row, _ in keys],
+                len(self._places),
+                len(reference.labels),
+            )
+            for name, keys in self.keys.items()
+        }
+
+    @cached_property
+    def _predictions(self) -> dict[str, dict[str, list[Any]]]:
+        """The predictions of each run, by condition, in the order of the keys."""
+        return {
+            run: {name: [records.conditions[name][key][1] for key in keys] for name, keys in self.keys.items()}
+            for run, records in self.runs.items()
+        }
 
     @property
     def queries(self) -> int:
         """Number of queries, over all conditions."""
         return sum(map(len, self.keys.values()))
 
-    def rarest_label(self) -> tuple[int, int]:
-        """Return the label with the fewest test rows, and their number."""
-        records = next(iter(self.runs.values()))
-        rows: dict[int, set[int]] = {label: set() for label in range(len(records.labels))}
-        for name, keys in self.keys.items():
-            for key in keys:
-                rows.setdefault(records.conditions[name][key][0], set()).add(key[0])
-        return min(((label, len(found)) for label, found in rows.items()), key=lambda one: one[1])
-
-    def difference(self, first: str, second: str) -> RowSteps:
+    def difference(self, first: str, second: str) -> PairedDifference:
         """Return the difference of the metric between two runs."""
-        place = {row: number for number, row in enumerate(self.rows)}
-        pair = self.runs[first], self.runs[second]
-        if self.metric == "consistency":
-            rows = [place[row] for row, _ in next(iter(self.keys.values()))]
-            parts = [mean_part(self._agreement(records), rows, len(place)) for records in pair]
-            return combine([(1.0, parts[0])], [(1.0, parts[1])])
-        sums: tuple[list[tuple[float, Part]], list[tuple[float, Part]]] = ([], [])
-        for number, (name, keys) in enumerate(self.keys.items()):
-            rows = [place[row] for row, _ in keys]
-            truth = [pair[0].conditions[name][key][0] for key in keys]
-            answers = [[records.conditions[name][key][1] for key in keys] for records in pair]
-            for records, part, found in zip(pair, self._parts(truth, answers, rows, len(place)), sums, strict=True):
-                found.append((records.weights[number], part))
-        differing = {
-            place[key[0]]
-            for name, keys in self.keys.items()
-            for key in keys
-            if pair[0].conditions[name][key][1] != pair[1].conditions[name][key][1]
-        }
-        return combine(*sums, frozenset(range(len(place))) - differing)
+        if self.score.statistic == "consistency":
+            one, two = (self._consistency(self._predictions[run]) for run in (first, second))
+            return paired_difference([(1.0, one)], [(1.0, two)])
+        weighted: tuple[list[tuple[float, Contributions]], ...] = ([], [])
+        for number, (name, queries) in enumerate(self._queries.items()):
+            parts = self._parts(queries, *(self._predictions[run][name] for run in (first, second)))
+            for run, part, found in zip((first, second), parts, weighted, strict=True):
+                found.append((self.runs[run].weights[number], part))
+        return paired_difference(*weighted)
 
-    def _agreement(self, records: _Records) -> list[float]:
-        names = list(self.keys)
-        shares = []
-        for key in self.keys[names[0]]:
-            labels = [records.conditions[name][key][1] for name in names]
-            shares.append(max(map(labels.count, labels)) / len(labels))
-        return shares
+    def _consistency(self, predictions: Mapping[str, Sequence[int]]) -> Contributions:
+        """Return the mean share of the most frequent label over the conditions."""
+        shares = [max(map(labels.count, labels)) / len(labels) for labels in zip(*predictions.values(), strict=True)]
+        queries = next(iter(self._queries.values()))
+        least = math.ceil(len(predictions) / (queries.n_labels or len(predictions))) / len(predictions)
+        return paired_tests.of_mean(shares, queries.rows, queries.n_rows, (least, 1.0))
 
-    def _parts(self, truth: list[int], answers: list[list[Any]], rows: list[int], n_rows: int) -> Sequence[Part]:
-        metric, width = self.metric, len(next(iter(self.runs.values())).labels)
-        if self.f1:
-            counts = [[(0.0, 0.0)] * n_rows for _ in answers]
-            for run, found in zip(answers, counts, strict=True):
-                for (correct, size), row in zip(run, rows, strict=True):
-                    found[row] = found[row][0] + correct, found[row][1] + size
-            return f1_parts(*counts)
-        if metric == "macro_F1":
-            width = width or 1 + max(map(max, [truth, *answers]))
-            return macro_f1_parts(truth, answers[0], answers[1], rows, n_rows, width)
-        if metric == "expected_calibration_error_1":
-            return [calibration_part(truth, run, rows, n_rows) for run in answers]
-        if metric == "entropy":
-            return [entropy_part(run, rows, n_rows) for run in answers]
-        if metric in ("DL div.", "empirical_bias"):
-            return [divergence_part(truth, run, rows, n_rows) for run in answers]
-        score_range = None
-        if metric in _ENTROPIES:
-            score_range = math.log(len(answers[0][0]))
-            scores = [[math.fsum(p * math.log(p) for p in row if p > 0.0) for row in run] for run in answers]
-        elif metric == "averaged_truelabel_likelihood":
-            score_range = 1.0
-            scores = [[row[label] for row, label in zip(run, truth, strict=True)] for run in answers]
-        else:
-            scores = [[float(guess == label) for guess, label in zip(run, truth, strict=True)] for run in answers]
-        return [mean_part(run, rows, n_rows, score_range) for run in scores]
+    def _parts(
+        self, queries: Queries, first: Sequence[Any], second: Sequence[Any]
+    ) -> tuple[Contributions, Contributions]:
+        limits = [records.most for records in self.runs.values() if records.most is not None]
+        if not limits:
+            return contributions(self.score.statistic or "accuracy", queries, first, second)
+        counts = [[(0.0, 0.0)] * queries.n_rows for _ in (first, second)]
+        for run, found in zip((first, second), counts, strict=True):
+            for (correct, size), row in zip(run, queries.rows, strict=True):
+                found[row] = found[row][0] + correct, found[row][1] + size
+        times = paired_tests.most_queries(queries.rows)
+        most = times * max(gold for gold, _ in limits), times * max(predicted for _, predicted in limits)
+        return paired_tests.of_f1(counts[0], counts[1], most)
 
 
 def pair_records(results: Mapping[str, Result], name: str, metric: str) -> PairedRecords | str:
@@ -354,12 +295,14 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
         name: The data set.
         metric: A score of the benchmark.
     """
-    if metric not in _KNOWN and results and next(iter(results.values())).benchmark != "LongICL":
+    result = next(iter(results.values()))
+    score = score_record(result.benchmark, metric, result.higher_is_better)
+    if score.statistic is None:
         return f"{metric} cannot be recomputed from a file: it is no metric of this library"
     runs: dict[str, _Records] = {}
     for run, result in results.items():
         try:
-            records = _read(result, name, metric)
+            records = _read(result, name, score)
         except StaICCError as error:
             return f"{run}: {error}"
         runs[run] = _relabelled(records, next(iter(runs.values())).labels) if runs else records
@@ -377,15 +320,12 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
         keys[condition] = sorted(
             key for key in shared if all(records.conditions[condition][key][1] is not None for records in runs.values())
         )
-    if metric == "consistency":
+    if score.statistic == "consistency":
         whole = set.intersection(*map(set, keys.values()))
         keys = dict.fromkeys(keys, sorted(whole))
     if not all(keys.values()):
         return "no test row has a prediction in every run"
-    return PairedRecords(metric, kinds == {"micro_f1"}, runs, keys, tuple(_dropped(runs, keys)))
-
-
-_KNOWN = frozenset({"accuracy", "macro_F1", "consistency", "entropy", *_PROBABILITIES})
+    return PairedRecords(score, runs, keys, tuple(_dropped(runs, keys)))
 
 
 def _unlike(name: str, first: Result, reference: _Records, second: Result, records: _Records) -> str | None:

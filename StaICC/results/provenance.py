@@ -8,6 +8,8 @@ and on the prediction store.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
@@ -17,6 +19,7 @@ from StaICC.inference.identity import Identity
 from StaICC.inference.run_record import RunCounts, RunRecord
 from StaICC.results.details import DatasetDetails, SavedRecord
 from StaICC.results.signature import digest, escaped, short_digest
+from StaICC.version import __version__
 
 GIVEN = "predictions given"
 """Key of ``who`` for predictions that were given instead of an inference function; its value is their digest."""
@@ -140,7 +143,7 @@ def predictors_of(
     served: dict[object, dict[str, RunRecord]] = {}
     for record, dataset in runs:
         # Functions without a complete identity may differ although their digests are equal: each has its own entry.
-        which = id(record) if record.identity.unidentified else None
+        which = None if record.identity.complete else id(record)
         served.setdefault((record.model_name, record.identity.digest, which), {})[dataset] = record
     predictors = []
     for by_dataset in served.values():
@@ -189,3 +192,34 @@ def digest_failures(details: Mapping[str, DatasetDetails]) -> str | None:
 def utc_now() -> str:
     """Return the time in UTC, as ISO 8601 with seconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+
+
+_MATTERING = {
+    "torch": ("torch",),
+    "transformers": ("torch",),
+    "numpy": ("numpy", "torch"),
+    "openai": ("StaICC.kernels.endpoint",),
+}
+"""Packages that compute predictions, and the modules whose loading shows that a run uses them. These are not always
+modules of the package: some kernels import it at the first query, and a run from the store alone must give an equal
+result."""
+
+
+def describe_environment() -> dict[str, str]:
+    """Return versions of this library, of Python, and of the loaded packages that compute predictions."""
+    import platform  # only when a result is made
+
+    found = {
+        "staicc": __version__,
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+    }
+    for name, signs in _MATTERING.items():
+        if any(sign in sys.modules for sign in signs):
+            import importlib.metadata  # slow to import, and rarely needed
+
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                found[name] = importlib.metadata.version(name)
+    return found

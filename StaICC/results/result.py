@@ -5,61 +5,136 @@ also has the signature, the provenance, the environment, and for each data set c
 Results print as a table, and go to and from JSON with a schema number.
 
 No NaN is written to JSON: an undefined score is ``None``, its reason is in the details, and its average is ``None``.
+
+A file has two digests: ``digests / file`` of everything else in it, ``digests / scores`` of the scores alone. Both are
+SHA-256 of compact JSON in the order of the file. They detect damage and careless edits, not intent: whoever edits a
+file can compute them again (:mod:`StaICC.benchmarks.verify` recomputes the scores instead).
 """
 
 from __future__ import annotations
 
 import json
-import logging
+import math
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from StaICC.datasets.outputs import write_output
+from StaICC.datasets.json_reading import read_json, read_value
+from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError, SchemaError, unknown_key
-from StaICC.results.checks import check_divided
-from StaICC.results.details import DatasetDetails, MeanDetails, check_type
-from StaICC.results.early_stopping import EarlyStopping
-from StaICC.results.file_format import AVERAGED, DIVIDED, digest_problems, read_result_file, write_result_file
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.registry import SCORES
+from StaICC.optional import require
+from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails
 from StaICC.results.provenance import Provenance
-from StaICC.results.records import origin, to_pandas, to_polars
-from StaICC.results.signature import Signature
+from StaICC.results.signature import Signature, digest
+from StaICC.safe_text import lines, logger, one_line
 from StaICC.version import RESULT_SCHEMA
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 
-_TYPES: Mapping[str, Any] = {
-    AVERAGED: Mapping[str, float | None],
-    "signature": Mapping[str, str],
-    "environment": Mapping[str, str],
-    "timing": Mapping[str, float],
-    "with_divided": bool,
-    "details": Mapping[str, object],
-    "warnings": tuple[str, ...],
-    "files": Mapping[str, Mapping[str, object]],
-    "higher_is_better": Mapping[str, bool | None],
+DIVIDED = "Divided results"
+"""Key of the scores by data set."""
+AVERAGED = "Averaged results"
+"""Key of the means over the data sets."""
+DIGESTS = "digests"
+"""Key of the digests; the last one of a file."""
+
+_OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".xlsx"}
+
+
+def _scores(data: Any) -> Any:
+    """The scores alone: of a group, by part."""
+    if not isinstance(data, Mapping):
+        return None
+    parts = data.get("parts")
+    if isinstance(parts, Mapping):
+        return {name: _scores(part) for name, part in parts.items()}
+    return [data.get(DIVIDED), data.get(AVERAGED)]
+
+
+_ROUND = re.compile(r"[0-9]+R")
+_FIGURE: Any = float | None
+_SCORE_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys((*SCORES, "mean", "uniform", "majority"), _FIGURE),
+    "sensitivity": Mapping[str, tuple[float, float] | float | None],  # the slope and intercept of a regression line
+    "distribution": tuple[float, ...] | None,
+    "settings": Mapping[str, object],
+    "rounds": Mapping[str, Mapping[str, object]],
+    "experiment": Mapping[str, object],
 }
-"""Types of the fields that are read as they are."""
+"""Types of the scores of the library's own benchmarks; a benchmark of a user may report anything under other names."""
+_EXPERIMENT: Mapping[str, Any] = {
+    "name": str,
+    "p_value": _FIGURE,
+    "conditions": Mapping[str, Mapping[str, _FIGURE]],
+}
 
 
-class _Scores(dict[str, Any]):
-    """Scores by name."""
+def _check_scores(scores: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse scores that have another type than this library writes, before anything reads their values."""
+    for name, own in scores.items():
+        for key, value in own.items():
+            where = f"the score {key:.60} of {name:.60}"
+            read_value(_FIGURE if _ROUND.fullmatch(key) else _SCORE_TYPES.get(key, object), value, where)
+            inner = value if isinstance(value, Mapping) else {}
+            known = _EXPERIMENT if key == "experiment" else {} if key in _SCORE_TYPES else _SCORE_TYPES
+            for place, kind in known.items():
+                if place in inner or key == "experiment":
+                    read_value(kind, inner.get(place), f"{where}, {place}")
+
+
+class _Saved(dict[str, Any]):
+    """A result, or a group of results."""
+
+    __slots__ = ()
+
+    def results(self) -> Iterator[Result]:
+        """Yield every single result."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values, with the schema number."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything as one JSON file, completely or not at all."""
+        write_result_file(self.to_dict(), path)
+
+    def to_pandas(self) -> Any:
+        """Return all scores as a tidy ``pandas.DataFrame``, with the columns of :func:`score_records`.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return require("pandas", "data", "a data frame").DataFrame(list(score_records(self)))
+
+    def to_polars(self) -> Any:
+        """Return all scores as a tidy ``polars.DataFrame``, with the columns of :func:`score_records`.
+
+        Raises:
+            MissingDependencyError: polars is not installed.
+        """
+        polars = require("polars", "data", "a data frame of polars")
+        return polars.DataFrame(list(score_records(self)), infer_schema_length=None)
+
+
+class _Named(dict[str, Any]):
+    """A dictionary whose error for an unknown key says what its keys are."""
+
+    def __init__(self, keys: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.keys_are = keys
 
     def __missing__(self, key: object) -> NoReturn:
-        raise unknown_key("score", key, self)
-
-
-class _ByDataset(dict[str, Any]):
-    """Scores by data set."""
-
-    def __missing__(self, key: object) -> NoReturn:
-        raise unknown_key("data set in this result", key, self)
+        raise unknown_key(self.keys_are, key, self)
 
 
 @dataclass(kw_only=True, eq=False, repr=False, slots=True)
-class Result(dict[str, Any]):
+class Result(_Saved):
     """The result of one benchmark: a dictionary with the scores, and attributes."""
 
     benchmark: str
@@ -70,6 +145,8 @@ class Result(dict[str, Any]):
     """Means over the data sets; ``None`` where one is missing."""
     signature: Signature
     """Every setting that can change these scores."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of the benchmark as JSON values, for verification; StaICC 1.0.0 saved none."""
     provenance: Provenance = field(default_factory=Provenance)
     """Who predicted, how and when."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -94,12 +171,16 @@ class Result(dict[str, Any]):
     """Why and where the run stopped early; ``None`` for a full run."""
 
     def __post_init__(self) -> None:
-        self.divided = _ByDataset({name: _Scores(values) for name, values in self.divided.items()})
-        self.averaged = _Scores(self.averaged)
+        self.divided = _Named(
+            "data set in this result", {name: _Named("score", values) for name, values in self.divided.items()}
+        )
+        self.averaged = _Named("score", self.averaged)
         self.update({DIVIDED: self.divided} if self.with_divided else {}, **{AVERAGED: self.averaged})
 
     def __missing__(self, key: object) -> NoReturn:
-        entry = next((name for name, values in self.items() if key in values), "")
+        # Not self.items(): an entry that a user added may hold anything.
+        own: dict[str, dict[str, Any]] = {DIVIDED: self.divided, AVERAGED: self.averaged}
+        entry = next((name for name, values in own.items() if name in self and key in values), "")
         raise unknown_key("entry of a result", key, self, entry)
 
     @property
@@ -117,14 +198,22 @@ class Result(dict[str, Any]):
         """Whether every query has a prediction."""
         return all(not details.failed for details in self.details.values())
 
+    @property
+    def excluded(self) -> int:
+        """Number of replies without a label that the scores leave out."""
+        unparsed = sum(len(details.unparsed) for details in self.details.values())
+        return unparsed if self.signature.fields.get("unparsed") == "excluded" else 0
+
     def results(self) -> Iterator[Result]:
         """Yield the result itself, as a group yields each of its results."""
         yield self
 
     def reproducible(self) -> dict[str, Any]:
-        """Return the JSON values that equal runs share: all except times and counts of computed predictions."""
+        """Return the JSON values that equal runs share: not times, counts of computed predictions, and arguments."""
         plain = self.to_dict() | {"provenance": self.provenance.reproducible().to_dict()}
-        return {key: value for key, value in plain.items() if key not in ("timing", "with_divided", "warnings")}
+        return {
+            key: value for key, value in plain.items() if key not in ("timing", "with_divided", "warnings", "arguments")
+        }
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Result):
@@ -134,17 +223,13 @@ class Result(dict[str, Any]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = None
-
     def __str__(self) -> str:
-        from StaICC.results.table import format_result, format_warnings
-
         return "\n".join([format_result(self), *format_warnings(self.warnings)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
         stopping = None if self.stopping is None else self.stopping.to_dict()
-        some = {"warnings": list(self.warnings), "files": self.files, "stopping": stopping}
+        some = {"arguments": self.arguments, "warnings": list(self.warnings), "files": self.files, "stopping": stopping}
         some["higher_is_better"] = self.higher_is_better
         return {
             "schema": RESULT_SCHEMA,
@@ -170,59 +255,47 @@ class Result(dict[str, Any]):
             SchemaError: The data is damaged or of a newer schema.
         """
         _check_schema(data, "result")
-        if not isinstance(data.get("benchmark"), str):
-            raise SchemaError(f"the result's benchmark must be a name, not {data.get('benchmark')!r:.60}")
-        try:
-            check_divided(data[DIVIDED])
-            plain = {"warnings": (), "files": {}, "higher_is_better": {}, **data}
-            for name, kind in _TYPES.items():
-                check_type(name, plain[name], kind)
-            if set(data["details"]) != set(data[DIVIDED]):
-                raise SchemaError("the scores and the details are not of the same data sets")
-            stopping = EarlyStopping.from_dict(data["stopping"]) if "stopping" in data else None
-            if (stopping is None) != ("stopping" not in data["signature"]):
-                raise SchemaError("the signature and the record of early stopping are not of the same run")
-            return cls(
-                benchmark=data["benchmark"],
-                divided=data[DIVIDED],
-                averaged=data[AVERAGED],
-                signature=Signature(data["signature"]),
-                provenance=Provenance.from_dict(data["provenance"]),
-                environment=data["environment"],
-                details={name: DatasetDetails.from_dict(details) for name, details in data["details"].items()},
-                means=MeanDetails.from_dict(data["means"]),
-                timing=data["timing"],
-                with_divided=data["with_divided"],
-                stopping=stopping,
-                warnings=tuple(plain["warnings"]),
-                files=plain["files"],
-                higher_is_better=plain["higher_is_better"],
-            )
-        except KeyError as error:
-            raise SchemaError(f"the result cannot be read: the field {error} is missing") from error
-        except (TypeError, AttributeError) as error:
-            raise SchemaError(f"the result cannot be read: {error!r}") from error
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result as JSON, completely or not at all."""
-        write_result_file(self.to_dict(), path)
-
-    def to_pandas(self) -> Any:
-        """Return all scores as a tidy ``pandas.DataFrame`` (see :func:`~StaICC.results.records.score_records`)."""
-        return to_pandas(self)
-
-    def to_polars(self) -> Any:
-        """Return all scores as a tidy ``polars.DataFrame`` (see :func:`~StaICC.results.records.score_records`)."""
-        return to_polars(self)
+        fields = {}
+        for name, kind in _FIELDS.items():
+            if name in data:
+                fields[_ATTRIBUTES.get(name, name)] = read_value(kind, data[name], f"the result's {name}")
+            elif name not in _OPTIONAL:
+                raise SchemaError(f"the result cannot be read: the field {name!r} is missing")
+        _check_scores(fields["divided"])
+        if set(fields["details"]) != set(fields["divided"]):
+            raise SchemaError("the scores and the details are not of the same data sets")
+        if ("stopping" in fields) != ("stopping" in fields["signature"]):
+            raise SchemaError("the signature and the record of early stopping are not of the same run")
+        return cls(**fields | {"signature": Signature(fields["signature"])})
 
     def _repr_html_(self) -> str:
         """Show a table in a notebook."""
-        from StaICC.results.table import html_result
-
         return html_result(self)
 
 
-class ResultGroup(dict[str, Any]):
+_FIELDS: Mapping[str, Any] = {
+    "benchmark": str,
+    "signature": Mapping[str, str],
+    "provenance": Provenance,
+    "environment": Mapping[str, str],
+    "timing": Mapping[str, float],
+    DIVIDED: Mapping[str, Mapping[str, object]],
+    AVERAGED: Mapping[str, float | None],
+    "with_divided": bool,
+    "details": Mapping[str, DatasetDetails],
+    "means": MeanDetails,
+    "warnings": tuple[str, ...],
+    "files": Mapping[str, Mapping[str, object]],
+    "stopping": EarlyStopping,
+    "higher_is_better": Mapping[str, bool | None],
+    "arguments": Mapping[str, object],
+}
+"""Types of the fields of a saved result."""
+_OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "arguments")
+_ATTRIBUTES = {DIVIDED: "divided", AVERAGED: "averaged"}
+
+
+class ResultGroup(_Saved):
     """Results of several benchmarks that ran together, by name.
 
     Args:
@@ -260,8 +333,6 @@ class ResultGroup(dict[str, Any]):
             yield from part.results()
 
     def __str__(self) -> str:
-        from StaICC.results.table import format_result, format_warnings
-
         tables = "\n\n".join(map(format_result, self.results()))
         return "\n".join([tables, *([""] if self.warnings else []), *format_warnings(self.warnings)])
 
@@ -278,29 +349,110 @@ class ResultGroup(dict[str, Any]):
             SchemaError: The data is damaged or of a newer schema.
         """
         _check_schema(data, "group")
-        if not isinstance(data.get("name"), str):
-            raise SchemaError(f"the group's name must be a text, not {data.get('name')!r:.60}")
-        check_type("parts", data.get("parts"), Mapping[str, object])
-        return cls(data["name"], {name: _from_dict(part) for name, part in data["parts"].items()})
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all results as one JSON file, completely or not at all."""
-        write_result_file(self.to_dict(), path)
-
-    def to_pandas(self) -> Any:
-        """Return all scores as a tidy ``pandas.DataFrame`` (see :func:`~StaICC.results.records.score_records`)."""
-        return to_pandas(self)
-
-    def to_polars(self) -> Any:
-        """Return all scores as a tidy ``polars.DataFrame`` (see :func:`~StaICC.results.records.score_records`)."""
-        return to_polars(self)
+        parts = read_value(Mapping[str, object], data.get("parts"), "the group's parts")
+        name = read_value(str, data.get("name"), "the group's name")
+        return cls(name, {part: _from_dict(values) for part, values in parts.items()})
 
     def _repr_html_(self) -> str:
         """Show the tables in a notebook."""
         return "".join(part._repr_html_() for part in self.values())
 
 
-def save_records(result: Result | ResultGroup, path: str | os.PathLike[str]) -> None:
+def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON values of a result with their digests.
+
+    Args:
+        data: What ``to_dict()`` of a result or of a group gives.
+
+    Raises:
+        ValueError: A number is not finite.
+    """
+    plain = {key: value for key, value in data.items() if key != DIGESTS}
+    return plain | {DIGESTS: {"file": digest(plain), "scores": digest(_scores(plain))}}
+
+
+def digest_problems(data: Mapping[str, Any]) -> list[str]:
+    """Compare the digests of a file with its content.
+
+    Args:
+        data: The JSON values of the file.
+
+    Returns:
+        What is wrong, one line each; nothing if the file is as it was written.
+    """
+    saved = data.get(DIGESTS)
+    if not isinstance(saved, Mapping):
+        return [f"{DIGESTS}: missing; every file of result schema {RESULT_SCHEMA} or later has them"]
+    meaning = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
+    expected = with_digests(data)[DIGESTS]
+    return [
+        f"{DIGESTS} / {name}: {meaning[name]} (saved {str(saved.get(name))[:64]}, computed {value})"
+        for name, value in expected.items()
+        if saved.get(name) != value
+    ] + [f"{DIGESTS} / {str(name)[:40]}: unknown digest" for name in saved if name not in expected]
+
+
+def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """Read the JSON values of a saved result.
+
+    Args:
+        path: The file.
+
+    Returns:
+        A mapping; its fields are not checked yet.
+
+    Raises:
+        SchemaError: The path is neither a regular file nor a pipe, or the content is no JSON object (see
+            :func:`~StaICC.datasets.json_reading.parse_json`).
+        OSError: There is no such file, or it may not be read.
+    """
+    where = os.fspath(path)
+    try:
+        data = read_json(path, "the file of a saved result")
+    except OSError as error:
+        if isinstance(error, (FileNotFoundError, PermissionError, NotADirectoryError)):
+            raise
+        raise SchemaError(f"{where}: the file cannot be read ({error.strerror})") from error
+    if not isinstance(data, dict):
+        raise SchemaError(f"{where}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
+    try:
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"{where}: a text has half of a surrogate pair, which no output can show") from error
+    return data
+
+
+def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write the JSON values of a result with their digests, completely or not at all.
+
+    Args:
+        data: What ``to_dict()`` of a result or of a group gives.
+        path: The file.
+
+    Raises:
+        ArgumentError: The name of the file has the ending of another format.
+        ValueError: A number is not finite.
+        OSError: The file cannot be written.
+    """
+    if os.path.splitext(path)[1].lower() in _OTHER_FORMATS:
+        raise ArgumentError(
+            f"results are saved as JSON: got {str(path)!r}, expected a name such as 'result.json'. "
+            "For tables: python -m StaICC export scores"
+        )
+    # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
+    lines = (
+        json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)
+        for key, value in with_digests(data).items()
+    )
+    write_output(path, [("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")])
+
+
+def _plain(value: Any) -> Any:
+    """Return a value for JSON: minus infinity in a row of scores is the text ``"-inf"``."""
+    return ["-inf" if item == -math.inf else item for item in value] if isinstance(value, list) else value
+
+
+def save_records(result: _Saved, path: str | os.PathLike[str]) -> None:
     """Write the prediction of each query as JSON Lines, completely or not at all.
 
     Args:
@@ -318,7 +470,8 @@ def save_records(result: Result | ResultGroup, path: str | os.PathLike[str]) -> 
             )
         for name, records in one.outputs.items():
             for record in records:
-                lines.append(json.dumps(origin(one, name) | record, ensure_ascii=False, allow_nan=False) + "\n")
+                plain = {key: _plain(value) for key, value in (origin(one, name) | record).items()}
+                lines.append(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
     write_output(path, (line.encode("utf-8", "surrogatepass") for line in lines))
 
 
@@ -380,3 +533,436 @@ def _check_schema(data: Mapping[str, Any], kind: str) -> None:
         raise SchemaError(
             f"the file has result schema {schema}, this version of StaICC reads up to {RESULT_SCHEMA}. Update StaICC"
         )
+
+
+def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
+    """Yield single scores by key, nested keys joined by dots; texts and settings are left out.
+
+    A list under ``sensitivity`` is a regression line: slope and intercept.
+    """
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            if key not in ("rounds", "settings", "experiment"):  # records of their own, not scores
+                yield from _figures(value, f"{name}.")
+        elif isinstance(value, (list, tuple)) and prefix == "sensitivity." and len(value) == 2:
+            yield name, value[0]
+            yield f"{name} (intercept)", value[1]
+        elif isinstance(value, (list, tuple)):
+            yield from ((f"{name}.{place}", one) for place, one in enumerate(value))
+        elif value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            yield name, value
+
+
+def origin(result: Result, dataset: str | None) -> dict[str, Any]:
+    """Return the keys that every record has: of which benchmark, model, method and data set it is."""
+    return {"benchmark": result.benchmark, "model": result.model, "method": result.method, "dataset": dataset}
+
+
+def _scored(result: Result, dataset: str, metric: str) -> int:
+    """Return the number of scored queries of a score: of its condition or round, if it belongs to one."""
+    details, fields = result.details[dataset], result.signature.fields
+    rounds = result.divided.get(dataset, {}).get("rounds")
+    condition = metric.rpartition(".")[0]
+    if isinstance(rounds, Mapping) and isinstance(rounds.get(metric), Mapping):
+        lost = rounds[metric].get("unparsed", 0) if fields.get("unparsed") == "excluded" else 0
+        return int(rounds[metric].get("answered", details.scored)) - int(lost)
+    for record in details.conditions:
+        if record.name == condition:
+            wrong = details.unparsed if fields.get("unparsed") == "wrong" else ()
+            assumed = {one.query for one in wrong if one.condition == condition}
+            return sum(label is not None or place in assumed for place, label in enumerate(record.predictions))
+    return details.scored
+
+
+def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
+    """Yield one record for each score of a result.
+
+    Args:
+        result: A result, or a group of results.
+
+    Yields:
+        ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
+        and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
+        queries, of the condition or round where the score has one), ``random`` and ``majority`` (baselines of an
+        accuracy), ``missing`` (why there is no value),
+        ``signature``.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+        >>> next(score_records(result))["metric"]
+        'accuracy'
+    """
+    for one in result.results():
+        places: list[tuple[str | None, Mapping[str, Any]]] = [*one.divided.items(), (None, one.averaged)]
+        for dataset, values in places:
+            details = one.details.get(dataset) if dataset is not None else None
+            for metric, value in _figures(values):
+                interval = (details.intervals if details else one.means.intervals).get(metric)
+                early = one.stopping if dataset is None and value is not None else None
+                if early and early.rule == "precision" and early.score == metric:
+                    interval = early.interval
+                baselines = details.baselines if details else one.means.baselines
+                condition, _, last = metric.rpartition(".")
+                slope = not condition and any(metric not in each for each in one.divided.values())  # of label noise
+                guess = (
+                    baselines.get(condition or next(iter(baselines), "")) if last == "accuracy" and not slope else None
+                )
+                yield {
+                    **origin(one, dataset),
+                    "metric": metric,
+                    "value": value,
+                    "low": interval.low if interval else None,
+                    "high": interval.high if interval else None,
+                    "level": interval.level if interval else None,
+                    "n": sum(_scored(one, name, metric) for name in ([dataset] if dataset else one.details)),
+                    "random": guess.max_random if guess else None,
+                    "majority": guess.majority if guess else None,
+                    "missing": details.missing.get(metric) if details else one.means.missing.get(metric),
+                    "signature": str(one.signature),
+                }
+
+
+def query_records(result: _Saved) -> Iterator[dict[str, Any]]:
+    """Yield one record for each query of a result.
+
+    Args:
+        result: A result, or a group of results.
+
+    Yields:
+        ``benchmark``, ``model``, ``method``, ``dataset``, ``condition``, ``query`` (number within the condition),
+        ``row``, ``ground_truth`` and ``prediction`` (label indexes; ``None`` for a failed query), ``correct``, and the
+        two label names if the result has them.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+        >>> next(query_records(result))["prediction_label"]
+        'food'
+    """
+    for one in result.results():
+        for dataset, details in one.details.items():
+            for record in details.conditions:
+                answers = zip(record.rows, record.truth, record.predictions, strict=True)
+                for number, (row, truth, prediction) in enumerate(answers):
+                    yield {
+                        **origin(one, dataset),
+                        "condition": record.name,
+                        "query": number,
+                        "row": row,
+                        "ground_truth": truth,
+                        "prediction": prediction,
+                        "correct": None if prediction is None else prediction == truth,
+                        "ground_truth_label": _label(details.labels, truth),
+                        "prediction_label": _label(details.labels, prediction),
+                    }
+
+
+def _label(labels: tuple[str, ...], index: int | None) -> str | None:
+    return labels[index] if index is not None and 0 <= index < len(labels) else None
+
+
+def _head(key: str) -> str:
+    return (SCORES[key].head if key in SCORES else "") or key
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return str(value) if isinstance(value, int) else f"{value:.4f}"
+
+
+def _end(value: float) -> str:
+    """Return an end of an interval with three decimals, without the zero before the point."""
+    text = f"{abs(value):.3f}".removeprefix("0")
+    return f"-{text}" if value < 0 and text != ".000" else text
+
+
+def _with_interval(figure: str, interval: Interval | None) -> str:
+    return figure if interval is None else f"{figure} [{_end(interval.low)}, {_end(interval.high)}]"
+
+
+class _Column(NamedTuple):
+    """A score of the table: the keys of its mean and interval, and its values by data set."""
+
+    head: str
+    mean: str
+    interval: str
+    values: dict[str, Any]
+
+
+def _columns(result: Result) -> list[_Column]:
+    """Return the single scores of all data sets: numbers, and the slopes of a sensitivity test."""
+    found: dict[str, _Column] = {}
+    for name, scores in result.divided.items():
+        for key, value in scores.items():
+            if value is None or isinstance(value, (int, float)):
+                found.setdefault(key, _Column(_head(key), key, key, {})).values[name] = value
+            elif key == "sensitivity":
+                for metric, figure in value.items():
+                    head = f"slope of {_head(metric)}" if result.benchmark == "GLER" else _head(metric)
+                    column = found.setdefault(f"{key}.{metric}", _Column(head, metric, f"{key}.{metric}", {}))
+                    column.values[name] = figure[0] if isinstance(figure, (list, tuple)) else figure
+    return list(found.values())
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) and known else None
+
+
+def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of a result's table, as text.
+
+    Each score has its interval in brackets; next to accuracy are its baselines. The row of the mean has those of the
+    mean.
+
+    Args:
+        result: The result.
+
+    Returns:
+        The column heads, and one row for each data set, the mean last.
+    """
+    columns = _columns(result)
+    table: list[tuple[str, list[str], str]] = []  # head, one cell for each data set, mean
+    details = [result.details.get(name) for name in result.divided]
+    for column in columns:
+        cells = [
+            _with_interval(_figure(column.values.get(name)), one.intervals.get(column.interval) if one else None)
+            for name, one in zip(result.divided, details, strict=True)
+        ]
+        mean = _with_interval(_figure(result.averaged.get(column.mean)), result.means.intervals.get(column.mean))
+        table.append((column.head, cells, mean))
+        if any(one and column.mean in one.bounds for one in details):
+            pairs = [one.bounds.get(column.mean) if one else None for one in details]
+            values = [column.values.get(name) for name in result.divided]
+            ends = [pair or (value, value) for pair, value in zip(pairs, values, strict=True)]
+            means = [_mean([pair[side] for pair in ends]) for side in (0, 1)]
+            cells = [f"{_figure(low)}, {_figure(high)}" for low, high in (*ends, means)]
+            table.append((f"{column.head} if unparsed wrong, right", cells[:-1], cells[-1]))
+        if column.mean == "accuracy" and column.interval == "accuracy":
+            every = [*(one.baselines if one else {} for one in details), result.means.baselines]
+            bases = [next(iter(one.values()), None) for one in every]
+            if any(bases):
+                for name in ("random", "majority"):
+                    attribute = "max_random" if name == "random" else name
+                    cells = [_figure(getattr(base, attribute)) if base else "-" for base in bases]
+                    table.append((name, cells[:-1], cells[-1]))
+    if any(one and one.unparsed for one in details):
+        counts = [(len(one.unparsed), one.asked) if one else (0, 0) for one in details]
+        counts.append((sum(number for number, _ in counts), sum(asked for _, asked in counts)))
+        cells = [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]
+        table.append(("unparsed", cells[:-1], cells[-1]))
+    head = ["data set", *(head for head, _, _ in table)]
+    rows = [[name, *(cells[place] for _, cells, _ in table)] for place, name in enumerate(result.divided)]
+    if len(rows) > 1:
+        rows.append(["mean", *(mean for _, _, mean in table)])
+    return head, rows
+
+
+def experiment_rows(result: Result) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
+
+    Args:
+        result: The result.
+
+    Returns:
+        The column heads, and one row for each condition of each data set.
+    """
+    head = ["data set, condition", "demonstrations", "reference tokens", "all contexts", "model's tokens"]
+    head += ["score", "difference"]
+    rows: list[list[str]] = []
+    for dataset, scores in result.divided.items():
+        experiment = scores.get("experiment") or {"conditions": {}}
+        for name, row in experiment["conditions"].items():
+            tokens = result.timing.get(f"{dataset}, {name}, tokens")
+            cells = []
+            for key in ("score", "difference"):
+                ends = row.get(f"{key}_low"), row.get(f"{key}_high")
+                cells.append(_figure(row.get(key)))
+                if None not in ends:
+                    cells[-1] += f" [{_end(ends[0])}, {_end(ends[1])}]"
+            counts = [row.get(key) for key in ("demonstrations", "reference_tokens", "all_contexts")]
+            counts.append(None if tokens is None else int(tokens))
+            rows.append([f"{dataset}, {name}", *map(_figure, counts), *cells])
+    hidden = set()
+    if all(row[2] == row[3] for row in rows):  # all test items share their contexts
+        hidden.add("all contexts")
+    if all(row[4] == "-" for row in rows):
+        hidden.add("model's tokens")
+    kept = [place for place, title in enumerate(head) if title not in hidden]
+    return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
+def _experiment_notes(result: Result) -> list[str]:
+    """Return what the differences are, and the p-values of the test of positions."""
+    found = {name: one for name, scores in result.divided.items() if (one := scores.get("experiment"))}
+    if not found:
+        return []
+    by_position = any(one["name"] == "position" for one in found.values())
+    others = "the mean of the other parts" if by_position else "the first condition of the data set"
+    notes = [f"A difference is that from {others}, on the same test items; its interval is for this row alone."]
+    for name, one in found.items():
+        if (p_value := one.get("p_value")) is not None:
+            notes.append(f"{name}: test of no effect of the part of the context: p = {p_value:.4f}.")
+    return notes
+
+
+def format_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as text: the first column left-aligned, the others right-aligned.
+
+    Args:
+        head: Column heads.
+        rows: Cells, as text.
+
+    Returns:
+        Lines joined by newlines.
+
+    Example:
+        >>> print(format_columns(["set", "n"], [["a", "10"], ["bcd", "7"]]))
+        set   n
+        ---  --
+        a    10
+        bcd   7
+    """
+    head, *rows = ([one_line(cell) for cell in row] for row in (head, *rows))
+    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
+    table = [list(head), ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width) for place, (cell, width) in enumerate(cells)
+        ).rstrip()
+        for cells in (list(zip(line, widths, strict=True)) for line in table)
+    )
+
+
+_RIVALS: dict[str, Callable[[Baselines], float | None]] = {
+    "uniform guessing": lambda base: max(base.p_value, base.p_value_rows or 0.0),
+    "always the majority label": lambda base: base.p_value_majority,
+    "a copy of the last demonstration's label": lambda base: base.p_value_last_demonstration,
+}
+_ALPHA = 0.05
+
+
+def bracket_note(results: Iterable[Result]) -> list[str]:
+    """Return what the brackets in the tables of results are: one sentence for each level of their intervals.
+
+    Args:
+        results: The results.
+    """
+    levels = {one.level for result in results for each in result.details.values() for one in each.intervals.values()}
+    return [f"In brackets: {100 * level:g} % intervals." for level in sorted(levels)]
+
+
+def _not_beaten(result: Result) -> list[str]:
+    """Return one sentence for each predictor without a model that the accuracy does not beat."""
+    places = {
+        name: next(iter(one.baselines.values()), None)
+        for name, one in result.details.items()
+        if "experiment" not in result.divided.get(name, {})  # its first condition is not the one to look at
+    }
+    if len(places) > 1:
+        places["the mean"] = next(iter(result.means.baselines.values()), None)
+    found = []
+    for rival, p_value in _RIVALS.items():
+        p_values = {name: p_value(base) for name, base in places.items() if base}
+        lost = [name for name, p in p_values.items() if p is not None and p > _ALPHA]
+        if lost:
+            sets = [name for name in lost if name != "the mean"]
+            shown = sets if len(sets) < 4 else [f"{len(sets)} data sets"]
+            found.append(f"Not better than {rival} (p > {_ALPHA:g}): {', '.join(shown + lost[len(sets) :])}.")
+    return found
+
+
+def remarks(result: Result) -> list[str]:
+    """Return remarks about the scores, one sentence each.
+
+    Args:
+        result: The result.
+
+    Returns:
+        Where the run stopped early, how many queries failed, why the model is not identified, why scores are
+        undefined, warnings of the checks, which predictions without a model are not beaten, and what the brackets are.
+    """
+    found = [] if result.stopping is None else [str(result.stopping)]
+    failed = sum(details.failed for details in result.details.values())
+    if failed:
+        asked = sum(details.asked for details in result.details.values())
+        found.append(f"PARTIAL: {failed} of {asked} queries have no answer; no figure counts them.")
+    found += [f"UNIDENTIFIED: {' '.join(reason.split())}" for reason in result.provenance.unidentified]
+    said: dict[str, list[str]] = {}
+    for name, details in result.details.items():
+        for key, reason in details.missing.items():
+            said.setdefault(f"{key} is undefined: {reason}", []).append(name)
+        for note in details.notes:
+            said.setdefault(note, []).append(name)
+    for key, reason in result.means.missing.items():
+        if len(result.details) > 1:
+            said.setdefault(f"interval of {key} is undefined: {reason}", []).append("mean")
+    found += [
+        f"{', '.join(names) if len(names) < 4 else f'{len(names)} data sets'}: {note}" for note, names in said.items()
+    ]
+    return found + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
+
+
+def format_result(result: Result) -> str:
+    """Return a result as a text table with its remarks, its model and its signature.
+
+    Args:
+        result: The result.
+    """
+    head, rows = experiment_rows(result)
+    if not rows:
+        head, rows = result_rows(result)
+    below = lines([*remarks(result), f"model: {result.model}", str(result.signature)])
+    return f"{one_line(result.benchmark)}\n{format_columns(head, rows)}\n{below}"
+
+
+def format_warnings(warnings: Sequence[str]) -> list[str]:
+    """Return the warnings of a run as lines."""
+    return [f"WARNING: {one_line(warning)}" for warning in warnings]
+
+
+def html_text(text: str) -> str:
+    r"""Return a text for the content of HTML elements.
+
+    Args:
+        text: Any text.
+
+    Example:
+        >>> html_text("<b>\u202e")
+        '&lt;b&gt;\\u202e'
+    """
+    import html  # only for notebooks
+
+    return html.escape(one_line(text))
+
+
+def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as HTML, everything escaped.
+
+    Args:
+        caption: What it shows.
+        head: Names of the columns.
+        rows: The cells.
+    """
+    cells = "".join(f"<th>{html_text(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{html_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><caption>{html_text(caption)}</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_result(result: Result) -> str:
+    """Return a result as an HTML table with its remarks, its model and its signature, everything escaped.
+
+    Args:
+        result: The result.
+    """
+    notes = "".join(f"<p>{html_text(line)}</p>" for line in [*remarks(result), *format_warnings(result.warnings)])
+    signature = f"<p><code>{html_text(str(result.signature))}</code></p>"
+    model = f"<p>model: {html_text(result.model)}</p>"
+    head, rows = experiment_rows(result)
+    table = html_table(result.benchmark, head, rows) if rows else html_table(result.benchmark, *result_rows(result))
+    return table + notes + model + signature

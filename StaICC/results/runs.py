@@ -7,10 +7,47 @@ times (all methods on one model: a run for each).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from StaICC.errors import ArgumentError
 from StaICC.results.result import Result, ResultGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A group of results on the same data that differ in one setting, which names their parts.
+
+    Verification reads this record to know what such a group must satisfy.
+    """
+
+    name: str
+    """Name of the group."""
+    describes: Callable[[str, Result], bool]
+    """Whether a part with this name may have this result."""
+    varies: tuple[str, ...]
+    """Fields of the signature in which the parts may differ."""
+    recorded: tuple[str, ...] = ()
+    """Further entries of the saved group, which the run records."""
+
+
+RACE = Sweep("Race", lambda part, result: part in ("first", "second") and result.stopping is not None, ("scoring",))
+"""The results of a race between two models (:func:`StaICC.benchmarks.race.race`)."""
+OF_METHODS = Sweep(
+    "Methods",
+    lambda part, result: result.method == part or result.method.startswith((f"{part} ", f"{part}@")),
+    ("method", "channel", "repeats", "demonstrations", "template", "scoring", "prompts", "failed"),
+    ("skipped", "shared"),
+)
+"""The results of several methods with one model (:func:`StaICC.methods.run.run_all`)."""
+OF_SHOTS = Sweep(
+    "Many-shot",
+    lambda part, result: part == f"k={result.signature.fields.get('k')}",
+    ("k", "demonstrations", "template", "prompts", "failed"),
+    ("skipped", "shared"),
+)
+"""The results of a method at several ``k`` (:func:`StaICC.methods.run.run_many_shot`)."""
+SWEEPS: Mapping[str, Sweep] = {one.name: one for one in (RACE, OF_METHODS, OF_SHOTS)}
 
 
 def _runs(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:

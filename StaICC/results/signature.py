@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from StaICC.errors import SchemaError
+from StaICC.safe_text import one_line
 
 FIELDS = (
     *("benchmark", "datasets", "data", "split", "sampler", "k", "repeats", "rows", "demonstrations", "template"),
@@ -101,7 +102,7 @@ class Signature:
         object.__setattr__(self, "fields", ordered)
 
     def __str__(self) -> str:
-        return "|".join(["StaICC", *(f"{name}:{value}" for name, value in self.fields.items())])
+        return one_line("|".join(["StaICC", *(f"{name}:{value}" for name, value in self.fields.items())]))
 
     def to_dict(self) -> dict[str, str]:
         """Return the fields that are set, in order."""

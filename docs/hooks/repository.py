@@ -23,10 +23,8 @@ __all__ = ["TOP", "RepositoryLinks", "draw", "formulas"]
 ROOT = Path(__file__).parents[2]
 log = get_plugin_logger("repository")
 
-TOP = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+TOP = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 """Files at the top of the repository that are pages of the site."""
-PAGES = {"README.md": "index.md", **TOP}
-"""Where links to files at the top lead."""
 FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<kind>[(\[])(?P<latex>.*?)\\[)\]]</(?P=tag)>', flags=re.DOTALL
 )
@@ -59,11 +57,15 @@ class _Rewrite(Treeprocessor):
             address = element.get("href", "")
             if address and not re.match(r"[a-z]+:|#|/", address):
                 self._rewrite(element, address)
+        for element in root.iter("img"):  # the README's pictures are in docs/
+            path = posixpath.normpath(posixpath.join(self.owner.folder, element.get("src", "")))
+            if path.startswith("docs/"):
+                element.set("src", posixpath.relpath(path, posixpath.dirname(f"docs/{self.owner.page}")))
 
     def _rewrite(self, element: Element, address: str) -> None:
         path, mark, anchor = address.partition("#")
         target = posixpath.normpath(posixpath.join(self.owner.folder, path))
-        page = target.removeprefix("docs/") if target.startswith("docs/") else PAGES.get(target)
+        page = target.removeprefix("docs/") if target.startswith("docs/") else TOP.get(target)
         if page is None and target.startswith("examples/") and target.endswith(".py"):
             page = target.removesuffix(".py") + ".md"
         if page is not None:

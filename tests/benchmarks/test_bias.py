@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from StaICC import Contextual_bias, ContextualBias, Domain_bias, DomainBias, Normal, Post_bias, PosteriorBias
+from StaICC import ContextualBias, DomainBias, Normal, PosteriorBias
 from StaICC.datasets import Dataset
-from StaICC.errors import ArgumentError, OutputError
 
 ROWS = [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.25, 0.5, 0.25], [1.0, 0.0, 0.0]]
 
@@ -53,7 +52,7 @@ def test_contextual_bias_asks_empty_queries_after_normals_demonstrations() -> No
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_empty_queries_of_several_texts(make_own: Callable[..., Dataset], columns: int) -> None:
     bias = ContextualBias(k=0, datasets=[make_own(columns)])[0]
-    names = ["input"] if columns == 1 else [f"sentence{column + 1}" for column in range(columns)]
+    names = ["text"] if columns == 1 else [f"sentence{column + 1}" for column in range(columns)]
     assert set(bias.prompt_set()) == {"".join(f"{name}:  " for name in names) + "label: "}
 
 
@@ -67,15 +66,6 @@ def test_domain_bias_asks_so_many_words_of_the_demonstrations(length: int) -> No
         text = prompt[len(prefix) : -len(affix + bias.card.template.label_prefix)]
         assert len(text.split(" ")) == max(length, 1)
         assert set(text.split(" ")) <= words | {""}
-
-
-def test_the_length_is_128_and_shows_in_the_signature() -> None:
-    bias = Domain_bias(datasets=["mini"])
-    assert bias.signature().fields["options"] == "domain_query_length=128"
-    other = DomainBias(datasets=["mini"], domain_query_length=64)
-    assert set(bias.signature().differences(other.signature())) == {"options", "prompts"}
-    with pytest.raises(ArgumentError, match=r"domain_query_length must be an integer of at least 0, not -1"):
-        DomainBias(datasets=["mini"], domain_query_length=-1)
 
 
 def test_pseudo_queries_are_the_same_every_time() -> None:
@@ -171,28 +161,6 @@ def test_ambiguous_numbers_have_no_figures() -> None:
     assert "sums to 0.6" in result.details["mini"].missing["entropy"]
     forced = ContextualBias(datasets=["mini"], outputs="probabilities")
     assert forced(lambda prompt, label_space: [0.1, 0.2, 0.3])["Averaged results"]["entropy"] is not None
-
-
-@pytest.mark.parametrize("make", [Contextual_bias, Domain_bias, Post_bias])
-def test_the_release_bug_for_bug_has_its_keys(make: Any) -> None:
-    result = make(datasets=["mini"], metrics="0.1.1")(answers())
-    figure = "DL div." if make is Post_bias else "entropy"
-    assert list(result["Divided results"]["mini"]) == [figure, "distribution"]
-    assert result["Averaged results"]["distribution"] == 0.0
-
-
-def test_a_bad_answer_is_named() -> None:
-    with pytest.raises(OutputError, match=r"^Domain_bias, mini, query 0: .* got 2 values, expected 3"):
-        DomainBias(datasets=["mini"])(lambda prompt, label_space: [0.5, 0.5])
-
-
-def test_runs_do_not_depend_on_what_ran_before(stand_in: Any) -> None:
-    makes = [ContextualBias, DomainBias, PosteriorBias]
-    first = [make(datasets=["mini"])(stand_in) for make in makes]
-    again = [make(datasets=["mini"])(stand_in) for make in reversed(makes)]
-    assert again[::-1] == first
-    benchmark = DomainBias(datasets=["mini"])
-    assert benchmark(stand_in) == benchmark(stand_in) == first[1]
 
 
 @pytest.mark.parametrize(

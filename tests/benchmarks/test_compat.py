@@ -113,3 +113,19 @@ def test_code_written_for_the_readme_of_0_1_1_runs() -> None:
     exec(README, names)
     assert names["success"] is True
     assert names["config_dict"]["label_space"] == ["A", "B", "C"]
+
+
+def test_members_of_the_split_and_of_the_sampler() -> None:
+    experimentor = StaICC.Normal(datasets=["mini"])[0]
+    split, test = experimentor.triplet_dataset, experimentor.test_set()
+    assert (split.get_dataset_name(), split.get_label_space()) == ("mini", experimentor.get_label_space())
+    for row in (0, len(test) - 1):
+        assert split.get_default_ground_truth_label_index(row) == test.label(row)
+        assert split.get_default_ground_truth_label(row) == test.get_label(row) == test[row][1]
+    sampler = experimentor.demonstration_sampler
+    assert sampler.get_sampled_indexes(3) == sampler[3] == list(experimentor.demonstration_lists()[3])
+    for wrong in (-1, len(sampler), 1.0, True):
+        with pytest.raises(ValueError, match="index must be an integer from 0 to"):
+            sampler.get_sampled_indexes(wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="index must be an integer from 0 to"):
+            split.get_default_ground_truth_label(wrong)  # type: ignore[arg-type]

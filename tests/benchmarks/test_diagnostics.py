@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from StaICC import ContextualBias, DomainBias, Normal, TemplateSensitivity
 from StaICC.benchmarks.diagnostics import find_warnings
-from StaICC.benchmarks.outcome import Condition, Outcome
-from StaICC.benchmarks.statistics import Statistics
-from StaICC.benchmarks.verify import verify
-from StaICC.errors import ArgumentError
+from StaICC.benchmarks.task import Condition, Outcome, Statistics
+from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.prompting import Query
 from StaICC.results import Result, load
 
@@ -153,16 +149,16 @@ def test_probabilities_that_are_one_to_rounding() -> None:
 def test_percentages_and_votes() -> None:
     percentages = rows_of(lambda draw, place: [p := draw.uniform(0, 100), 100 - p])
     (warning,) = find_warnings([outcome(percentages)])
-    assert "every row sums to 100 to rounding (percentages or votes?)" in warning
+    assert "outputs='logits'" in warning
     assert outcome(percentages).normalised.probabilities is None
     forced = outcome(percentages, outputs="probabilities")
     assert find_warnings([forced]) == ()
     assert forced.normalised.probabilities is not None
     votes = rows_of(lambda draw, place: [float(v := draw.choice([0, 1, 2, 4])), 5.0 - v])
     (warning,) = find_warnings([outcome(votes)])
-    assert "every row sums to 5 " in warning
+    assert warning.startswith("the numbers are not clearly probabilities or logits: ")
     (warning,) = find_warnings([outcome([[0.1, 0.2], [0.3, 0.4]])])
-    assert warning.startswith("the numbers are not clearly probabilities or logits: set")
+    assert warning.startswith("the numbers are not clearly probabilities or logits: ")
 
 
 def test_one_warning_of_each_kind_names_its_conditions() -> None:
@@ -174,15 +170,6 @@ def test_one_warning_of_each_kind_names_its_conditions() -> None:
     assert warning.endswith(" (conditions b, c)")
     (warning,) = find_warnings(conditions[1:])
     assert "condition" not in warning
-
-
-@given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=2), min_size=1, max_size=50), st.randoms())
-def test_the_order_of_the_queries_does_not_matter(rows: list[list[float]], draw: random.Random) -> None:
-    numbers = list(range(len(rows)))
-    draw.shuffle(numbers)
-    truth = [number % 2 for number in range(len(rows))]
-    mixed = outcome([rows[number] for number in numbers], [truth[number] for number in numbers])
-    assert len(find_warnings([mixed])) == len(find_warnings([outcome(rows, truth)]))
 
 
 # -- in results
@@ -218,27 +205,5 @@ def test_warnings_survive_a_file_and_its_verification(benchmark: Any, tmp_path: 
     loaded = load(path)
     assert isinstance(loaded, Result)
     assert loaded.details["mini"].notes == result.details["mini"].notes
-    assert all(finding.consistent for finding in verify(loaded))
+    assert all(finding.status == Recomputed() for finding in verify(loaded))
     assert all(note in str(loaded) for note in loaded.details["mini"].notes)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"level": "0.9"}, "level must be a number of at least 0.5 and at most 0.9999"),
-        ({"level": True}, "level must be a number of at least 0.5 and at most 0.9999"),
-        ({"level": math.nan}, "level must be a number of at least 0.5 and at most 0.9999"),
-        ({"level": 1.0}, "level must be a number of at least 0.5 and at most 0.9999"),
-        ({"tried": 0}, "tried must be an integer of at least 1"),
-        ({"intervals": "no"}, "intervals must be True or False"),
-    ],
-)
-def test_options_of_the_statistics_are_checked_when_they_are_made(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        Statistics(**options)
-
-
-@pytest.mark.parametrize("options", [{"level": 0.999}, {"level": 0.5, "tried": 3}, {"intervals": False}])
-def test_accepted_options_run(options: dict[str, Any]) -> None:
-    result = Normal(datasets=["mini"], limit=4, statistics=Statistics(**options))(constant)
-    assert result.details["mini"].asked == 8

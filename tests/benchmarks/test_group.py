@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from StaICC import Diagnosis, Normal, Suite, Triplet_bias
 from StaICC.benchmarks import BenchmarkGroup
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
-from StaICC.inference import Progress
 from StaICC.results import Result, ResultGroup
 
 PARTS = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens"]
@@ -77,13 +75,6 @@ def test_triplet_bias_has_the_releases_keys(stand_in: Any) -> None:
     assert benchmark.auto_run(stand_in, True, False) == result
 
 
-def test_a_second_run_equals_the_first(stand_in: Any) -> None:
-    suite = Suite(datasets=["mini"], limit=10)
-    first = suite(stand_in)
-    suite(lambda prompt, label_space: 0)
-    assert suite(stand_in) == first
-
-
 def test_members_by_name(own: Dataset) -> None:
     suite = Suite(datasets=[own])
     assert len(suite) == 7
@@ -126,13 +117,6 @@ def test_equal_prompts_with_different_label_spaces_are_both_asked(stand_in: Any)
     assert len(model.asked) == len(set(queries_of(suite)))
 
 
-@pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
-def test_parts_may_use_different_channels(stand_in: Any) -> None:
-    suite = Suite(datasets=["mini"], limit=2)
-    suite["GLER"][0].prompt_former.use_noisy_channel()
-    assert suite(stand_in).complete
-
-
 @pytest.mark.pack
 @pytest.mark.slow
 def test_how_many_queries_the_suite_has() -> None:
@@ -171,27 +155,6 @@ def test_batched_functions_get_every_condition_in_full(own: Dataset, stand_in: A
         len(condition.queries) for member in group.members.values() for condition in member[0].conditions()
     ]
     assert anonymous(result) == anonymous(group(stand_in))
-
-
-def test_workers_change_nothing(own: Dataset, stand_in: Any) -> None:
-    group = Suite(datasets=[own])
-    with ThreadPoolExecutor(3) as executor:
-        assert group(stand_in, executor=executor, chunk_size=9) == group(stand_in)
-
-
-def test_progress_is_told_for_each_data_set(own: Dataset, stand_in: Any) -> None:
-    told: list[Progress] = []
-    group = Suite(datasets=[own, "mini"], limit=2)
-    group(stand_in, progress=told.append)
-    finished = [one for one in told if one.done == one.total and not one.phase]
-    assert [(one.where, one.number, one.parts) for one in finished] == [("Suite, own", 0, 2), ("Suite, mini", 1, 2)]
-    assert [one.total for one in finished] == [len(set(queries_of(group, place))) for place in range(2)]
-
-
-def test_averages_only_and_outputs(own: Dataset, stand_in: Any) -> None:
-    result = Suite(datasets=[own])(stand_in, return_divided_results=False, return_outputs=True)
-    assert all(list(part) == ["Averaged results"] for part in result.values())
-    assert all(part.outputs is not None for part in result.results())
 
 
 def test_a_failure_names_the_group_and_the_data_set(own: Dataset) -> None:

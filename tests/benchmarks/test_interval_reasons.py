@@ -11,7 +11,7 @@ import pytest
 
 import StaICC
 from StaICC import GLER, Normal, PosteriorBias
-from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks import Statistics
 from StaICC.datasets import Dataset
 from StaICC.metrics import metric_set
 from StaICC.results import Result

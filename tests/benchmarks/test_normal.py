@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import StaICC
 from StaICC import Normal
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError
@@ -49,8 +50,33 @@ def test_probabilities_are_not_put_through_softmax_again(own: Dataset, truth: li
 def test_logits_are_softmaxed(own: Dataset, truth: list[int]) -> None:
     rows = [[3.0, -1.0] if label == 0 else [-1.0, 3.0] for label in truth]
     assert scores(rows, own)[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-4)))
-    shifted = [[value + 100 + number for value in row] for number, row in enumerate(rows)]
+    shifted = [[value + 100.5 + number for value in row] for number, row in enumerate(rows)]
     assert scores(shifted, own)[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-4)))
+    positive = [[value + 100 for value in row] for row in rows]
+    assert scores(positive, own)[LIKELIHOOD] is None
+    assert scores(positive, own, outputs="logits")[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-4)))
+
+
+@pytest.mark.parametrize("counts", [[60, 30], [60.0, 30.0], [3, 1]])
+@pytest.mark.parametrize("benchmark", ["Normal", "ContextualBias", "DomainBias", "PosteriorBias"])
+def test_counts_are_never_read_as_logits(own: Dataset, counts: list[float], benchmark: str) -> None:
+    made = getattr(StaICC, benchmark)
+
+    def function(prompt: str, label_space: list[str]) -> list[float]:
+        return counts if len(prompt) % 2 else counts[::-1]
+
+    result = made(datasets=[own])(function)
+    undefined = [name for name, value in result.averaged.items() if value is None and name != "distribution"]
+    assert undefined
+    for name in undefined:
+        assert "outputs='probabilities'" in result.details["own"].missing[name]
+    assert "outputs='logits'" in str(result)
+    first = sum(counts)
+    shares = [[count / first for count in row] for row in (counts, counts[::-1])]
+    forced = made(datasets=[own], outputs="probabilities")(function).averaged
+    divided = made(datasets=[own])(lambda prompt, label_space: shares[not len(prompt) % 2]).averaged
+    for name in undefined:
+        assert forced[name] == pytest.approx(divided[name])
 
 
 def test_what_is_ambiguous_is_named_and_can_be_forced(own: Dataset, truth: list[int]) -> None:
@@ -110,15 +136,6 @@ def test_every_kind_of_answer_is_accepted(own: Dataset, truth: list[int], answer
     assert result["Averaged results"]["accuracy"] == truth.count(1) / len(truth)
 
 
-def test_arrays_are_accepted(own: Dataset, truth: list[int]) -> None:
-    np = pytest.importorskip("numpy")
-    plain = Normal(datasets=[own])(lambda prompt, label_space: [0.25, 0.75])
-    assert (
-        Normal(datasets=[own])(lambda prompt, label_space: np.array([0.25, 0.75]))["Averaged results"]
-        == (plain["Averaged results"])
-    )
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -133,24 +150,18 @@ def test_what_cannot_be_scored_is_an_error(own: Dataset, answer: Any, reason: st
         Normal(datasets=[own])(lambda prompt, label_space: answer)
 
 
-def test_metrics_that_only_the_order_of_the_labels_would_decide_are_undefined(own: Dataset, truth: list[int]) -> None:
+def test_of_equal_scores_the_first_counts_also_if_all_are_equal(own: Dataset, truth: list[int]) -> None:
     result = Normal(datasets=[own])(lambda prompt, label_space: [0.5, 0.5])
+    always_first = Normal(datasets=[own])(lambda prompt, label_space: [1.0, 0.0])["Averaged results"]
     scores = result["Averaged results"]
-    assert scores["accuracy"] is None
-    assert scores["macro_F1"] is None
+    assert scores["accuracy"] == always_first["accuracy"] == truth.count(0) / len(truth)
+    assert scores["macro_F1"] == always_first["macro_F1"]
     assert scores[LIKELIHOOD] == 0.5
-    reason = "every prediction has the same value for all labels, so only the order of the labels would decide"
-    assert result.details["own"].missing["accuracy"] == reason
-    assert reason in str(result)
-
-
-def test_warnings_about_predictions(own: Dataset, truth: list[int]) -> None:
-    rows = [[0.7123, 0.2877] for _ in truth]
-    notes = Normal(datasets=[own])(preentered_prediction=[rows]).details["own"].notes
-    assert notes == (f"all {len(truth)} predictions are the same: they do not depend on the query",)
-    rows[0] = [0.5, 0.5]
-    (note,) = Normal(datasets=[own])(preentered_prediction=[rows]).details["own"].notes
-    assert note.startswith(f"1 of {len(truth)} predictions have a tie for the largest score")
+    assert scores[ECE] == pytest.approx(abs(scores["accuracy"] - 0.5))
+    assert not result.details["own"].missing
+    assert any("tie for the largest score" in note for note in result.details["own"].notes)
+    released = Normal(datasets=[own], metrics="0.1.1")(lambda prompt, label_space: [0.5, 0.5])["Averaged results"]
+    assert all(scores[name] == pytest.approx(released[name], abs=1e-12) for name in released)
 
 
 def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int]) -> None:
@@ -163,21 +174,6 @@ def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int]) 
     assert 0 <= baselines.p_value <= 1
     interval = result.details["own"].intervals["accuracy"]
     assert interval.low <= result["Averaged results"]["accuracy"] <= interval.high
-
-
-def test_forcing_is_not_for_the_released_metrics(own: Dataset, truth: list[int]) -> None:
-    with pytest.raises(
-        ArgumentError, match=r"the metric set '0\.1\.1' reads rows of numbers by the rule of StaICC 0\.1\.1"
-    ):
-        scores([[0.7, 0.3]] * len(truth), own, outputs="logits", metrics="0.1.1")
-
-
-def test_a_trial_asks_the_first_rows(own: Dataset, stand_in: Any) -> None:
-    result = Normal(datasets=[own], limit=3)(stand_in)
-    assert result.details["own"].asked == 6
-    assert result.signature.fields["limit"] == "3"
-    with pytest.raises(ArgumentError, match="limit must be an integer of at least 1"):
-        Normal(datasets=[own], limit=-1)
 
 
 def test_a_data_set_of_one_label_or_one_row_runs(stand_in: Any) -> None:

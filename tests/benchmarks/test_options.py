@@ -18,18 +18,15 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks import Benchmark, Experimentor
+from StaICC.benchmarks import Benchmark, Experimentor, Statistics
 from StaICC.benchmarks.benchmark import Settings
 from StaICC.benchmarks.catalogue import BENCHMARKS
 from StaICC.benchmarks.normal import NormalTask
 from StaICC.benchmarks.running import RunSettings
-from StaICC.benchmarks.statistics import Statistics
 from StaICC.benchmarks.verify import verify
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
-from StaICC.methods.catalogue import MethodSpec
-from StaICC.methods.options import option
 from StaICC.methods.run import Method
-from StaICC.methods.specification import Prepared
+from StaICC.methods.specification import MethodSpec, Prepared, option
 from StaICC.results import Result, ResultGroup
 from StaICC.version import __version__
 
@@ -124,7 +121,7 @@ def parts(found: Result | ResultGroup) -> Iterator[Result]:
 
 def numbers(result: Result) -> dict[str, Any]:
     """Everything of a result but who predicted, how, when and where."""
-    told = ("signature", "provenance", "timing", "environment", "with_divided")
+    told = ("arguments", "signature", "provenance", "timing", "environment", "with_divided")
     return {key: value for key, value in result.to_dict().items() if key not in told}
 
 
@@ -374,8 +371,8 @@ def test_own_tasks_of_one_name_are_told_apart_by_their_code() -> None:
     assert one.averaged["accuracy"] != other.averaged["accuracy"]
     assert one.signature.differences(other.signature).keys() == {"benchmark"}
     assert one == again
-    assert not any(finding.inconsistent for finding in verify(one))
-    assert any(finding.inconsistent for finding in verify(other, own_task(0.0)))
+    assert not any(finding.contradicted for finding in verify(one))
+    assert any(finding.contradicted for finding in verify(other, own_task(0.0)))
 
 
 # -- controls of an experimentor

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from StaICC import GLER, Demo_sens, DemonstrationSensitivity, Normal, Template_sens, TemplateSensitivity
-from StaICC.benchmarks.sensitivity import L9
+from StaICC.benchmarks.diagnosis import L9
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
 from StaICC.errors import ArgumentError
 
@@ -122,11 +122,6 @@ def test_noisy_prompts_are_the_same_every_time(stand_in: Any) -> None:
     assert benchmark[0].prompt_set() == first
 
 
-def test_a_limit_does_not_move_the_noise() -> None:
-    whole, part = GLER(datasets=["mini"])[0].all_queries(), GLER(datasets=["mini"], limit=4)[0].all_queries()
-    assert part == [query for query in whole if query.row < 4]
-
-
 def test_without_demonstrations_there_is_no_slope() -> None:
     result = GLER(k=0, datasets=["mini"])(lambda prompt, label_space: len(prompt) % 3)
     assert result["Divided results"]["mini"]["sensitivity"]["accuracy"] is None
@@ -143,12 +138,6 @@ def test_a_metric_that_is_undefined_at_some_rate_has_no_slope() -> None:
     missing = result.details["mini"].missing
     assert missing["sensitivity.averaged_truelabel_likelihood"] == "the metric is undefined at some noise rate"
     assert missing["3.averaged_truelabel_likelihood"].startswith("the predictions are bare labels")
-
-
-def test_the_keys_of_the_readme(stand_in: Any) -> None:
-    result = GLER(datasets=["mini"])(stand_in)
-    assert list(result["Divided results"]["mini"]) == ["0", "1", "2", "3", "4", "sensitivity"]
-    assert set(result["Averaged results"]) == set(result["Divided results"]["mini"]["0"])
 
 
 @pytest.mark.parametrize("interpolations", [1, 0, -3, 2.5, "5", None])
@@ -313,14 +302,3 @@ def test_demonstrations_by_hand_leave_nothing_to_agree_with() -> None:
     result = benchmark(lambda prompt, label_space: 1)
     assert result["Averaged results"] == {"consistency": None}
     assert "there is only one condition to compare" in str(result.details["mini"].missing)
-
-
-def test_two_sub_benchmarks_do_not_influence_each_other(stand_in: Any) -> None:
-    makes = [GLER, TemplateSensitivity, DemonstrationSensitivity]
-    first = [make(datasets=["mini"])(stand_in) for make in makes]
-    again = [make(datasets=["mini"])(stand_in) for make in reversed(makes)]
-    assert again[::-1] == first
-    one, other = (make(datasets=["mini"]) for make in makes[:2])
-    for _ in range(2):
-        assert other(stand_in) == first[1]
-        assert one(stand_in) == first[0]

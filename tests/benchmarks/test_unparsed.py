@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from StaICC import Diagnosis, Normal
-from StaICC.benchmarks.verify import verify
+from StaICC.benchmarks.verify import Recomputed, status_of, verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
 from StaICC.inference.identity import Identity
@@ -71,10 +71,10 @@ def test_scores_counts_bounds_and_examples(policy: Any) -> None:
     again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
     assert again == result
     for given in (benchmark, None):
-        assert all(one.consistent for one in verify(again, given))
+        assert all(one.status == Recomputed() for one in verify(again, given))
     plain = result.to_dict()
     plain["details"]["mini"]["unparsed"].pop()
-    assert not all(one.consistent for one in verify(Result.from_dict(plain)))
+    assert not all(one.status == Recomputed() for one in verify(Result.from_dict(plain)))
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
@@ -89,7 +89,7 @@ def test_probabilities_next_to_unparsed_replies_are_verified_and_compared(policy
     benchmark = Normal(datasets=["mini"], limit=40, unparsed=policy)
     runs = [Result.from_dict(json.loads(json.dumps(benchmark(model(shift)).to_dict()))) for shift in (0, 1)]
     for given in (benchmark, None):
-        assert [one.inconsistent for run in runs for one in verify(run, given) if not one.consistent] == []
+        assert {status_of(verify(run, given)) for run in runs} == {Recomputed()}
     for metric, value in runs[0]["Averaged results"].items():
         found = compare(*runs, metric)
         assert found.overall.values == pytest.approx((value, runs[1]["Averaged results"][metric]), abs=1e-12)
@@ -103,9 +103,9 @@ def test_by_default_the_first_one_ends_the_run_and_its_reply_is_kept(tmp_path: P
     ):
         Normal(datasets=["mini"], limit=40)(text_inference(writer), store=path)
     asked = writer.asked
-    first = Normal(datasets=["mini"], limit=40, unparsed="excluded")(text_inference(writer), store=path)
+    first = Normal(datasets=["mini"], limit=40, unparsed="excluded")(text_inference(writer), store=path, recheck=False)
     assert writer.asked == asked == first.details["mini"].distinct
-    partial = Normal(datasets=["mini"], limit=40)(text_inference(writer), store=path, on_error="collect")
+    partial = Normal(datasets=["mini"], limit=40)(text_inference(writer), store=path, recheck=False, on_error="collect")
     assert writer.asked == asked
     assert not partial.complete
     assert partial.details["mini"].failed == len(first.details["mini"].unparsed)
@@ -118,7 +118,7 @@ def test_diagnostics_leave_them_out_where_nothing_is_wrong_or_right() -> None:
     assert "count as wrong" in str(result["GLER"])
     for part in ("Contextual_bias", "Post_bias", "Template_sens"):
         assert "are excluded" in str(result[part])
-        assert all(one.consistent for one in verify(result[part]))
+        assert all(one.status == Recomputed() for one in verify(result[part]))
 
 
 @pytest.mark.parametrize("logits", [False, True], ids=["probabilities", "logits"])
@@ -144,7 +144,7 @@ def test_among_rows_of_numbers(logits: bool, lost: int) -> None:
         result = found[policy] = Normal(datasets=["mini"], unparsed=policy)(mixed)  # type: ignore[typeddict-item]
         assert result.divided["mini"]["averaged_truelabel_likelihood"] == pytest.approx(expected)
         again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
-        assert all(one.consistent for one in verify(again))
+        assert all(one.status == Recomputed() for one in verify(again))
     low, high = found["excluded"].details["mini"].bounds["averaged_truelabel_likelihood"]
     assert (low, high) == pytest.approx((total / 192, (total + lost) / 192))
     for metric in ("accuracy", "averaged_truelabel_likelihood", "expected_calibration_error_1"):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.verify import Verification, rebuild, verify
+from StaICC.benchmarks.verify import Contradicted, Recomputed, Unchecked, Verification, rebuild, status_of, verify
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError
 from StaICC.results import Result, Signature, load
@@ -19,30 +19,18 @@ from StaICC.results import Result, Signature, load
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
 
 
-def assert_consistent(found: list[Verification]) -> None:
-    assert [one.inconsistent for one in found] == [()] * len(found)
+def assert_recomputed(found: list[Verification]) -> None:
+    assert status_of(found) == Recomputed(), found
     assert all(one.same for one in found if one.dataset)
 
 
-def assert_prompts_not_checkable(result: Result, reason: str) -> None:
-    """The benchmark cannot be rebuilt: the scores are recomputed all the same, and the prompts are said to be open."""
+def assert_unchecked(result: Result, reason: str) -> None:
+    """The benchmark cannot be rebuilt: nothing is recomputed, and the reason is named."""
     with pytest.raises(ArgumentError, match=reason):
         rebuild(result)
-    found = verify(result)
-    assert all(one.consistent and one.same is None for one in found)
-    assert all("scores" in one.checked for one in found if one.dataset)
-    for one in found[:-1]:
-        assert any(
-            line.startswith("prompts, true labels and rows: ") and re.search(reason[1:], line)
-            for line in one.not_checkable
-        )
-    dataset = next(iter(result.divided))
-    for key, value in result.divided[dataset].items():
-        if isinstance(value, float):
-            result.divided[dataset][key] = value + 0.125
-            (line,) = verify(result)[0].inconsistent
-            assert line == f"Divided results / {dataset} / {key}: saved {value + 0.125!r}, recomputed {value!r}"
-            result.divided[dataset][key] = value
+    (found,) = verify(result)
+    assert isinstance(found.status, Unchecked)
+    assert re.search(reason[1:], found.status.reason)
 
 
 MAKES: list[tuple[str, dict[str, Any]]] = [
@@ -67,28 +55,16 @@ def test_a_saved_result_verifies(tmp_path: Path, name: str, settings: dict[str, 
     found, common = verify(result)
     assert (found.dataset, found.same, found.first_difference) == ("mini", True, None)
     assert found.message == f"the {result.details['mini'].asked} prompts are the same"
-    assert found.checked == (
-        "prompts",
-        "true labels and rows",
-        "scores",
-        "counts",
-        "intervals",
-        "baselines",
-        "records",
-        "notes",
-    )
-    assert (found.inconsistent, found.not_checkable) == ((), ())
-    assert (common.dataset, common.consistent, common.same) == (None, True, None)
-    assert common.checked == ("Averaged results", "signature", "provenance")
+    assert common.dataset is None
+    assert found.status == common.status == status_of([found, common]) == Recomputed()
 
 
 def test_a_saved_suite_verifies(tmp_path: Path, stand_in: Any) -> None:
     StaICC.Suite(datasets=["mini"], limit=2)(stand_in).save(tmp_path / "result.json")
     found = verify(load(tmp_path / "result.json"))
-    assert [(one.benchmark, one.dataset) for one in found] == [
-        (part, dataset) for part in StaICC.Suite(datasets=["mini"]) for dataset in ("mini", None)
-    ]
-    assert all(one.consistent and one.same is not (one.dataset is None) for one in found)
+    parts = [(part, dataset) for part in StaICC.Suite(datasets=["mini"]) for dataset in ("mini", None)]
+    assert [(one.benchmark, one.dataset) for one in found] == [*parts, ("Suite", None)]
+    assert_recomputed(found)
 
 
 @pytest.mark.parametrize("mode", ["set_in_domain_mode", "set_out_of_domain_mode"])
@@ -97,8 +73,8 @@ def test_domain_modes_are_rebuilt(mode: str, stand_in: Any) -> None:
     getattr(benchmark[0], mode)()
     found, common = verify(benchmark(stand_in))
     assert found.same
-    assert found.consistent
-    assert common.consistent
+    assert found.status == Recomputed()
+    assert common.status == Recomputed()
 
 
 @pytest.mark.parametrize("number", [0, 1, 17, 191])
@@ -136,33 +112,31 @@ def test_fewer_queries_are_a_difference(stand_in: Any) -> None:
 def test_own_data_verifies_with_its_benchmark(make_own: Callable[..., Dataset], stand_in: Any) -> None:
     benchmark = StaICC.Normal(datasets=[make_own(2)])
     result = benchmark(stand_in)
-    assert_consistent(verify(result, benchmark))
+    assert_recomputed(verify(result, benchmark))
 
 
 def test_changed_templates_verify_with_their_benchmark(stand_in: Any) -> None:
     benchmark = StaICC.Normal(datasets=["mini"])
     benchmark[0].prompt_former.change_instruction("Decide. ")
     result = benchmark(stand_in)
-    assert_consistent(verify(result, benchmark))
-    assert_prompts_not_checkable(
-        result, r"^the template of this result were changed by hand \(changed-.*; pass the ben"
-    )
+    assert_recomputed(verify(result, benchmark))
+    assert_unchecked(result, r"^changed by hand, .*: template; pass the benchmark")
 
 
 def test_demonstrations_by_hand_need_their_benchmark(stand_in: Any) -> None:
     benchmark = StaICC.Normal(datasets=["mini"])
     benchmark[0].set_demonstration_sampler([[0, 1, 2, 3]] * len(benchmark[0].test_set()))
     result = benchmark(stand_in)
-    assert_consistent(verify(result, benchmark))
-    assert_prompts_not_checkable(result, r"^the demonstrations of this result were changed by hand \(manual-")
+    assert_recomputed(verify(result, benchmark))
+    assert_unchecked(result, r"^changed by hand, .*: demonstrations; ")
 
 
 def test_several_k_need_their_benchmark(make_own: Callable[..., Dataset], stand_in: Any) -> None:
     benchmark = StaICC.Normal(datasets=["mini", make_own(1)])
     benchmark[0].set_k(1)
     result = benchmark(stand_in)
-    assert_consistent(verify(result, benchmark))
-    assert_prompts_not_checkable(result, r"^this result has no single k \(mixed-.*\); pass the benchmark itself$")
+    assert_recomputed(verify(result, benchmark))
+    assert_unchecked(result, r"^changed by hand, .*: k; pass the benchmark itself$")
 
 
 def test_rebuilding_gives_the_same_signature(stand_in: Any) -> None:
@@ -179,9 +153,9 @@ def test_an_unknown_benchmark_is_said(stand_in: Any) -> None:
     message = "this library has no benchmark 'Nonesuch' to verify the result with; pass the benchmark itself"
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
         rebuild(result)
-    found, common = verify(result)
-    assert found.not_checkable == (f"prompts, true labels and rows: {message}", f"scores: {message}")
-    assert common.inconsistent == ("signature / benchmark: saved 'Normal', recomputed 'Nonesuch'",)
+    (found,) = verify(result)
+    assert isinstance(found.status, Unchecked)
+    assert message in found.status.reason
 
 
 def test_a_group_does_not_verify_a_single_result(stand_in: Any) -> None:
@@ -192,21 +166,41 @@ def test_a_group_does_not_verify_a_single_result(stand_in: Any) -> None:
 
 def test_data_of_ones_own_are_not_rebuilt(make_own: Callable[..., Dataset], stand_in: Any) -> None:
     result = StaICC.Normal(datasets=[make_own(1)], limit=1)(stand_in)
-    assert_prompts_not_checkable(result, r"^the result is over the user's own data .*pass the benchmark itself$")
+    assert_unchecked(result, r"^the result is over the user's own data .*pass the benchmark itself$")
 
 
-def test_a_signature_without_k_is_said(stand_in: Any) -> None:
-    result = StaICC.Normal(datasets=["mini"], limit=1)(stand_in)
-    result.signature = Signature({key: value for key, value in result.signature.fields.items() if key != "k"})
-    assert_prompts_not_checkable(result, r"^this result has no single k \(None\); pass the benchmark itself$")
-
-
-def test_an_impossible_option_of_a_built_in_benchmark_is_inconsistent(stand_in: Any) -> None:
+def test_an_impossible_option_of_a_built_in_benchmark_is_contradicted(stand_in: Any) -> None:
     result = StaICC.Normal(datasets=["mini"], limit=1)(stand_in)
     result.signature = Signature({**result.signature.fields, "options": "symbols=ABC"})
-    message = "the option 'symbols=ABC' has no integer value"
-    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
-        rebuild(result)
-    found, common = verify(result)
-    assert found.same is None
-    assert common.inconsistent == (f"signature / options: {message}",)
+    status = status_of(verify(result))
+    assert isinstance(status, Contradicted)
+    assert status.difference.startswith("signature / options: saved 'symbols=ABC'")
+
+
+@pytest.mark.parametrize("has_arguments", [True, False], ids=["later", "1.0.0"])
+def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(
+    stand_in: Any, has_arguments: bool
+) -> None:
+    """The benchmark of a result of version 1.0.0, which records no arguments, must be passed."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=20)
+    result = benchmark(stand_in)
+    details = result.details["mini"]
+    wider = {key: dataclasses.replace(one, high=1.0) for key, one in details.intervals.items()}
+    result.details["mini"] = dataclasses.replace(details, intervals=wider)
+    fields = {**result.signature.fields, "statistics": "intervals-2-0.95"}
+    result.signature = Signature({**fields, "version": "1.0.0"})
+    if not has_arguments:
+        result.arguments = {}
+        assert_unchecked(
+            result, r"^the file does not record the arguments of the benchmark; pass the benchmark itself$"
+        )
+    result = Result.from_dict(result.to_dict())
+    given = None if has_arguments else benchmark
+    found = verify(result, given)
+    assert not [one for finding in found for one in finding.contradicted]
+    assert any("intervals / accuracy" in one for finding in found for one in finding.unchecked)
+    result.signature = Signature(fields)  # this version does not write these intervals
+    assert isinstance(status_of(verify(result, given)), Contradicted)
+    result.signature = Signature({**fields, "version": "1.0.0"})
+    result.averaged["accuracy"] = 0.99
+    assert isinstance(status_of(verify(result, given)), Contradicted)

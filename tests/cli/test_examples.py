@@ -35,6 +35,7 @@ SHORTER = {
     "'ppm;order=3' --datasets mini --margin 0.1 --store race.sqlite",
     "race --model smollm2 --model smollm2 --model-option dtype=bfloat16": "race --model ppm --model ppm --model-option "
     "order=3 --datasets mini --margin 0.1",
+    "verify result.json --rerun 20 --model hf:gpt2": "verify ppm.json --rerun 20 --model ppm",
     "score normal predictions.jsonl": "score normal predictions.jsonl --datasets mini --limit 10",
     "score normal logged": "score normal logged --datasets mini --limit 10",
     "prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'": "prompts normal --datasets mini "
@@ -59,7 +60,7 @@ ELSEWHERE = {
 def examples() -> list[str]:
     found = []
     for name in COMMANDS:
-        text = importlib.import_module(f"StaICC.cli.{name}").__doc__
+        text = importlib.import_module(f"StaICC.cli.{StaICC.cli._MODULES.get(name, name)}").__doc__
         found += [line.strip().removeprefix(PROGRAM) for line in text.splitlines() if line.strip().startswith(PROGRAM)]
     return [
         *found,
@@ -83,6 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             folder / f"{name}.json"
         )
     StaICC.Normal(datasets=["mini"])(function).save(folder / "result.json")
+    StaICC.Normal(datasets=["mini"], limit=20)(StaICC.load_kernel("ppm")).save(folder / "ppm.json")
     (folder / "runs").mkdir()
     (folder / "runs" / "a.json").write_bytes((folder / "a.json").read_bytes())
     benchmark = StaICC.Normal(datasets=["mini"], limit=10)

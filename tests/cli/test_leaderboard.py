@@ -31,9 +31,9 @@ def test_verified_files_are_ranked_and_the_others_are_listed(folder: Path, capsy
     assert main(["leaderboard", "runs", "-o", "site", "--json"]) == 1
     told = {Path(one["file"]).name: one["status"].split(":")[0] for one in json.loads(capsys.readouterr().out)}
     assert told == {
-        "a.json": "verified",
-        "b.json": "verified",
-        "changed.json": "INCONSISTENT",
+        "a.json": "recomputed",
+        "b.json": "recomputed",
+        "changed.json": "CONTRADICTED",
         "other.json": "UNREADABLE",
     }
     page = Path("site/index.html").read_text("utf-8")
@@ -82,6 +82,6 @@ def test_the_same_files_give_the_same_site_and_a_file_more_one_run_more(folder: 
 
 def test_a_folder_without_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["leaderboard", str(tmp_path), "-o", str(tmp_path / "site")]) == 2
-    assert "no file is a consistent result" in capsys.readouterr().err
+    assert "no result is recomputed" in capsys.readouterr().err
     assert main(["leaderboard", str(tmp_path / "absent")]) == 2
     assert not (tmp_path / "site").exists()

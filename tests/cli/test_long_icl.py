@@ -195,6 +195,8 @@ def test_a_saved_result_verifies(data: Path, tmp_path: Path, capsys: pytest.Capt
     assert main([*RUN, "--data-dir", str(data), "--model", "ppm", "--json", saved]) == 0
     capsys.readouterr()
     assert main(["verify", saved, "--data-dir", str(data)]) == 0
-    assert "consistent  LongICL, tacred: the 12 prompts are the same (checked: mean over" in capsys.readouterr().out
+    assert "recomputed  LongICL, tacred: the 12 prompts are the same\n" in capsys.readouterr().out
+    assert main(["verify", saved, "--data-dir", str(data), "--rerun", "5", "--model", "ppm"]) == 0
+    assert "5 of " in capsys.readouterr().out
     assert main(["verify", saved]) == 3  # the data are installed nowhere
-    assert "none of the data sets of LongICL is in" in capsys.readouterr().err
+    assert "none of the data sets of LongICL is in" in capsys.readouterr().out

@@ -92,7 +92,6 @@ OTHERS: dict[str, list[str]] = {
     "store export": ["store", "export", "FILE", "-o", "out.jsonl"],
     "store merge into": ["store", "merge", "FILE", "good.sqlite"],
     "store merge from": ["store", "merge", "out.sqlite", "FILE"],
-    "store salvage": ["store", "salvage", "FILE", "out.sqlite"],
 }
 
 
@@ -128,6 +127,9 @@ def test_texts(folder: Path, capsys: pytest.CaptureFixture[str], command: str, c
     for name in ("bad", "bad.csv"):
         (folder / name).write_bytes(TEXTS[content])
     found = run(OTHERS[command], "bad", capsys)
+    if content == "empty" and command in ("run store", "store merge into"):
+        assert found[0] == 0  # a run that was killed while it made the store may leave an empty file
+        return
     refused(found)
     assert not list(folder.glob("out*"))
     assert (folder / "bad").read_bytes() == TEXTS[content]
@@ -241,7 +243,7 @@ def test_damaged_files(folder: Path, capsys: pytest.CaptureFixture[str], seed: i
             refused(found)
         else:
             assert found[0] in (0, 1)
-    for command in ("store export", "store merge from", "store salvage"):
+    for command in ("store export", "store merge from"):
         for left in folder.glob("out*"):
             left.unlink()
         found = run(OTHERS[command], "bad.sqlite", capsys)

@@ -61,4 +61,4 @@ def test_every_command_with_a_model_takes_options_of_the_model(capsys: pytest.Ca
         if "--model MODEL" in shown:
             with_model.add(command)
             assert ("--model-option" in shown) is (command != "published"), command
-    assert with_model == {"run", "race", "prompts", "published"}
+    assert with_model == {"run", "race", "prompts", "published", "verify"}

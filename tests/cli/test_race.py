@@ -14,17 +14,24 @@ from StaICC.cli import main
 from StaICC.results import Result, ResultGroup, load
 
 MODULE = """
-def predict_by_length(prompt, label_space):
-    return [float(place == len(prompt) % len(label_space)) for place in range(len(label_space))]
+from StaICC.inference.identity import Identity
 
-def predict_first(prompt, label_space):
-    return [float(place == 0) for place in range(len(label_space))]
+class Model:
+    def __init__(self, name):
+        self.name = name
+
+    def identity(self):
+        return Identity({"model": self.name})
+
+    def __call__(self, prompt, label_space):
+        chosen = len(prompt) % len(label_space) if self.name == "by_length" else 0
+        return [float(place == chosen) for place in range(len(label_space))]
 
 def by_length(argument):
-    return predict_by_length
+    return Model("by_length")
 
 def first(argument):
-    return predict_first
+    return Model("first")
 """
 
 MINI = ["--datasets", "mini"]
@@ -64,7 +71,7 @@ def test_a_race_prints_and_saves_what_the_library_returns(
     lines = [json.loads(line) for line in records.read_text().splitlines()]
     assert len(lines) == 2 * expected["first"].stopping.queries
     assert main(["verify", str(path)]) == 0
-    assert "the decision follows from the predictions" in capsys.readouterr().out
+    assert "recomputed  Race: the parts" in capsys.readouterr().out
     assert main(["compare", str(path)]) == 2
     assert "stopped early" in capsys.readouterr().err
     assert main(["export", "scores", str(path), "--json"]) == 0

@@ -137,7 +137,9 @@ def test_an_output_that_cannot_be_written_is_refused_first(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
-    assert capsys.readouterr().err == "staicc: the folder no is not there; make it first, or give another path\n"
+    said = capsys.readouterr().err
+    assert "no is not there" in said
+    assert said.count("\n") == 1
     Path("no").mkdir()
     Path("no/out").mkdir()
     assert main(arguments) == 2

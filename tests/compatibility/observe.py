@@ -63,7 +63,7 @@ def probabilities(prompt: Any, label_space: list[str]) -> list[float]:
 
 
 def logits(prompt: Any, label_space: list[str]) -> list[float]:
-    return [float(sum(map(ord, f"{prompt}{label}"[-60:])) % 7) for label in label_space]
+    return [sum(map(ord, f"{prompt}{label}"[-60:])) % 7 - 3.0 for label in label_space]
 
 
 def last_label(prompt: Any, label_space: list[str]) -> int:
@@ -180,11 +180,14 @@ def main() -> None:
         "FirstRows": FirstRows,
         "functional": types.SimpleNamespace(argmin=argmin),
     }
-    if given["torch"]:
+    with contextlib.suppress(ImportError):
         import numpy
+
+        names["np"] = numpy
+    if given["torch"]:
         import torch
 
-        names |= {"torch": torch, "np": numpy}
+        names["torch"] = torch
         names["model"], names["tokenizer"] = make_model()
     with contextlib.redirect_stdout(io.StringIO()):
         use_small_data(release)

@@ -171,7 +171,7 @@ benchmark = Normal(k=16, noisy_channel=True)
 prompts = benchmark[0].prompt_set()
 show('prompts', [len(prompts), len(prompts[0]), sha(prompts)])
 show('kind', type(prompts[0]))
-show('result', benchmark(lambda prompt, label_space: [float(len(one) % 5) for one in prompt]))""",
+show('result', benchmark(lambda prompt, label_space: [len(one) % 5 - 2.5 for one in prompt]))""",
     ),
 ]
 
@@ -530,7 +530,7 @@ show('call', experimentor(probabilities))
 show('batched', experimentor.auto_run(many(probabilities), batched_inference=True))""",
     ),
     normal(
-        "auto_run: the outputs",
+        "auto_run: the names of the outputs",
         "show('keys', list(experimentor.auto_run(probabilities, return_outputs=True)[2]))",
         "outputs",
     ),
@@ -663,6 +663,226 @@ show('prompt', write(rows, experimentor.calibration_set()[3][0]))""",
         "assignments",
     ),
 ]
+
+# -- what the inference function may return, with both metric sets
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of predictions, as an expression of ``prompt``, ``label_space`` and ``n``, the number of labels."""
+
+    code: str
+    scores: str = ""
+    """The row of docs/migration.md about the scores, outputs and given predictions; empty where they are equal."""
+    outputs: str = ""
+    given: str | None = None
+    """Those of the scores by default."""
+
+
+KINDS = {
+    "logits": Kind("logits(prompt, label_space)"),
+    "logits below 0": Kind("[value - 4 for value in logits(prompt, label_space)]"),
+    "logits in an array": Kind("np.array(logits(prompt, label_space))", "fixed", "fixed"),
+    "logits in a float32 array": Kind("np.array(logits(prompt, label_space), dtype=np.float32)", "fixed", "fixed"),
+    "logits as float32 scalars": Kind(
+        "[np.float32(value) for value in logits(prompt, label_space)]", outputs="number-types"
+    ),
+    "logits in a tuple": Kind("tuple(logits(prompt, label_space))", "fixed", "fixed"),
+    "logits that are integers": Kind("[int(value) for value in logits(prompt, label_space)]"),
+    "probabilities": Kind("probabilities(prompt, label_space)"),
+    "probabilities in an array": Kind("np.array(probabilities(prompt, label_space))", "fixed", "fixed"),
+    "probabilities as float32 scalars": Kind(
+        "[np.float32(value) for value in probabilities(prompt, label_space)]", "number-types", "number-types"
+    ),
+    "probabilities with a sum of 1 but for the last digit": Kind("[0.7, 0.2, 0.1, 0.0, 0.0, 0.0][:n]", "numbers"),
+    "rows with a sum of 0.9": Kind("[0.9 * value for value in probabilities(prompt, label_space)]", "row-sums"),
+    "rows with a sum of 2": Kind("[2 * value for value in probabilities(prompt, label_space)]", "row-sums"),
+    "percentages": Kind("[100 * value for value in probabilities(prompt, label_space)]", "row-sums"),
+    "one-hot rows": Kind("[int(place == len(prompt) % n) for place in range(n)]", "numbers"),
+    "rows of zeros": Kind("[0.0] * n", "row-sums"),
+    "uniform probabilities": Kind("[1 / n] * n"),
+    "equal values that are no probabilities": Kind("[1.0] * n", "row-sums"),
+    "the same row for every query": Kind("[0.25, 0.25, 0.5, 0.0, 0.0, 0.0][:n]"),
+    "the same logits for every query": Kind("[0.25, 3, 1.5, 0.0, 0.0, -1.0][:n]"),
+    "label indexes": Kind("(len(prompt) + n - 1) % n", "label-indexes"),
+    "label indexes, always the last": Kind("n - 1", "label-indexes"),
+    "label indexes of int64": Kind("np.int64(n - 1)", "label-indexes", "fixed"),
+    "label indexes of int32": Kind("np.int32(n - 1)", "label-indexes", "fixed"),
+    "label names": Kind("label_space[len(prompt) % n]", "fixed", "fixed"),
+    "label names of NumPy": Kind("np.str_(label_space[-1])", "fixed", "fixed"),
+    "truth values": Kind("True", "errors", "errors"),
+    "a fraction": Kind("1.5", "errors", "errors"),
+    "None": Kind("None", "errors", "errors"),
+    "an empty list": Kind("[]"),
+    "too many values": Kind("[0.5] + [0.5 / n] * n", "errors", "errors"),
+    "plus infinity": Kind("[float('inf')] + [0.0] * (n - 1)", "errors", "errors"),
+}
+
+
+def _values(name: str, kind: Kind) -> list[Workflow]:
+    """The scores of a kind of predictions, its outputs, and those that are given instead of a function."""
+    head = f"def f(prompt, label_space):\n    n = len(label_space)\n    return {kind.code}\n"
+    released = SETUP.replace("Normal()", "Normal(metrics='0.1.1')")
+    scores = "show('scores', experimentor.auto_run(f)[0])"
+    outputs = (
+        "found = experimentor.auto_run(f, return_outputs=True)[2]\n"
+        "show('outputs', [found[key] for key in ('groundtruth', 'predicted', 'prob.')])"
+    )
+    given = (
+        "rows = [f(prompt, experimentor.get_label_space()) for prompt in experimentor.prompt_set()]\n"
+        "show('scores', experimentor.auto_run(preentered_prediction=rows)[0])"
+    )
+    entries = (kind.scores, kind.outputs, kind.scores if kind.given is None else kind.given)
+    return [
+        normal(
+            f"{name}: {what}",
+            head + code,
+            entry,
+            "" if entry in ("fixed", "errors", "number-types") else released + head + code,
+        )
+        for what, code, entry in zip(
+            ("scores", "outputs", "given predictions"), (scores, outputs, given), entries, strict=True
+        )
+    ]
+
+
+VALUES = [
+    *(workflow for name, kind in KINDS.items() for workflow in _values(name, kind)),
+    *(
+        Workflow(
+            f"{name}: outputs",
+            f"from StaICC import {name}\n"
+            f"found = {name}()[0].auto_run({'probabilities' if name == 'Post_bias' else 'logits'}, return_outputs=True)\n"
+            "show('number', len(found))\n"
+            "show('outputs', [found[2][key] for key in ('groundtruth', 'predicted', 'prob.')])",
+            "" if "bias" in name else "fixed",
+        )
+        for name in ("Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens")
+    ),
+]
+
+# -- numbers of NumPy as arguments, and names of 0.1.1
+
+TYPES = [
+    *(
+        normal(
+            f"int64, int32, uint8: {what}",
+            f"for kind in (np.int64, np.int32, np.uint8):\n    k = kind(2)\n    show(kind.__name__, {code})",
+        )
+        for what, code in {
+            "set_k": "[experimentor.set_k(k), int(experimentor.get_k()), sha(experimentor.prompt_set()), "
+            "experimentor(probabilities)]",
+            "Normal(k=...)": "sha(Normal(k=k)[1].prompt_set())",
+            "re_initialize": "[benchmark.re_initialize(k), sha(benchmark[0].prompt_set())]",
+            "a row of a set": "[experimentor.test_set()[k], experimentor.test_set().get_input_text(k), "
+            "experimentor.test_set().get_label(k), experimentor.test_set().label_index_to_text(k)]",
+            "a data set by position": "benchmark[k - 1].triplet_dataset.dataset_name",
+            "write_prompt": "prompt_former.write_prompt([k, k + 1], k)",
+            "cut_by_length": "prompt_former.write_prompt_from_dataline("
+            "[(['one'], 'short')], ['three'], cut_by_length=k)",
+        }.items()
+    ),
+    normal("int64: example", "show('prompt', prompt_former.example(np.int64(2)))"),
+    Workflow(
+        "int64: interpolations",
+        "from StaICC import GLER\n"
+        "show('rates', list(GLER(interpolations=np.int64(3))[1].auto_run(probabilities)[0])[:3])",
+    ),
+    Workflow(
+        "int64: domain_query_length",
+        "from StaICC import Domain_bias\n"
+        "show('prompts', sha(Domain_bias(domain_query_length=np.int64(8))[0].prompt_set()))",
+    ),
+    normal(
+        "float64: a rate",
+        "prompt_former.set_label_wrong_rate(np.float64(0.5))\nshow('prompts', sha(experimentor.prompt_set()))",
+    ),
+    normal(
+        "float32: a rate",
+        "prompt_former.set_label_wrong_rate(np.float32(0.5))\nshow('prompts', sha(experimentor.prompt_set()))",
+    ),
+    normal("an array of positions", "show('prompt', prompt_former.write_prompt(np.array([1, 2]), 3))"),
+    normal(
+        "an array of demonstrations",
+        "experimentor.set_demonstration_sampler(np.arange(2048).reshape(512, 4))\n"
+        "show('prompts', sha(experimentor.prompt_set()))",
+    ),
+    normal(
+        "arrays of demonstrations",
+        "experimentor.set_demonstration_sampler([np.array([1, 2, 3, place]) for place in range(512)])\n"
+        "show('prompts', sha(experimentor.prompt_set()))",
+    ),
+    normal(
+        "batched: an array of logits",
+        "show('result', benchmark(lambda prompt, label_space: np.array([logits(p, label_space) for p in prompt]), batched_inference=True))",
+        "fixed",
+    ),
+    normal(
+        "batched: a tuple of rows",
+        "show('result', benchmark(lambda prompt, label_space: tuple(logits(p, label_space) for p in prompt), batched_inference=True))",
+    ),
+    normal(
+        "batched: an array of label indexes",
+        "show('accuracy', benchmark(lambda prompt, label_space: np.array([len(label_space) - 1] * len(prompt)), "
+        "batched_inference=True)['Averaged results']['accuracy'])",
+    ),
+    normal("k is True", "experimentor.set_k(True)", "values"),
+    normal("k is negative", "experimentor.set_k(-1)", "values"),
+    normal("k is 2.0", "experimentor.set_k(2.0)", "errors"),
+]
+
+NAMES = [
+    normal(
+        "the split: its methods",
+        """\
+split = experimentor.triplet_dataset
+show('names', [split.get_dataset_name(), split.dataset_name, split.get_label_space()])
+show('labels', [split.get_default_ground_truth_label(row) for row in range(512)])
+show('indexes', [split.get_default_ground_truth_label_index(row) for row in range(512)])""",
+    ),
+    normal("the split: a row that does not exist", "experimentor.triplet_dataset.get_default_ground_truth_label(512)"),
+    normal("the split: a row counted from the end", "experimentor.triplet_dataset.get_default_ground_truth_label(-1)"),
+    normal(
+        "the sampler: get_sampled_indexes",
+        """\
+sampler = experimentor.demonstration_sampler
+show('lists', [sampler.get_sampled_indexes(place) for place in range(1024)])""",
+    ),
+    normal("the sampler: a prompt that does not exist", "experimentor.demonstration_sampler.get_sampled_indexes(1024)"),
+    normal("the sampler: a prompt counted from the end", "experimentor.demonstration_sampler.get_sampled_indexes(-1)"),
+    normal(
+        "experimentor.predictions",
+        "experimentor.auto_run(logits)\nshow('rows', experimentor.predictions)",
+        "predictions",
+        "found = experimentor.auto_run(logits, return_outputs=True)[2]\nshow('rows', found['predicted_probabilities'])",
+    ),
+    Workflow(
+        "names of the classes",
+        """\
+import StaICC
+names = 'Normal Contextual_bias Domain_bias Post_bias Triplet_bias GLER Template_sens Demo_sens'
+show('names', [getattr(StaICC, name).__name__ for name in names.split()])""",
+        "class-names",
+    ),
+]
+
+MEMBERS = """\
+import types
+import StaICC
+def public(thing):
+    names = [name for name in dir(thing) if not name.startswith('_')]
+    return [name for name in names if not isinstance(getattr(thing, name, None), types.ModuleType)]
+classes = 'Normal Contextual_bias Domain_bias Post_bias GLER Template_sens Demo_sens'
+made = [getattr(StaICC, name)() for name in classes.split()]
+show('benchmark', sorted({name for one in [*made, StaICC.Triplet_bias()] for name in public(one)}))
+show('experimentor', sorted({name for one in made for name in public(one[0])}))
+one = made[0][0]
+show('triplet_dataset', public(one.triplet_dataset))
+show('test_set()', public(one.test_set()))
+show('prompt_former', public(one.prompt_former))
+show('demonstration_sampler', public(one.demonstration_sampler))
+"""
+"""Shows the public members of the objects that users reach."""
 
 # -- prompts
 
@@ -1138,6 +1358,9 @@ GROUPS: dict[str, list[Workflow]] = {
     "Runs": RUNS,
     "Benchmarks": BENCHMARKS,
     "Experimentors": EXPERIMENTORS,
+    "Values": VALUES,
+    "Types": TYPES,
+    "Names": NAMES,
     "Prompts": PROMPTS,
     "Kernels": KERNELS,
     "Notebooks": NOTEBOOKS,

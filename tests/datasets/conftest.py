@@ -16,8 +16,7 @@ import pytest
 
 import StaICC.datasets.catalogue as catalogue_module
 import StaICC.datasets.pack as pack_module
-from StaICC.datasets.card import Card, Digests, SplitSizes, Template
-from StaICC.datasets.catalogue import Catalogue, Pack
+from StaICC.datasets.catalogue import Card, Catalogue, Digests, Pack, SplitSizes, Template
 from StaICC.datasets.source import ReleasedWheel
 from StaICC.datasets.table import table_digest, write_table
 

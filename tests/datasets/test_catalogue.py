@@ -192,8 +192,12 @@ def _break(data: Any, *path: Any, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("datasets", "TREC", "published", "lisence"), "", "unknown key 'lisence'"),
-        (("datasets", "TREC", "published", "template"), {}, "'template': the key 'instruction' is missing"),
+        (("datasets", "TREC", "published", "lisence"), "", "no field 'lisence'"),
+        (
+            ("datasets", "TREC", "published", "template"),
+            {},
+            "template cannot be read: the field 'instruction'",
+        ),
     ],
 )
 def test_a_catalogue_with_a_mistake_is_refused(path: tuple[str, ...], value: Any, message: str) -> None:
@@ -204,5 +208,5 @@ def test_a_catalogue_with_a_mistake_is_refused(path: tuple[str, ...], value: Any
 def test_a_missing_key_is_named() -> None:
     data = shipped("catalogue.json")
     del data["datasets"]["AGNews"]["prose"]["licence"]
-    with pytest.raises(SchemaError, match="card 'AGNews': the key 'licence' is missing"):
+    with pytest.raises(SchemaError, match=r"card 'AGNews' .*'licence' is missing"):
         module._parse(data)

@@ -72,10 +72,12 @@ def test_other_rows_have_another_digest() -> None:
         ([("a", 0), ("b", 2)], {}, r"row 1: the label index is 2, but the label space of 'n' has 2 labels"),
         ([], {}, "there is no row"),
         ([("a", 0)], {"name": " "}, "'name' is empty"),
-        ([("a", 0)], {"label_space": "ab"}, "'label_space' must be a sequence of strings, not 'ab'"),
-        ([("a", 0)], {"label_space": None}, "'label_space' must be a sequence of strings, not None"),
-        ([("a", 0)], {"label_space": []}, "'label_space' is empty"),
-        ([("a", 0)], {"label_space": ["a", "a"]}, "names the label 'a' twice"),
+        ([("a", 0)], {"label_space": "ab"}, "label names: got 'ab', expected at least two labels"),
+        ([("a", 0)], {"label_space": None}, "Classification needs at least two labels"),
+        ([("a", 0)], {"label_space": []}, r"label names: got \[\], expected at least two"),
+        ([("a", 0)], {"label_space": ["a", "a"]}, r"label names: got \['a', 'a'\], expected .* each once"),
+        ([(" ", 0), ("a", 1)], {}, r"^row 0 has no text \(1 of 2 rows"),
+        ([("a", None), ("b", 1)], {}, r"^row 0 has no label \(1 of 2 rows"),
         ([("a", 0)], {"full_label_space": ["a"]}, "'label_space' names 2 labels, 'full_label_space' 1"),
         ([("a", 0)], {"split": SplitSizes(0, 1, 1)}, "the split takes 0 \\+ 1 \\+ 1 = 2 rows, but there are 1"),
         ([("a", 0)], {"split": (0, 0, 1)}, "'split' must be a SplitSizes"),
@@ -117,14 +119,11 @@ def test_default_template_needs_a_text() -> None:
 @given(st.integers(1, 10_000))
 def test_default_split(rows: int) -> None:
     split = default_split(rows)
-    assert split.total == min(rows, 5632)
-    assert split.test >= 1
+    assert split.stratified
+    assert split.test == max(1, min(512, rows * 2 // 5))
+    assert split.calibration == min(1024, rows // 5)
+    assert split.demonstration == min(4096, rows - split.test - split.calibration)
     assert rows < 2 or split.demonstration >= 1
-    if rows >= 5632:
-        assert split == SplitSizes(1024, 4096, 512)
-    else:
-        for ours, standard in ((split.calibration, 1024), (split.demonstration, 4096), (split.test, 512)):
-            assert abs(ours - standard * rows / 5632) < 2
 
 
 @pytest.mark.parametrize("rows", [0, -3])

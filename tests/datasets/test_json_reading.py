@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.datasets.json_reading import MAX_DEPTH, parse_json, read_json
+from StaICC.datasets.json_reading import MAX_DEPTH, parse_json, read_json, read_value
 from StaICC.errors import SchemaError
 
 VALUES = st.recursive(
@@ -100,3 +102,18 @@ def test_files(tmp_path: Path) -> None:
 def test_a_device_is_not_read_to_its_end() -> None:
     with pytest.raises(SchemaError, match="/dev/zero: this is a device"):
         read_json("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "place"),
+    [
+        (tuple[tuple[str, ...], ...], ["a", "b"], "x, item 0 must be a list"),
+        (tuple[int | None, ...], [1, None, True], "x, item 2 must be a whole number or null"),
+        (Mapping[str, tuple[float, float]], {"k": [1.0, 2.0, 3.0]}, "x, k must be a list"),
+        (int, True, "x must be a whole number"),
+        (float, "1", "x must be a number"),
+    ],
+)
+def test_values_of_another_type_are_named_with_their_place(hint: Any, value: Any, place: str) -> None:
+    with pytest.raises(SchemaError, match=place):
+        read_value(hint, value, "x")

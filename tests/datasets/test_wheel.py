@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import StaICC.datasets.wheel as module
+import StaICC.datasets.pack as module
 from StaICC.datasets import Row
-from StaICC.datasets.wheel import read_rows, read_tables
+from StaICC.datasets.pack import read_rows, read_tables
 from StaICC.errors import DataDamagedError
 
 GOOD = [(["a text"], 0), (["", "two é"], 1)]

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC import Normal
-from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks import Statistics
 from StaICC.errors import OutputError, StaICCError
 from StaICC.inference import Failure, RunOptions, ask
 from StaICC.prompting import Query

@@ -15,7 +15,6 @@ from durability_kills import QUERIES
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference.store import PredictionStore
 from StaICC.inference.workers import WorkerPool
 from StaICC.results import Result
 
@@ -82,18 +81,22 @@ def test_the_capacity_is_that_of_the_cluster(client):
 
 
 def test_a_function_of_the_script_itself_works(client):
-    result = Normal(datasets=["mini"])(lambda prompt, label_space: len(prompt) % 3, executor=client.get_executor())
-    assert content(result) == content(Normal(datasets=["mini"])(lambda prompt, label_space: len(prompt) % 3))
+    def function(prompt: str, label_space: list[str]) -> int:
+        return len(prompt) % 3
+
+    result = Normal(datasets=["mini"])(function, executor=client.get_executor())
+    assert content(result) == content(Normal(datasets=["mini"])(function))
 
 
 @pytest.mark.posix
 def test_workers_killed_during_the_run_change_nothing(client, tmp_path):
+    """Dask itself tries the chunk of a dead worker on another one."""
     expected = content(Normal(datasets=["mini"])(Batching(), chunk_size=8))
     calls = tmp_path / "calls"
     killed: list[int] = []
 
     def kill(progress: Any) -> None:
-        if progress.done >= 40 * (len(killed) + 1) and len(killed) < 3:
+        if progress.done >= 60 and not killed:
             killed.append(int(calls.read_text().splitlines()[-1].split()[0]))
             os.kill(killed[-1], signal.SIGKILL)
 
@@ -105,9 +108,9 @@ def test_workers_killed_during_the_run_change_nothing(client, tmp_path):
         progress=kill,
     )
     assert content(result) == expected
-    assert len(killed) == 3
+    assert len(killed) == 1
     assert not set(killed) & set(pids(client))
-    assert QUERIES <= len(calls_of(calls)) <= QUERIES + 3 * 2 * 8
+    assert QUERIES <= len(calls_of(calls)) <= QUERIES + 2 * 8
 
 
 def test_a_worker_loads_the_kernel_once(client, tmp_path):
@@ -118,14 +121,13 @@ def test_a_worker_loads_the_kernel_once(client, tmp_path):
     assert len(set(loads)) == len(loads)
 
 
-def test_the_query_that_kills_workers_is_named(client, tmp_path):
+def test_a_query_that_kills_workers_ends_the_run(client, tmp_path):
     prompts = Normal(datasets=["mini"])[0].prompt_set()
     kernel = Deterministic(str(tmp_path / "calls"), guilty=mark_of(prompts[5]))
-    benchmark = Normal(datasets=["mini"], limit=6)
-    with pytest.raises(OutputError, match=r"query 5: its worker died 2 times while nothing else ran \("):
-        benchmark(kernel, executor=client.get_executor(), chunk_size=2, store=tmp_path / "run.sqlite")
-    with PredictionStore(tmp_path / "run.sqlite") as store:
-        assert store.info().answers >= 4
+    with pytest.raises(OutputError, match=r"a worker died \(KilledWorker"):
+        Normal(datasets=["mini"], limit=6)(
+            kernel, executor=client.get_executor(), chunk_size=2, store=tmp_path / "run.sqlite"
+        )
 
 
 def test_a_failure_on_the_cluster_is_named(client):

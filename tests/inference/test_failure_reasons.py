@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.inference.failure_reasons import alike, is_too_long
+from StaICC.inference.chunk import alike, is_too_long
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import json
+import itertools
+import logging
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,22 +17,21 @@ from typing import Any
 
 import identity_cases
 import pytest
-from identity_cases import DIFFERENT, LABELS, QUERIES, SAME, UNIDENTIFIED, Scaled, module, row
+from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, Scaled, closure, module, row
 
 from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, IdentityError, OutputError
-from StaICC.inference import ask
+from StaICC.inference import Part, ask
 from StaICC.inference.contract import batch_form
-from StaICC.inference.identity import Identity, identity_of
+from StaICC.inference.identity import Identity, code_mark, identity_of, source_digest
 from StaICC.inference.recheck import tolerance_of
 from StaICC.inference.run_record import RunCounts, RunRecord
-from StaICC.inference.store import PredictionStore, query_key
-from StaICC.inference.store_format import IDENTITY, QUARANTINE
+from StaICC.inference.store import PredictionStore
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.protocol import Kernel
 from StaICC.kernels.text_inference import TextInference
-from StaICC.methods.caching import CachingKernel
+from StaICC.methods.features import CachingKernel
 from StaICC.prompting import Query
 
 HERE = Path(__file__).parent
@@ -51,117 +51,89 @@ def direct(function: Any, queries: Any = None) -> list[Any]:
     return [function(prompt=query.prompt, label_space=list(query.label_space)) for query in queries or QUERIES]
 
 
-# -- tables
+# -- functions
 
 
-@pytest.mark.parametrize("name", DIFFERENT)
-def test_functions_that_differ_never_share_predictions(name: str, tmp_path: Path) -> None:
-    one, other = DIFFERENT[name]()
-    expected = direct(one), direct(other)
-    assert expected[0] != expected[1]
-    assert identity_of(one).unidentified == identity_of(other).unidentified == ()
-    assert identity_of(one).differences(identity_of(other))
-    store = tmp_path / "run.sqlite"
-    for number, function in [(0, one), (1, other), (0, one), (1, other)]:
-        assert run(function)[0] == expected[number]
-        assert run(function, store)[0] == expected[number]
-        assert run(function, store, model_name="m")[0] == expected[number]  # the name is added, it replaces nothing
-    with ThreadPoolExecutor(2) as executor:
-        assert run(other, executor=executor)[0] == expected[1]
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_changed_function_gets_no_stale_prediction(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has another identity, is refused, or is found by the predictions that are computed again."""
+    functions = ATTACKS[name](monkeypatch, tmp_path)
+    stored, _ = run(next(functions), tmp_path / "run.sqlite", model_name="m")
+    changed = next(functions)
+    expected = run(changed)[0]
+    assert sum(one != other for one, other in zip(stored, expected, strict=True)) >= len(QUERIES) // 10
+    with contextlib.suppress(IdentityError):
+        assert run(changed, tmp_path / "run.sqlite", model_name="m")[0] == expected
 
 
-def test_a_batch_of_a_partial_is_part_of_its_identity() -> None:
-    def made(number: float) -> Any:
-        function = functools.partial(identity_cases.documented, number=1.0)
-        function.batch = lambda prompts, label_space: [[number, 1.5] for _ in prompts]  # type: ignore[attr-defined]
-        return function
-
-    one, other = made(1.0), made(2.0)
-    assert run(one)[0] != run(other)[0]
-    assert identity_of(one).digest != identity_of(other).digest
-    wrapped = functools.update_wrapper(functools.partial(row, number=1.0), row)
-    assert identity_of(wrapped) == identity_of(functools.partial(row, number=1.0))
-
-
-@pytest.mark.parametrize("name", UNIDENTIFIED)
-def test_what_cannot_be_identified_needs_a_name(name: str, tmp_path: Path) -> None:
-    functions = UNIDENTIFIED[name]()
-    changed = functions[1]  # the first of a pair may be complete, where the second one is patched
-    assert identity_of(changed).unidentified
-    assert run(changed)[1].identity.unidentified
-    with pytest.raises(ArgumentError, match=r"cannot be identified completely.*my-model-v1', or --model-name"):
-        run(changed, tmp_path / "run.sqlite")
-    for number, function in enumerate(functions):
-        assert run(function, tmp_path / "run.sqlite", model_name=f"m{number}")[1].counts.computed == len(QUERIES)
-        assert run(function, tmp_path / "run.sqlite", model_name=f"m{number}")[1].counts.computed == 0
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_functions_run_with_a_store_and_a_name(name: str, tmp_path: Path) -> None:
+    function, store = ORDINARY[name](), tmp_path / "run.sqlite"
+    with pytest.raises(ArgumentError, match=r"model_name='my-model-v1', or --model-name"):
+        run(function, store)
+    first, record = run(function, store, model_name="m")
+    assert record.counts == RunCounts(computed=len(QUERIES))
+    assert first == run(function)[0]
+    again, record = run(function, store, model_name="m")
+    assert (again, record.counts) == (first, RunCounts(reused=len(QUERIES), rechecked=len(QUERIES)))
 
 
-def test_the_reason_names_what_is_not_identified() -> None:
-    def reasons(name: str) -> str:
-        return "; ".join(identity_of(UNIDENTIFIED[name]()[1]).unidentified)
-
-    assert reasons("a_patched_method") == "attribute 'predict' replaces a method of its class"
-    assert reasons("global_dictionaries") == "global 'TABLE' is a dict, which can change"
-    assert reasons("lists_in_a_closure") == "closure variable 'numbers' is a list, which can change"
-    assert reasons("lists_in_attributes") == "attribute 'numbers' is a list, which can change"
-    assert reasons("global_objects") == "global 'c' is an object of type C, which can change"
-    assert "global 'open'" in reasons("files_that_are_read")
-    assert reasons("other_modules") == "global 'os' is the module os, which is not known to be pure"
+def test_the_source_is_in_the_provenance() -> None:
+    found = identity_of(identity_cases.lexicon)
+    assert found.who == {"function": "lexicon", "source": source_digest(identity_cases.lexicon)[:32]}
+    assert (found.plain, found.complete) == (True, False)
+    assert identity_of(Scaled(1.0)).who["class"] == "Scaled"
+    assert identity_of(functools.partial(identity_cases.lexicon, a=1)).who["function"] == "lexicon"
+    secret = "a-key-of-many-characters"
+    assert secret not in str(identity_of(lambda prompt, label_space, key=secret: key))
 
 
-@pytest.mark.parametrize("name", SAME)
-def test_functions_that_are_the_same_share_all_predictions(name: str, tmp_path: Path) -> None:
-    one, other = SAME[name]()
-    assert identity_of(one) == identity_of(other)
-    assert not identity_of(one).unidentified
-    first, _ = run(one, tmp_path / "run.sqlite")
-    again, record = run(other, tmp_path / "run.sqlite")
-    assert first == again == direct(one) == direct(other)
-    assert record.counts == RunCounts(reused=len(QUERIES))
+def test_an_edited_file_changes_no_identity_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "edited_while_it_runs.py"
+    path.write_text("def f(prompt, label_space):\n    return [1.0, 2.0]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    function = __import__("edited_while_it_runs").f
+
+    def edit(progress: Any) -> None:
+        path.write_text("# another one\n\n\ndef g():\n    pass\n")
+
+    assert run(function, progress=edit)[0] == [[1.0, 2.0]] * len(QUERIES)
 
 
-OTHER_PROCESS = """
-import json, sys
-sys.path.insert(0, {here!r})
-import identity_cases as cases
-from StaICC.inference.identity import identity_of
-from test_identity import run
-found = {{}}
-for table in (cases.DIFFERENT, cases.SAME):
-    for name, make in table.items():
-        predictions, record = run(make()[{which}], {folder!r} + "/" + name)
-        found[name] = [predictions, record.counts.computed, record.identity.digest]
-print(json.dumps(found))
-"""
+def test_sources_are_equal_in_every_process() -> None:
+    text = "import sys; sys.path.insert(0, {!r}); import identity_cases as c; from StaICC.inference.identity import *; "
+    text += "print([source_digest(make()) for make in (c.a_dictionary, c.a_method, c.a_record_of_settings)])"
+    command = [sys.executable, "-c", text.format(str(HERE))]
+    found = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in "123"
+    }
+    assert len(found) == 1
 
 
-def test_across_processes(tmp_path: Path) -> None:
-    found = []
-    for which, seed in ((0, "1"), (1, "2"), (0, "3")):
-        text = OTHER_PROCESS.format(here=str(HERE), which=which, folder=str(tmp_path))
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
-        found.append(json.loads(done.stdout))
-    first, second, third = found
-    for name, make in DIFFERENT.items():
-        one, other = make()
-        assert first[name] == [direct(one), len(QUERIES), identity_of(one).digest], name
-        assert second[name] == [direct(other), len(QUERIES), identity_of(other).digest], name
-        assert third[name] == [direct(one), 0, identity_of(one).digest], name
-    for name, make in SAME.items():
-        assert first[name][0] == second[name][0] == direct(make()[0]), name
-        assert (first[name][1], second[name][1]) == (len(QUERIES), 0), name
+def test_the_mark_of_code_in_a_signature() -> None:
+    """Metrics and tasks have no state: what they refer to is part of their mark, and a missing source is said."""
+    assert code_mark(closure(1.0)) == code_mark(closure(1.0))
+    marks = [code_mark(one) for one in (closure(1.0), closure(2.0), Scaled(1.0), Scaled(2.0), closure((1, 2)))]
+    assert len(set(marks)) == len(marks)
+    assert not any("unidentified" in mark for mark in marks)
+    assert code_mark(module("def f(): pass\n").f).endswith("-unidentified")
+    assert code_mark(closure(logging.getLogger("x"))).endswith("-unidentified")
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"chunk_size": 1}, {"chunk_size": 3}, {"executor": functools.partial(ThreadPoolExecutor, 3)}, {"recheck": False}],
+    [{"chunk_size": 1}, {"chunk_size": 3}, {"executor": functools.partial(ThreadPoolExecutor, 3)}],
     ids=str,
 )
 @pytest.mark.parametrize("kernel", [PPMKernel(), Scaled(2.0)], ids=["batched", "plain"])
 def test_how_a_run_asks_is_no_part_of_the_identity(settings: Any, kernel: Any, tmp_path: Path) -> None:
-    first, _ = run(kernel, tmp_path / "run.sqlite")
-    again, record = run(kernel, tmp_path / "run.sqlite", QUERIES[::-1], **settings)
+    first, _ = run(kernel, tmp_path / "run.sqlite", model_name="m")
+    again, record = run(kernel, tmp_path / "run.sqlite", QUERIES[::-1], model_name="m", recheck=False, **settings)
     assert (again[::-1], record.counts) == (first, RunCounts(reused=len(QUERIES)))
 
 
@@ -171,11 +143,12 @@ def test_benchmarks_share_predictions_of_one_function(tmp_path: Path) -> None:
     def make() -> Any:
         return lambda prompt, label_space: [len(prompt) % 7 + len(label) for label in label_space]
 
-    suite = Suite(datasets=["mini"], limit=4)(make(), store=store)
+    named: Any = {"store": store, "model_name": "m"}
+    suite = Suite(datasets=["mini"], limit=4)(make(), **named)
     with PredictionStore(store) as opened:
         count.append(opened.info().answers)
-    assert Normal(datasets=["mini"], limit=4)(make(), store=store) == suite["Normal"]
-    assert Suite(datasets=["mini"], limit=4)(make(), store=store) == suite
+    assert Normal(datasets=["mini"], limit=4)(make(), **named) == suite["Normal"]
+    assert Suite(datasets=["mini"], limit=4)(make(), **named) == suite
     with PredictionStore(store) as opened:
         assert [opened.info().answers] == count
 
@@ -188,22 +161,19 @@ def _two_sets() -> list[Dataset]:
     return [Dataset.from_rows(rows, name=name, label_space=["no", "yes"]) for name in ("a", "b")]  # the same prompts
 
 
-@pytest.mark.parametrize("model_name", [None, "m"])
-def test_a_swapped_list_never_exchanges_predictions(
-    model_name: str | None, tmp_path: Path, anonymous: Callable[[Any], Any]
-) -> None:
-    functions = [lambda prompt, label_space: 0, lambda prompt, label_space: 1]
+def test_a_swapped_list_never_exchanges_predictions(tmp_path: Path, anonymous: Callable[[Any], Any]) -> None:
+    functions = [lambda prompt, label_space: 0, PPMKernel(2), PPMKernel(3)][:2]
     benchmark = Normal(datasets=_two_sets(), limit=4)
     for each in (functions, functions[::-1], functions):
         for _ in range(2):
-            stored = benchmark(each, store=tmp_path / "run.sqlite", model_name=model_name)
+            stored = benchmark(each, store=tmp_path / "run.sqlite", model_name="m")
             assert anonymous(stored) == anonymous(benchmark(each))
 
 
 def test_functions_that_nothing_tells_apart_are_refused_under_one_name(
     tmp_path: Path, anonymous: Callable[[Any], Any]
 ) -> None:
-    functions = UNIDENTIFIED["lists_in_a_closure"]()
+    functions = [closure(1.0), closure(2.0)]
     benchmark = Normal(datasets=_two_sets(), limit=4)
     with pytest.raises(ArgumentError, match="two inference functions of the list have the same model_name"):
         benchmark(functions, store=tmp_path / "run.sqlite", model_name="m")
@@ -215,157 +185,74 @@ def test_functions_that_nothing_tells_apart_are_refused_under_one_name(
 # -- changes
 
 
-def test_a_global_that_changes_between_two_runs(tmp_path: Path) -> None:
-    made = module("N = 1.0\ndef f(prompt, label_space):\n    return [N, 1.5]\n")
-    for number in (1.0, 2.0, 1.0):
-        made.N = number
-        assert run(made.f, tmp_path / "run.sqlite")[0] == direct(made.f)
-
-
-def test_the_difference_is_named() -> None:
-    one, other = identity_cases.DIFFERENT["global_constants"]()
-    assert identity_of(one).differences(identity_of(other)) == {"global NUMBER": ("1.0", "2.0")}
-
-
-def test_texts_are_not_shown() -> None:
-    secret = "a-key-of-many-characters"
-    assert secret not in str(identity_of(lambda prompt, label_space, key=secret: key))
-
-
 class Changing:
-    """Its factor is changed from outside, at a prompt."""
+    """Changes the order of a kernel at a prompt."""
 
-    def __init__(self, made: Any, at: int, then: type[BaseException] | None = None) -> None:
-        self.made, self.at, self.then = made, at, then
+    def __init__(self, kernel: PPMKernel, at: int, then: type[BaseException] | None = None) -> None:
+        self.kernel, self.at, self.then = kernel, at, then
 
     def __call__(self, progress: Any) -> None:
-        if progress.done == self.at:
-            self.made.N = 2.0
+        if progress.done >= self.at:
+            object.__setattr__(self.kernel, "order", 0)
             if self.then is not None:
                 raise self.then("stop")
 
 
-def _made() -> Any:
-    return module("N = 1.0\ndef f(prompt, label_space):\n    return [N, 1.5 + len(prompt)]\n")
-
-
-@pytest.mark.parametrize("at", [1, 3, len(QUERIES)])
+@pytest.mark.parametrize("at", [1, len(QUERIES)])
 @pytest.mark.parametrize("then", [None, ValueError, KeyboardInterrupt])
 def test_a_change_during_the_run_is_found_and_what_was_stored_is_not_served(
     at: int, then: type[BaseException] | None, tmp_path: Path
 ) -> None:
-    made, store = _made(), tmp_path / "run.sqlite"
+    kernel, store = PPMKernel(5), tmp_path / "run.sqlite"
     error = KeyboardInterrupt if then is KeyboardInterrupt else IdentityError
     with pytest.raises(error) as found:
-        run(made.f, store, progress=Changing(made, at, then))
+        run(kernel, store, chunk_size=1, progress=Changing(kernel, at, then))
     if error is IdentityError:
-        assert "global N was 1.0, is 2.0" in str(found.value)
-        assert "quarantined" in str(found.value)
+        assert "order was 5, is 0" in str(found.value)
         assert isinstance(found.value.__cause__, then or type(None))
-    with PredictionStore(store) as opened:
-        (info,) = opened.info(verify=True).models
-        assert info.fingerprint is not None
-        assert info.fingerprint.startswith(QUARANTINE + IDENTITY)
-        assert info.limits is not None
-        assert (info.answers, info.damaged) == (at if then else len(QUERIES), 0)
-    for number in (1.0, 2.0):
-        made.N = number
-        predictions, record = run(made.f, store)
-        assert (predictions, record.counts.computed) == (direct(made.f), len(QUERIES))
+    for order in (5, 0):
+        predictions, record = run(PPMKernel(order), store)
+        assert (predictions, record.counts.computed) == (direct(PPMKernel(order)), len(QUERIES))
 
 
-def test_what_earlier_runs_stored_is_not_quarantined(tmp_path: Path) -> None:
-    made, store = _made(), tmp_path / "run.sqlite"
-    run(made.f, store, QUERIES[:3])
+def test_what_earlier_runs_stored_stays(tmp_path: Path) -> None:
+    kernel, store = PPMKernel(5), tmp_path / "run.sqlite"
+    run(kernel, store, QUERIES[:3])
     with pytest.raises(IdentityError):
-        run(made.f, store, QUERIES, recheck=False, progress=Changing(made, 5))
-    made.N = 1.0
-    assert run(made.f, store, recheck=False)[1].counts == RunCounts(computed=len(QUERIES) - 3, reused=3)
-
-
-def test_a_change_is_found_without_a_store_too() -> None:
-    made = _made()
-    with pytest.raises(IdentityError, match=r"global N was 1.0, is 2.0"):
-        run(made.f, progress=Changing(made, 2))
+        run(kernel, store, chunk_size=1, recheck=False, progress=Changing(kernel, 5))
+    counts = run(PPMKernel(5), store, recheck=False)[1].counts
+    assert counts == RunCounts(computed=len(QUERIES) - 3, reused=3)
 
 
 @pytest.mark.parametrize(
     "make", [lambda: Normal(datasets=["mini"], limit=4), lambda: Suite(datasets=["mini"], limit=4)]
 )
-def test_every_benchmark_finds_a_change(make: Any) -> None:
-    made = module("N = 0\ndef f(prompt, label_space):\n    return N\n")
-    changed = Changing(made, 2)
-    with pytest.raises(IdentityError, match=r"global N was 0, is 2.0"):
-        make()(made.f, progress=changed)
-
-
-def test_a_change_of_what_was_never_identified_is_reported(tmp_path: Path) -> None:
-    """It may load what it needs when it is first called."""
-
-    class Lazy:
-        def __init__(self) -> None:
-            self.table = {"factor": 1.0}
-            self.loaded = False
-
-    lazy = Lazy()
-
-    def f(prompt: str, label_space: Any) -> list[float]:
-        object.__setattr__(lazy, "loaded", True)
-        return row(prompt, lazy.table["factor"])
-
-    predictions, record = run(f)
-    assert predictions == direct(f)
-    assert record.identity.unidentified[0].startswith("closure variable 'lazy': attribute 'table' is a dict")
-    lazy.loaded = False
-    changed = run(f)[1].identity.unidentified
-    assert any("closure lazy was" in reason for reason in changed)
-    lazy.loaded = False
-    with pytest.raises(IdentityError, match="closure lazy was"):
-        run(f, tmp_path / "run.sqlite", model_name="m")
+def test_every_benchmark_finds_a_change_without_a_store(make: Any) -> None:
+    kernel = PPMKernel(5)
+    with pytest.raises(IdentityError, match="order was 5, is 0"):
+        make()(kernel, progress=Changing(kernel, 2))
 
 
 def test_methods_find_a_change() -> None:
     from StaICC.methods.run import Method
 
-    class Model(PPMKernel):
-        factor = 1.0
-
-    model = Model()
-
-    def change(progress: Any) -> None:
-        Model.factor = 2.0
-
-    with pytest.raises(IdentityError, match="subclass code was"):
-        Method("batch_calibration", model)(Normal(datasets=["mini"], limit=4), progress=change)
+    kernel = PPMKernel(5)
+    with pytest.raises(IdentityError, match="order was 5, is 0"):
+        Method("batch_calibration", kernel)(Normal(datasets=["mini"], limit=4), progress=Changing(kernel, 2))
 
 
-def test_functions_that_count_their_calls_run() -> None:
-    calls: list[str] = []
-    number = 0
+def test_what_an_incomplete_kernel_says_of_a_change_is_in_its_record() -> None:
+    """It may load what it needs when it is first called."""
 
-    def f(prompt: str, label_space: Any) -> list[float]:
-        nonlocal number
-        number += 1
-        calls.append(prompt)
-        return row(prompt, 1.0)
+    class Lazy(Scaled):
+        def identity(self) -> Identity:
+            return Identity({"model": "lazy", "factor": str(self.factor)}, {}, ("it is loaded later",))
 
-    class Counting:
-        number = 0
+        def __call__(self, prompt: Any, label_space: Any) -> list[float]:
+            self.factor = 2.0
+            return self.predict(prompt, label_space)
 
-        def __call__(self, prompt: str, label_space: Any) -> list[float]:
-            self._count()
-            return row(prompt, 1.0)
-
-        def _count(self) -> None:
-            self.number += 1
-
-    counting = Counting()
-    assert run(f)[0] == run(counting)[0] == direct(f)
-    assert (number, counting.number) == (2 * len(QUERIES), len(QUERIES))
-    assert run(f)[1].identity.unidentified == (
-        "closure variable 'calls' is a list, which can change",
-        "closure variable 'number' is rebound by the function itself",
-    )
+    assert any("factor was 1.0, is 2.0" in reason for reason in run(Lazy(1.0))[1].identity.unidentified)
 
 
 # -- wrappers and batches
@@ -410,6 +297,9 @@ def test_the_record_of_a_run(tmp_path: Path) -> None:
     class Retrying(PPMKernel):
         retried = 0
 
+        def identity(self) -> Identity:
+            return PPMKernel.identity(self)
+
         def __call__(self, prompt: Any, label_space: Any) -> list[float]:
             if "sad" in prompt:
                 raise ValueError("no")
@@ -429,7 +319,7 @@ def test_the_record_of_a_run(tmp_path: Path) -> None:
     (record,) = running.records
     assert record.identity == identity_of(kernel)
     assert record.model_name == "m"
-    assert record.counts == RunCounts(computed=4, reused=2, rechecked=2, failed=1)
+    assert record.counts == RunCounts(computed=25, reused=2, rechecked=2, failed=3)
     assert record.started <= record.finished
     assert record.started.endswith("+00:00")
     assert len(record.started) == len("2026-11-21T22:00:00+00:00")
@@ -468,24 +358,53 @@ class Drifting:
         return row(prompt, 0.25 + self.shift)
 
 
-@pytest.mark.parametrize(("reused", "rechecked"), [(0, 0), (1, 1), (2, 2), (3, 3), (299, 3), (301, 4), (1000, 10)])
-def test_a_hundredth_of_the_reused_is_rechecked(reused: int, rechecked: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("reused", "rechecked"), [(0, 0), (1, 1), (29, 29), (30, 30), (300, 30)])
+def test_thirty_of_the_reused_are_rechecked(reused: int, rechecked: int, tmp_path: Path) -> None:
     store = tmp_path / "run.sqlite"
     run(Drifting(), store, _many(reused) or _many(1)[:0] or None) if reused else None
     _, record = run(Drifting(), store, _many(reused + 5))
     assert record.counts == RunCounts(computed=5, reused=reused, rechecked=rechecked)
-    _, record = run(Drifting(1.0), store, _many(reused + 5))  # complete in the store
+    _, record = run(Drifting(), store, _many(reused + 5))  # complete in the store
+    assert record.counts == RunCounts(reused=reused + 5, rechecked=min(30, reused + 5))
+    with pytest.raises(IdentityError, match="Test, query"):
+        run(Drifting(1.0), store, _many(reused + 5))
+    _, record = run(Drifting(1.0, None), store, _many(reused + 5))  # it may change: nothing is sent
     assert record.counts == RunCounts(reused=reused + 5)
 
 
-def test_the_reused_of_all_parts_count(tmp_path: Path) -> None:
-    store, kernel = tmp_path / "run.sqlite", Drifting()
-    run(kernel, store, _many(400))
+@pytest.mark.parametrize(("stored", "rechecked"), [(600, [5, 5, 5, 5, 5, 5]), (300, [5, 5, 5, 15, 0, 0])])
+def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
+    stored: int, rechecked: list[int], tmp_path: Path
+) -> None:
+    store, kernel, found = tmp_path / "run.sqlite", Drifting(), [0]
+    run(kernel, store, _many(stored))
     with RunContext(False, store=store) as running:
         options = running.options_for(kernel)
-        for start in range(0, 600, 100):
-            ask(kernel, _many(600)[start : start + 100], "Test", options)
-    assert running.records[0].counts == RunCounts(computed=200, reused=400, rechecked=4)
+        for number in range(6):
+            part = Part(f"Test {number}", number, 6)
+            ask(kernel, _many(600)[100 * number : 100 * number + 100], part, options)
+            assert options.counter is not None
+            found.append(options.counter.counts.rechecked)
+    assert [later - before for before, later in itertools.pairwise(found)] == rechecked
+
+
+def test_the_sample_is_random(tmp_path: Path) -> None:
+    samples, store = [], tmp_path / "run.sqlite"
+    run(Drifting(), store, _many(300))
+    for _ in range(3):
+        seen: list[str] = []
+
+        class Seeing(Drifting):
+            def identity(self) -> Identity:
+                return Identity({"model": "drifting"})
+
+            def __call__(self, prompt: str, label_space: Any, seen: list[str] = seen) -> list[float]:
+                seen.append(prompt)
+                return super().__call__(prompt, label_space)
+
+        run(Seeing(), store, _many(300))
+        samples.append(tuple(sorted(seen)))
+    assert len(set(samples)) == 3
 
 
 @pytest.mark.parametrize("shift", [1e-3, 5.0, -0.1])
@@ -502,15 +421,13 @@ def test_a_drift_ends_the_run_before_anything_is_computed(shift: float, settings
     assert run(Drifting(shift), store, _many(60), recheck=False)[1].counts == RunCounts(computed=10, reused=50)
 
 
-def test_a_drift_names_the_part_whose_prediction_differs(tmp_path: Path) -> None:
-    """The first new query may belong to a later part than the reused prediction that is rechecked."""
+def test_a_drift_names_the_query_whose_prediction_differs(tmp_path: Path) -> None:
     store = tmp_path / "run.sqlite"
     run(Drifting(), store, _many(3))
     with RunContext(False, store=store) as running:
         options = running.options_for(Drifting(1.0))
-        ask(Drifting(1.0), _many(3), "first", options)
-        with pytest.raises(IdentityError, match=r"^first: the store has"):
-            ask(Drifting(1.0), _many(6)[3:], "second", options)
+        with pytest.raises(IdentityError, match=r"^first, query \d: the store has"):
+            ask(Drifting(1.0), _many(3), "first", options)
 
 
 @pytest.mark.parametrize(("shift", "tolerance"), [(1e-9, 1e-6), (1e-5, 1e-4), (0.01, 0.02)])
@@ -518,14 +435,14 @@ def test_the_tolerance_that_a_kernel_declares(shift: float, tolerance: float, tm
     run(Drifting(), tmp_path / "run.sqlite", _many(10))
     with pytest.raises(IdentityError):
         run(Drifting(shift, tolerance / 1e6), tmp_path / "run.sqlite", _many(20))
-    assert run(Drifting(shift, tolerance), tmp_path / "run.sqlite", _many(20))[1].counts.rechecked == 3
+    assert run(Drifting(shift, tolerance), tmp_path / "run.sqlite", _many(20))[1].counts.rechecked == 10
 
 
 def test_a_kernel_without_a_tolerance_only_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run(Drifting(), tmp_path / "run.sqlite", _many(10))
     _, record = run(Drifting(1.0, None), tmp_path / "run.sqlite", _many(20))
-    assert record.counts == RunCounts(computed=10, reused=10, rechecked=3)
-    assert sum("computed again it is" in message for message in caplog.messages) == 3
+    assert record.counts == RunCounts(computed=10, reused=10, rechecked=10)
+    assert sum("computed again it is" in message for message in caplog.messages) == 10
 
 
 def test_labels_and_texts_must_be_equal(tmp_path: Path) -> None:
@@ -600,42 +517,6 @@ def test_a_function_has_the_tolerance_of_the_kernels_that_it_refers_to() -> None
 def test_recheck_is_true_or_false(value: Any) -> None:
     with pytest.raises(ArgumentError, match="recheck must be True or False"):
         Normal(datasets=["mini"], limit=2)(PPMKernel(), recheck=value)
-
-
-# -- stores
-
-
-def test_stores_of_the_version_before_are_read_and_never_mixed(tmp_path: Path) -> None:
-    store = tmp_path / "run.sqlite"
-    with PredictionStore(store) as opened:  # the layout is the same; the names were others
-        for name in ("ppm/1 escape=C order=12", "name:m", "name:m, function 1"):
-            opened.put_many(name, [(query_key(query.prompt, query.label_space), [9.0, 1.0]) for query in QUERIES])
-    for model_name in (None, "m"):
-        assert run(PPMKernel(), store, model_name=model_name)[0] == direct(PPMKernel())
-    with PredictionStore(store) as opened:
-        limits = {model.fingerprint: model.limits for model in opened.info().models}
-        old = [name for name, limit in limits.items() if limit is not None]
-        assert sorted(old) == ["name:m", "name:m, function 1", "ppm/1 escape=C order=12"]  # type: ignore[type-var]
-        assert all("older version" in str(limits[name]) for name in old)
-        assert opened.info().answers == 5 * len(QUERIES)
-
-
-def test_quarantine_moves_rows_and_only_these(tmp_path: Path) -> None:
-    keys = [query_key(query.prompt, query.label_space) for query in QUERIES]
-    with PredictionStore(tmp_path / "run.sqlite") as store:
-        store.put_many("A", [(key, number) for number, key in enumerate(keys)])
-        store.put_many("B", [(key, number) for number, key in enumerate(keys)])
-        assert store.quarantine("A", [*keys[:2], b"x" * 32]) == 2
-        assert store.quarantine("A", keys[:2]) == 0
-        assert store.get_many("A", keys) == {key: number for number, key in enumerate(keys) if number >= 2}
-        assert len(store.get_many("B", keys)) == len(keys)
-        assert store.get_many(QUARANTINE + "A", keys) == {keys[0]: 0, keys[1]: 1}
-        store.put_many("A", [(keys[0], 5)])
-        assert store.quarantine("A", keys[:1]) == 1
-        assert store.get_many(QUARANTINE + "A", keys[:1]) == {keys[0]: 5}
-        assert store.info(verify=True).damaged == 0
-    with sqlite3.connect(tmp_path / "run.sqlite") as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 # -- the contract

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -424,20 +423,6 @@ def test_what_cannot_be_sent_to_another_process_is_said() -> None:
         pytest.raises(ArgumentError, match=r"the executor could not run a chunk .* must be picklable"),
     ):
         ask(lambda prompt, label_space: 0, queries(3), "Test", RunOptions(executor=executor))
-
-
-def dies_at_seven(prompt: str, label_space: list[str]) -> list[float]:
-    if prompt == "prompt 7":
-        os._exit(3)
-    return row_of(prompt, label_space)
-
-
-def test_a_worker_that_dies_costs_its_query_only() -> None:
-    with ProcessPoolExecutor(2) as executor:
-        options = RunOptions(executor=executor, chunk_size=4, on_error="collect")
-        answers = ask(dies_at_seven, queries(20), "Test", options)
-    assert [number for number, answer in enumerate(answers) if isinstance(answer, Failure)] == [7]
-    assert answers[:7] == [row_of(f"prompt {number}", LABELS) for number in range(7)]
 
 
 def test_the_function_runs_in_the_workers() -> None:

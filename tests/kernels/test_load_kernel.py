@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -67,28 +66,24 @@ def test_a_reference_to_something_else_is_refused(name: str, kind: type[StaICCEr
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "message"),
+    ("spec", "options", "kind", "message"),
     [
-        (lambda: load_kernel("ppm;order=3", order=4), ArgumentError, "option order of ppm: given twice"),
-        (
-            lambda: load_kernel("hf:x;dtype=float32", dtype="float32"),
-            ArgumentError,
-            "option dtype of hf:x: given twice",
-        ),
-        (lambda: load_kernel("openai:http://x#m;api=chat", api="chat"), ArgumentError, "given twice"),
-        (lambda: load_kernel("vllm:x;label_scoring=full", label_scoring="full"), ArgumentError, "given twice"),
-        (lambda: load_kernel("ppm", ordr=2), UnknownNameError, "no option of ppm 'ordr'; did you mean 'order'"),
-        (lambda: load_kernel("hf:x", label_scorin="full"), UnknownNameError, "did you mean 'label_scoring'"),
-        (lambda: load_kernel("openai:http://x#m", scorin="text"), UnknownNameError, "did you mean 'scoring'"),
-        (lambda: load_kernel("vllm"), ArgumentError, "the kernel 'vllm' needs a model: got 'vllm'"),
-        (lambda: load_kernel("vllm:"), ArgumentError, "the kernel 'vllm' needs a model: got 'vllm:'"),
+        ("ppm;order=3", {"order": 4}, ArgumentError, "order of ppm: given twice"),
+        ("hf:x;dtype=float32", {"dtype": "float32"}, ArgumentError, "dtype of hf:x: given twice"),
+        ("openai:http://x#m;api=chat", {"api": "chat"}, ArgumentError, "given twice"),
+        ("vllm:x;label_scoring=full", {"label_scoring": "full"}, ArgumentError, "given twice"),
+        ("ppm", {"ordr": 2}, UnknownNameError, "'ordr'; did you mean 'order'"),
+        ("hf:x", {"label_scorin": "full"}, UnknownNameError, "'label_scoring'"),
+        ("openai:http://x#m", {"scorin": "text"}, UnknownNameError, "'scoring'"),
+        ("vllm", {}, ArgumentError, "got 'vllm'"),
+        ("vllm:", {}, ArgumentError, "got 'vllm:'"),
     ],
 )
 def test_options_given_twice_or_unknown_and_names_without_a_model(
-    make: Callable[[], Any], kind: type[StaICCError], message: str
+    spec: str, options: dict[str, Any], kind: type[StaICCError], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        make()
+        load_kernel(spec, **options)
     assert load_kernel("ppm;order=3", escape="A") == PPMKernel(order=3, escape="A")
 
 

@@ -13,12 +13,11 @@ from StaICC import load_kernel
 from StaICC.cli import main
 from StaICC.cli.run import model_files, shown_model
 from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.kernels.endpoint.kernel import NO_NUMBERS
-from StaICC.kernels.huggingface.label_tokens import deciding_tokens
-from StaICC.kernels.huggingface.options import NEUTRAL
+from StaICC.kernels.endpoint import NO_NUMBERS
+from StaICC.kernels.huggingface.prompts import NEUTRAL, deciding_tokens
 from StaICC.kernels.huggingface.source import ModelSource
-from StaICC.kernels.option_text import OptionFact
-from StaICC.kernels.registry import KERNELS, declared_options
+from StaICC.kernels.registry import KERNELS, OptionFact, declared_options
+from StaICC.results import load
 
 LOADING = {fact.name for fact in declared_options(KERNELS["hf"])} & set(ModelSource.__dataclass_fields__)
 OTHER = {
@@ -160,12 +159,7 @@ def test_options_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_pat
     assert main([*run, str(tmp_path / "a.json"), "--model", "ppm;order=3"]) == 0
     separate = ["--model", "ppm", "--model-option", "order=3", "--model-option", "escape=C"]
     assert main([*run, str(tmp_path / "b.json"), *separate]) == 0
-    settings = [json.loads((tmp_path / name).read_text("utf-8")) for name in ("a.json", "b.json")]
-    first, second = (
-        (one["results"]["provenance"]["predictors"][0]["identity"] for one in settings)
-        if ("results" in settings[0])
-        else (one["provenance"]["predictors"][0]["identity"] for one in settings)
-    )
+    first, second = (load(tmp_path / name).provenance.predictors[0].identity for name in ("a.json", "b.json"))
     assert first == second
     for wrong, message in (
         ("order", "expected name=value"),

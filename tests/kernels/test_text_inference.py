@@ -16,7 +16,7 @@ from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.store_names import name_in_store
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference, load_for_text, text_inference
-from StaICC.methods.rehearsal import forecast_method
+from StaICC.methods.forecast import forecast_method
 from StaICC.methods.run import run_method
 from StaICC.results import load
 
@@ -58,8 +58,7 @@ def test_a_kernel_that_cannot_be_identified_needs_a_name() -> None:
             return [self.table[prompt] for prompt in prompts]
 
     identity = identity_of(text_inference(Nameless()))
-    assert identity.unidentified == ("attribute 'table' is a dict, which can change",)
-    with pytest.raises(ArgumentError, match="attribute 'table' is a dict, which can change"):
+    with pytest.raises(ArgumentError, match="name"):
         name_in_store(identity)
     assert name_in_store(identity, "m").endswith(" name:m")
 
@@ -100,9 +99,11 @@ def test_the_last_blank_is_removed_where_a_model_continues_the_prompt(
     kernel = kept.kernel
     assert kept.batch(prompts) == kernel.generate(prompts, 5)
     assert removed.batch(prompts) == kernel.generate(["who wrote it? label:", "who wrote it? label:", "  who?"], 5)
-    assert kept.workload(prompts, ()) == kernel.workload(prompts, (), 5)
-    assert removed.workload(prompts, ()) == kernel.workload([prompt.rstrip() for prompt in prompts], (), 5)
-    assert removed.workload(prompts, ()) != kept.workload(prompts, ())
+    assert kept.forecast_prompts(prompts, ()) == kernel.forecast_prompts(prompts, (), 5)
+    assert removed.forecast_prompts(prompts, ()) == kernel.forecast_prompts(
+        [prompt.rstrip() for prompt in prompts], (), 5
+    )
+    assert removed.forecast_prompts(prompts, ()) != kept.forecast_prompts(prompts, ())
     assert identity_of(kept).digest != identity_of(removed).digest
     assert identity_of(removed).settings["text last blank"] == "removed"
     assert identity_of(kept) == identity_of(text_inference(load_for_text(str(tmp_path)).kernel, 5))
@@ -140,10 +141,15 @@ def test_limits_of_replies_that_are_given_twice_or_are_none() -> None:
     for model, tokens, message in (
         (f"{server};max_tokens=7", 5, "option max_tokens of the model: got 7 and 5, expected one"),
         (f"{server};max_completion_tokens=9", 5, "and the option max_completion_tokens=9 of the model, expected one"),
-        ("hf:gpt2", 0, "max_new_tokens must be an integer of at least 1, not 0"),
     ):
         with pytest.raises(ArgumentError, match=message):
             load_for_text(model, tokens)
+
+
+def test_a_limit_of_no_tokens_is_refused() -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ArgumentError, match="max_new_tokens must be an integer of at least 1, not 0"):
+        load_for_text("hf:gpt2", 0)
 
 
 def test_methods_that_calibrate_scores_are_refused_before_the_run() -> None:

@@ -370,16 +370,15 @@ def test_names_options_and_errors(fake_vllm: Any, folder: Path, monkeypatch: pyt
         "batch",
     }
     assert kernel.engine.arguments["tensor_parallel_size"] == 2
-    with pytest.raises(UnknownNameError, match="did you mean 'tensor_parallel_size'"):
-        load_kernel(f"vllm:{folder};tensor_paralel_size=2")
-    with pytest.raises(UnknownNameError, match="option of vllm"):
-        load_kernel(f"vllm:{folder}", model="other")
-    with pytest.raises(UnknownNameError, match="option of vllm: 'compile'"):
-        load_kernel(f"vllm:{folder};compile=true")
-    with pytest.raises(ArgumentError, match="label_scoring must be one of"):
-        load_kernel(f"vllm:{folder};label_scoring=middle")
-    with pytest.raises(ArgumentError, match="expected name=value"):
-        load_kernel(f"vllm:{folder};dtype")
+    for option, error, word in (
+        ("tensor_paralel_size=2", UnknownNameError, "'tensor_parallel_size'"),
+        ("model=other", UnknownNameError, "model"),
+        ("compile=true", UnknownNameError, "'compile'"),
+        ("label_scoring=middle", ArgumentError, "label_scoring"),
+        ("dtype", ArgumentError, "name=value"),
+    ):
+        with pytest.raises(error, match=word):
+            load_kernel(f"vllm:{folder};{option}")
     with pytest.raises(ArgumentError, match="got the text"):
         kernel.batch("a text", LABELS)
     with pytest.raises(PromptError, match="prompt 1 is a list"):
@@ -474,15 +473,15 @@ def test_the_engine_itself(folder: Path) -> None:  # pragma: no cover
     for scoring in ("last", "first", "full"):
         kernel.options = dataclasses.replace(kernel.options, label_scoring=scoring)
         kernel.batch(PROMPTS, LABELS)
-        work = kernel.workload(PROMPTS, LABELS)
-        assert (work.tokens, work.output, work.longest) == recorded.tokens()
+        work = kernel.forecast_prompts(PROMPTS, LABELS)
+        assert (work.tokens, work.output_tokens, work.longest_prompt) == recorded.tokens()
     for count, work in (
-        (lambda: kernel.batch(queries, LABELS), kernel.workload(queries, LABELS)),
-        (lambda: kernel.losses(PROMPTS), kernel.workload(PROMPTS, LABELS, 0, {"losses"})),
-        (lambda: kernel.generate(PROMPTS[:4], 4), kernel.workload(PROMPTS[:4], LABELS, 4)),
+        (lambda: kernel.batch(queries, LABELS), kernel.forecast_prompts(queries, LABELS)),
+        (lambda: kernel.losses(PROMPTS), kernel.forecast_prompts(PROMPTS, LABELS, 0, {"losses"})),
+        (lambda: kernel.generate(PROMPTS[:4], 4), kernel.forecast_prompts(PROMPTS[:4], LABELS, 4)),
     ):
         count()
-        assert (work.tokens, work.output, work.longest) == recorded.tokens()
+        assert (work.tokens, work.output_tokens, work.longest_prompt) == recorded.tokens()
         assert work.positions <= work.tokens
         assert work.limit == 256
     kernel.options = dataclasses.replace(kernel.options, guided="choice")

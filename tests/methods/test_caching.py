@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import json
 import logging
 import pickle
 from collections.abc import Sequence
@@ -18,8 +17,7 @@ from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods import run as ms
-from StaICC.methods.caching import CachingKernel, FeatureFunction
-from StaICC.results import save_records
+from StaICC.methods.features import CachingKernel, FeatureFunction
 
 numpy = pytest.importorskip("numpy")
 
@@ -110,9 +108,9 @@ def test_a_second_run_computes_nothing(variant: str, together: bool, tmp_path: P
 
     def run(kernel: Kernel) -> Any:
         if together:
-            return dict(ms.run_all(kernel, bench(), variant, 12, store=path))
+            return dict(ms.run_all(kernel, bench(), variant, 12, store=path, recheck=False))
         names = [*ms.METHODS]
-        return {name: ms.Method(name, kernel, variant, 12).run(bench(), store=path) for name in names}
+        return {name: ms.Method(name, kernel, variant, 12).run(bench(), store=path, recheck=False) for name in names}
 
     first = run(Kernel(1e-6))
     again = Kernel(1e-6)
@@ -134,7 +132,7 @@ def test_a_killed_run_continues(after: int, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         ms.run_all(killed, bench(), calibration_number=12, store=path, chunk_size=16)
     rest = Kernel(1e-6)
-    table = ms.run_all(rest, bench(), calibration_number=12, store=path, chunk_size=16)
+    table = ms.run_all(rest, bench(), calibration_number=12, store=path, recheck=False, chunk_size=16)
     assert len(killed.ran) + len(rest.ran) <= len(whole.ran) + 16 + 40  # the lost chunk, and rechecks
     for name, result in table.items():
         assert result["Averaged results"]["accuracy"] == expected[name]["Averaged results"]["accuracy"]
@@ -146,7 +144,14 @@ def test_stores_of_single_methods_help_all(tmp_path: Path) -> None:
     for name in ("vanilla", "hidden_calibration", "knn_prompt", "topk"):
         assert ms.Method(name, Kernel(), calibration_number=12).run(bench(), store=path).complete
     kernel = Kernel()
-    ms.run_all(kernel, bench(), calibration_number=12, store=path, methods=["vanilla", "hidden_calibration", "topk"])
+    ms.run_all(
+        kernel,
+        bench(),
+        calibration_number=12,
+        store=path,
+        recheck=False,
+        methods=["vanilla", "hidden_calibration", "topk"],
+    )
     assert not kernel.ran
 
 
@@ -158,7 +163,7 @@ def test_another_model_gets_nothing(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     ms.run_all(Kernel(), bench(), calibration_number=12, store=path)
     kernel = Other()
-    ms.run_all(kernel, bench(), calibration_number=12, store=path)
+    ms.run_all(kernel, bench(), calibration_number=12, store=path, recheck=False)
     assert len(kernel.ran) == len(_ran(Kernel()))
 
 
@@ -265,12 +270,6 @@ def test_a_method_that_raises_anything(caplog: Any) -> None:
     assert list(table) == ["vanilla", "batch_calibration"]
     assert table.skipped["broken"] == "Broken: ZeroDivisionError: a bug of a plug-in"
 
-    def requests_broken(one: Any, experimentor: Any) -> Any:
-        raise ArgumentError("no requests")
-
-    spec = ms.MethodSpec("odd", "Odd", lambda bench, one: ms.Prepared([one], bench.kernel), requests=requests_broken)
-    assert len(ms.run_all(Kernel(), bench(), methods=["vanilla", spec, "batch_calibration"])) == 3
-
     def interrupted(one: Any, experimentor: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -309,18 +308,6 @@ def test_failures_in_training_are_collected(name: str, variant: str, caplog: Any
 
 
 # -- rows that name their method, cost, small parts
-
-
-def test_records_name_their_method(tmp_path: Path) -> None:
-    from StaICC.results.records import query_records, score_records
-
-    table = ms.run_all(Kernel(), bench(), calibration_number=12, return_outputs=True)
-    save_records(table, tmp_path / "records.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text("utf-8").splitlines()]
-    expected = {result.signature.fields.get("method", "vanilla") for result in table.results()}
-    assert len(expected) == 10
-    for rows in (lines, list(score_records(table)), list(query_records(table))):
-        assert {row["method"] for row in rows} == expected
 
 
 def test_cost_is_what_this_run_spent(tmp_path: Path) -> None:
@@ -362,7 +349,7 @@ def test_features_are_exact_and_checked() -> None:
     assert kernel.computed == 8
     kernel.hidden_states(prompts * 3)
     assert (kernel.computed, kernel.reused) == (8, 2)
-    function = FeatureFunction(direct, {"hidden": None})
+    function = FeatureFunction(direct, {"hidden"})
     assert pickle.loads(pickle.dumps(function))("one", []) == function("one", [])
     assert pickle.loads(pickle.dumps(kernel)).hidden_states(["one"])[0].dtype == "float32"
 
@@ -370,7 +357,7 @@ def test_features_are_exact_and_checked() -> None:
         def hidden_states(self, prompts: Sequence[str]) -> Any:
             return [[1.0, 2.0], [[1.0]], [], [float("nan")], ["x"], [1 / 3]][: len(prompts)]
 
-    rows = FeatureFunction(Odd(), {"hidden": None}).batch(list("abcdef"), [])
+    rows = FeatureFunction(Odd(), {"hidden"}).batch(list("abcdef"), [])
     assert [isinstance(row, Exception) for row in rows] == [False, True, True, True, True, False]
     wide = CachingKernel(Odd())
     with pytest.raises(OutputError, match="query 1"):
@@ -386,7 +373,7 @@ def test_single_label_predictions_are_cached_too(tmp_path: Path) -> None:
     def labels(prompt: str, label_space: list[str]) -> int:
         return len(prompt) % len(label_space)
 
-    table = ms.run_all(labels, bench(), calibration_number=4, store=tmp_path / "s.sqlite")
+    table = ms.run_all(labels, bench(), calibration_number=4, store=tmp_path / "s.sqlite", model_name="labels")
     assert list(table) == ["vanilla"]
     assert "expected a probability for each label" in table.skipped["contextual_calibration"]
 

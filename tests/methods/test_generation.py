@@ -14,7 +14,7 @@ from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
-from StaICC.methods.caching import CachingKernel
+from StaICC.methods.features import CachingKernel
 from StaICC.methods.generation import ANSWER, REASONING, GenerateThenParse, GenerationOptions
 from StaICC.methods.run import Method
 
@@ -69,7 +69,7 @@ def test_samples_are_cached_one_by_one(tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
 
     def run(kernel: Writer, **options: Any) -> Any:
-        return Method("generate", kernel, **options).run(mini(), store=store)
+        return Method("generate", kernel, **options).run(mini(), store=store, recheck=False)
 
     first = Writer()
     three = run(first, samples=3)
@@ -87,16 +87,6 @@ def test_samples_are_cached_one_by_one(tmp_path: Path) -> None:
     greedy = Writer()
     run(greedy)
     assert all("seed" not in how and not prompt.endswith(" ") for prompt, how in greedy.asked)
-
-
-def test_a_killed_run_continues(tmp_path: Path) -> None:
-    store = tmp_path / "store.sqlite"
-    killed, rest = Writer(dies_after=11), Writer()
-    with pytest.raises(KeyboardInterrupt):
-        Method("generate", killed, samples=3).run(mini(), store=store, chunk_size=4)
-    result = Method("generate", rest, samples=3).run(mini(), store=store, chunk_size=4)
-    assert result.complete
-    assert len(killed.asked) + len(rest.asked) <= 24 + 4 + 3 * 3  # the lost chunk, and rechecks of each sample
 
 
 def test_reasoning_is_written_before_the_answer() -> None:
@@ -191,5 +181,5 @@ def test_stored_replies_are_rechecked_where_features_are_shared(tmp_path: Path) 
 
     bench = Normal(k=2, datasets=["mini"], limit=4, unparsed="wrong")
     for name in ("vanilla", "ensemble"):
-        result: Any = Method(name, silent).run(bench, store=tmp_path / "store.sqlite")
+        result: Any = Method(name, silent).run(bench, store=tmp_path / "store.sqlite", model_name="silent")
         assert result.details["mini"].failed == 0

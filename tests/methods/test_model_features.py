@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.methods.caching import CachingKernel
+from StaICC.methods.features import CachingKernel
 from StaICC.methods.run import Method, run_all
 
 numpy = pytest.importorskip("numpy")
@@ -41,7 +41,7 @@ def token_logs(parts: tuple[Any, Any], prompt: str) -> Any:
 @pytest.mark.parametrize("scoring", ["last", "first"])
 @pytest.mark.parametrize("mass", [True, False])
 def test_all_features_of_one_run(parts: tuple[Any, Any], scoring: str, mass: bool) -> None:
-    from StaICC.kernels.huggingface.label_tokens import deciding_tokens
+    from StaICC.kernels.huggingface.prompts import deciding_tokens
 
     kernel = kernel_of(parts, label_scoring=scoring, label_mass=mass)
     wanted = kernel.joint_features
@@ -78,7 +78,7 @@ def test_features_of_fully_scored_labels(parts: tuple[Any, Any]) -> None:
 def test_contextual_calibration_from_the_models_own_logits(parts: tuple[Any, Any]) -> None:
     """The authors' evaluation, from plain calls of the model in double precision, to 1e-6."""
     parts = copy.deepcopy(parts[0]).double(), parts[1]
-    from StaICC.kernels.huggingface.label_tokens import deciding_tokens
+    from StaICC.kernels.huggingface.prompts import deciding_tokens
 
     benchmark = Normal(k=2, datasets=["mini"], limit=3)
     one = benchmark[0]

@@ -8,7 +8,7 @@ import pytest
 
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.kernels.option_text import OptionFact, options_of
+from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.run import Method
 from StaICC.results import Signature
@@ -48,11 +48,6 @@ def others(name: str, fact: OptionFact) -> list[Any]:
 def signed(name: str, **settings: Any) -> str:
     method = Method(name, Kernel(), **settings)
     return str(method._signed(Signature({"benchmark": "Normal", "version": "1"})))
-
-
-def test_there_are_options() -> None:
-    assert len(OPTIONS) >= 5
-    assert {"batch_size", "knn_k"} <= {fact.name for _, fact in OPTIONS}
 
 
 @pytest.mark.parametrize(("name", "fact"), OPTIONS, ids=lambda value: getattr(value, "name", value))

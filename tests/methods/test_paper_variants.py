@@ -13,9 +13,9 @@ from StaICC import Dataset, Normal
 from StaICC.benchmarks import GLER, ContextualBias, TemplateSensitivity
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.methods import run as ms
-from StaICC.methods.calibration.prior import ContextualCalibration, calibrated_in_context
-from StaICC.methods.calibration.samples import domain_texts, labelled_prompts
-from StaICC.methods.prompting.retrieval import order_patterns
+from StaICC.methods.calibration.base import domain_texts, labelled_prompts
+from StaICC.methods.calibration.label_probabilities import ContextualCalibration, calibrated_in_context
+from StaICC.methods.selection import order_patterns
 
 numpy = pytest.importorskip("numpy")
 
@@ -147,17 +147,6 @@ def test_domain_calibration_is_the_authors() -> None:
         prior = authors_prior(Kernel(), [write(demonstrations, list(text)) for text in texts], labels)
         ratio = numpy.array(row) / prior
         assert answer == pytest.approx((ratio / ratio.sum()).tolist(), abs=1e-9)
-
-
-def test_batch_calibration_is_the_papers() -> None:
-    """The label of the largest difference of logarithms to the mean prediction of the batch.
-
-    The authors have published no code of it. ``BatchNormCalibrate`` (cambridgeltl/ClaPS) takes the mean of logarithms.
-    """
-    found = rows_of(ms.Method("batch_calibration", Kernel()).run(bench(), return_outputs=True))
-    plain = numpy.array(rows_of(bench()(Kernel(), return_outputs=True)))
-    powers = numpy.exp(numpy.log(plain) - numpy.log(plain.mean(axis=0)))
-    assert numpy.allclose(found, powers / powers.sum(1, keepdims=True), atol=1e-12)
 
 
 def test_shared_contexts_are_the_class_and_the_protocol_of_table_2() -> None:
@@ -310,7 +299,7 @@ def test_a_calibration_is_trained_per_template(name: str) -> None:
 
 def test_a_template_is_calibrated_by_its_own_training() -> None:
     """Each condition equals the run of a benchmark with that template alone."""
-    from StaICC.benchmarks.sensitivity import L9, template_of_levels
+    from StaICC.benchmarks.diagnosis import L9, template_of_levels
     from StaICC.methods.calibration import CalibratedKernel, HiddenCalibration
     from StaICC.methods.specification import prompt_makers
 

@@ -175,8 +175,7 @@ def model_folder(make_model: Any, make_tokenizer: Any, tmp_path_factory: Any) ->
 def release(tmp_path_factory: Any) -> Path:
     """A folder with the unpacked wheel of the release."""
     from StaICC.datasets.catalogue import catalogue
-    from StaICC.datasets.fetch import check_wheel, fetch_wheel
-    from StaICC.datasets.pack import data_home
+    from StaICC.datasets.pack import check_wheel, data_home, fetch_wheel
     from StaICC.errors import DataError
 
     source = catalogue().pack
@@ -309,7 +308,7 @@ def test_noisy_channel(released: dict[str, Any], kernel: Any) -> None:
 
 def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
     from StaICC import Normal
-    from StaICC.methods.prompting.selection import instructions_for
+    from StaICC.methods.selection import instructions_for
     from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL
     from StaICC.prompting import TemplateWarning
 
@@ -325,8 +324,7 @@ def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
 @pytest.mark.parametrize("dataset", ["TREC", "SST5"])
 def test_topk_and_sa_icl(released: dict[str, Any], kernel: Any, dataset: str) -> None:
     from StaICC import Normal
-    from StaICC.methods.prompting.retrieval import order_patterns
-    from StaICC.methods.prompting.selection import lowest_entropy
+    from StaICC.methods.selection import lowest_entropy, order_patterns
     from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
 
     released, one = released[dataset], Normal(k=4, datasets=[dataset], limit=ROWS)[0]

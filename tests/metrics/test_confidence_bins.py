@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
-from StaICC.metrics.classification import ConfidenceBin, confidence_bins, expected_calibration_error_1
+from StaICC.metrics.classification import ConfidenceBin, confidence_bins
 
 ROW = st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(any).map(lambda row: [n / sum(row) for n in row])
 QUERIES = st.lists(st.tuples(ROW, st.integers(0, 2)), min_size=1, max_size=60)
@@ -35,29 +33,9 @@ def test_against_a_sum_by_hand(queries: list[tuple[list[float], int]], bins: int
     assert [one.confidence for one in found] == [float(confidence) for _, confidence, _ in expected]
 
 
-@given(QUERIES)
-def test_the_calibration_error_follows(queries: list[tuple[list[float], int]]) -> None:
-    rows, truth = [row for row, _ in queries], [true for _, true in queries]
-    gaps = [abs(correct - confidence) for _, confidence, correct in by_hand(truth, rows, 10)]
-    assert expected_calibration_error_1(truth, rows) == pytest.approx(float(sum(gaps) / len(rows)), abs=1e-14)
-
-
 def test_edges() -> None:
     found = confidence_bins([0, 0, 0, 1], [[0.5, 0.5], [0.6, 0.4], [1.0, 0.0], [1.0, 0.0]])
     assert found[5] == ConfidenceBin(1, 0.5, 1)
     assert found[6] == ConfidenceBin(1, 0.6, 1)
     assert found[9] == ConfidenceBin(2, 2.0, 1)
     assert sum(one.queries for one in found) == 4
-
-
-@pytest.mark.parametrize("bins", [0, -1, 2.0, True, "10"])
-def test_an_unfit_number_of_bins(bins: object) -> None:
-    with pytest.raises(ArgumentError, match=r"bins must be an integer of at least 1"):
-        confidence_bins([0], [[1.0]], bins)  # type: ignore[arg-type]
-
-
-def test_what_is_no_distribution_and_nothing_at_all() -> None:
-    with pytest.raises(OutputError, match="row 0 of the predictions is no probability distribution"):
-        confidence_bins([0], [[3.0, -1.0]])
-    with pytest.raises(UndefinedMetricError, match="there are no predictions"):
-        confidence_bins([], [])

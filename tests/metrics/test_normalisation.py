@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.errors import OutputError, UndefinedMetricError, UnknownNameError
-from StaICC.metrics.normalisation import SUM_TOLERANCE, constant_sum, normalise, numeric_rows, softmax
+from StaICC.metrics.normalisation import SUM_TOLERANCE, normalise, numeric_rows, softmax
 
 INF = math.inf
 
@@ -50,12 +50,6 @@ def to_float16(value: float) -> float:
 def test_softmax_equals_scipy(matrix):
     special = pytest.importorskip("scipy.special")
     assert softmax(matrix[0]) == pytest.approx(special.softmax(matrix[0]).tolist(), rel=1e-12, abs=1e-300)
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(-500, 500), min_size=1, max_size=6), st.integers(-10_000, 10_000))
-def test_softmax_ignores_a_shift(row, shift):
-    assert softmax([value + shift for value in row]) == softmax(row)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +130,8 @@ def test_the_edge_of_the_tolerance():
     assert normalise([[0.5, 0.5 + SUM_TOLERANCE]]).kind == "probabilities"
     assert normalise([[0.5, 0.5 + 1.01 * SUM_TOLERANCE]]).kind == "ambiguous"
     assert normalise([[1.0 + SUM_TOLERANCE, 0.0]]).kind == "probabilities"
-    assert normalise([[1.0 + 1.01 * SUM_TOLERANCE, 0.0]]).kind == "logits"
+    assert normalise([[1.0 + 1.01 * SUM_TOLERANCE, 0.0]]).kind == "ambiguous"
+    assert normalise([[1.0 + 1.01 * SUM_TOLERANCE, -0.01]]).kind == "logits"
 
 
 # --- what is ambiguous -----------------------------------------------------------------------------------------------
@@ -152,16 +147,6 @@ def test_probabilities_cut_from_a_vocabulary_are_ambiguous():
     assert "outputs='logits'" in result.reason
 
 
-def test_small_scores_without_any_distribution_are_ambiguous():
-    result = normalise([[0.1, 0.2], [0.3, 0.3]])
-    assert result.kind == "ambiguous"
-    assert "row 0 sums to 0.3, while 0 of 2 rows sum to 1:" in result.reason
-
-
-def test_a_row_of_zeros_is_ambiguous():
-    assert normalise([[0.0, 0.0], [1.0, 0.0]]).kind == "ambiguous"
-
-
 def test_a_mixture_is_named():
     matrix = [[4.0, -2.0]] + [[0.25, 0.75]] * 5 + [[0.5, -7.0]]
     result = normalise(matrix)
@@ -169,19 +154,6 @@ def test_a_mixture_is_named():
     assert (
         "mixture: 5 of 7 rows sum to 1 (the first is row 1), but row 0 has the value 4 outside [0, 1]" in result.reason
     )
-
-
-def test_a_few_exact_rows_among_logits_are_a_mixture():
-    logits = [[float(number % 7) - 3, 2.5] for number in range(990)]
-    assert normalise(logits + [[0.25, 0.75]] * 9 + [[9.0, 9.0]]).kind == "logits"
-    assert normalise(logits + [[0.25, 0.75]] * 10).kind == "ambiguous"
-
-
-def test_a_mixture_names_the_first_value_outside():
-    for inside in (0.0, 1.0):
-        for odd in (-0.5, 1.5):
-            reason = normalise([[0.0, 1.0], [1.0, 0.0], [inside, odd]]).reason
-            assert f"row 2 has the value {odd:.6g} outside [0, 1]" in reason
 
 
 def test_shares_just_below_a_mixture_are_logits():
@@ -195,14 +167,6 @@ def test_shares_just_below_a_mixture_are_logits():
 
 def test_rows_may_be_read_once_only():
     assert numeric_rows([iter([0.25, 0.75])]) == [[0.25, 0.75]]
-
-
-def test_rows_that_sum_to_one_roughly_are_a_mixture_from_a_tenth_on():
-    near = [[0.25, 0.753]]
-    assert normalise(near * 9 + [[3.0, -1.0]] * 91).kind == "logits"
-    result = normalise(near * 10 + [[3.0, -1.0]] * 90)
-    assert result.kind == "ambiguous"
-    assert "10 of 100 rows sum to 1 (the first is row 0), but row 10 has the value 3" in result.reason
 
 
 def test_mostly_rows_in_the_unit_range_are_a_mixture():
@@ -231,11 +195,48 @@ def test_the_decision_does_not_depend_on_the_order_of_rows(matrix, rng):
         assert shuffled.probabilities == tuple(result.probabilities[number] for number in order)
 
 
-# --- percentages and votes -------------------------------------------------------------------------------------------
+# --- counts, percentages and votes ------------------------------------------------------------------------------------
 
 
 def single(value: float) -> float:
     return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        [[60, 30, 10]],
+        [[60, 30, 10]] * 50,
+        [[60, 30, 10], [5, 5, 90]],
+        [[60, 30, 10], [5, 5, 80], [0, 0, 0]],  # two have no prediction
+        [[3.0, 1.0], [0.0, 2.0], [7.0, 4.0]],  # counts with other sums
+        [[3, 1, 2], [1, 2, 3]],  # ranks
+        [[5, 4], [1, 3], [2, 2]],  # ratings
+        [[0, 0], [0, 1], [2, 1]],
+        [[60.5, 29.5, 10]],
+        [[33.3, 33.3, 33.3], [5.2, 5.2, 89.7]],
+        [[2.5, 0.5]] * 7,
+        [[1.5, 1.5], [0.25, 2.75]],  # weighted votes
+        [[0.7, 0.5], [0.9, 0.1]],
+        [[1e308, 1e308], [1e308, 5.5]],
+    ],
+)
+def test_what_may_be_counts_is_ambiguous_and_can_be_forced(matrix):
+    for read in (matrix, [list(map(float, row)) for row in matrix], matrix[::-1]):
+        result = normalise(read)
+        assert result.kind == "ambiguous"
+        assert result.probabilities is None
+        assert "outputs='probabilities'" in result.reason
+        assert "outputs='logits'" in result.reason
+    assert normalise(matrix, "logits").probabilities[0] == tuple(softmax(matrix[0]))
+    if all(map(sum, matrix)):
+        shares = [value / sum(matrix[0]) if sum(matrix[0]) < 1e308 else 0.5 for value in matrix[0]]
+        assert normalise(matrix, "probabilities").probabilities[0] == pytest.approx(shares)
+
+
+@given(matrices(st.integers(0, 200).map(float)))
+def test_non_negative_integers_are_never_taken_as_logits(matrix):
+    assert normalise(matrix).kind != "logits"
 
 
 @pytest.mark.parametrize("labels", range(2, 21))
@@ -246,62 +247,35 @@ def test_rounded_percentages_are_ambiguous(labels, decimals):
         percentages = [
             [100 * value for value in softmax([draw.gauss(0, scale) for _ in range(labels)])] for _ in "x" * 40
         ]
-        for number in (6, 40):
+        for number in (1, 2, 6, 40):
             for cut in (round, lambda value, digits: math.floor(value * 10**digits) / 10**digits):
                 rows = [[cut(value, decimals) for value in row] for row in percentages[:number]]
                 for read in (rows, [list(map(single, row)) for row in rows], rows[::-1]):
-                    result = normalise(read)
-                    assert result.kind == "ambiguous"
-                    assert constant_sum(read) == 100
-                    assert "every row sums to 100 to rounding: these are percentages" in result.reason
+                    assert normalise(read).kind == "ambiguous"
 
 
-@pytest.mark.parametrize("rounded", [to_float16, to_bfloat16, single])
-def test_percentages_in_low_precision_are_ambiguous(rounded):
-    draw = random.Random(5)
-    for labels in (2, 6, 20, 174):
-        rows = [
-            [rounded(100 * value) for value in softmax([draw.gauss(0, 2) for _ in range(labels)])] for _ in "x" * 40
-        ]
-        assert constant_sum(rows) == 100
-
-
-SCORES = {
-    "normal": lambda draw, labels: max(0.0, draw.gauss(12, 2)),
-    "relu": lambda draw, labels: max(0.0, draw.gauss(1, 2)),
-    "softplus": lambda draw, labels: math.log1p(math.exp(draw.gauss(0, 2))),
-    "softplus, one decimal": lambda draw, labels: round(math.log1p(math.exp(draw.gauss(3, 2))), 1),
-    "half precision": lambda draw, labels: to_float16(max(0.0, draw.gauss(12, 2))),
-    "bfloat16": lambda draw, labels: to_bfloat16(max(0.0, draw.gauss(12, 2))),
-    "counts": lambda draw, labels: float(sum(draw.random() < 0.3 for _ in range(10))),
-    "ratings": lambda draw, labels: float(draw.randint(0, 10)),
-    "counts with a mean sum of 100": lambda draw, labels: float(sum(draw.random() < 10 / labels for _ in range(10))),
-    "a mean sum of 100": lambda draw, labels: max(0.0, draw.gauss(100 / labels, 1)),
-    "around a large value": lambda draw, labels: draw.gauss(5000, 0.3),
+LOGITS = {
+    "normal": lambda draw: max(0.0, draw.gauss(12, 2)),
+    "relu": lambda draw: max(0.0, draw.gauss(1, 2)),
+    "softplus": lambda draw: math.log1p(math.exp(draw.gauss(0, 2))),
+    "one decimal": lambda draw: round(math.log1p(math.exp(draw.gauss(3, 2))), 1),
+    "half precision": lambda draw: to_float16(max(0.0, draw.gauss(12, 2))),
+    "bfloat16": lambda draw: to_bfloat16(max(0.0, draw.gauss(12, 2))),
+    "stand-in of the golden file": lambda draw: 4 * draw.random(),
 }
 
 
-@pytest.mark.parametrize("scores", SCORES)
-def test_logits_rarely_have_the_sums_of_percentages_or_votes(scores):
-    draw, found = random.Random(scores), 0
+@pytest.mark.parametrize("scores", LOGITS)
+def test_non_negative_logits_of_some_rows_are_logits(scores):
+    draw, missed = random.Random(scores), {4: 0, 16: 0, 40: 0}
     for labels in (2, 3, 5, 10, 20):
-        for number in (6, 12, 40):
+        for number in missed:
             for _ in range(20):
-                matrix = [[SCORES[scores](draw, labels) for _ in range(labels)] for _ in range(number)]
-                found += constant_sum(matrix) is not None
-    assert found <= 3  # of 300: 1 %
-
-
-def test_votes_have_one_sum():
-    votes = [[3.0, 2.0], [5.0, 0.0], [0.0, 5.0], [3.0, 2.0]]
-    assert constant_sum(votes) == 5
-    assert normalise(votes).kind == "ambiguous"
-    assert constant_sum(votes[:3]) is None  # three sums of small integers are often equal
-    assert constant_sum([[3.0, 2.0]] * 9) is None
-    assert constant_sum([*votes, [3.0, 3.0]]) is None
-    assert constant_sum([*votes, [-1.0, 6.0]]) is None
-    assert constant_sum([]) is None
-    assert constant_sum([[1e308, 1e308], [1e308, 5.0]]) is None
+                result = normalise([[LOGITS[scores](draw) for _ in range(labels)] for _ in range(number)])
+                missed[number] += result.kind != "logits"
+    assert missed[4] <= 10  # of 100; most are mixtures by chance
+    assert missed[16] <= 1
+    assert missed[40] <= 1  # one row of 40 on a grid of 0.1 that sums to 1 by chance
 
 
 # --- logits ----------------------------------------------------------------------------------------------------------
@@ -327,20 +301,7 @@ def test_log_probabilities_are_logits():
     assert result.probabilities[1] == (0.0, 1.0)
 
 
-def test_a_row_that_looks_like_probabilities_goes_with_the_other_logits():
-    matrix = [[3.0, -4.0]] * 200 + [[0.5, 0.5]]
-    result = normalise(matrix)
-    assert result.kind == "logits"
-    assert result.probabilities[200] == (0.5, 0.5)
-
-
 # --- forced ----------------------------------------------------------------------------------------------------------
-
-
-def test_forced_logits():
-    result = normalise([[0.9, 0.1]], kind="logits")
-    assert result.kind == "logits"
-    assert list(result.probabilities[0]) == softmax([0.9, 0.1])
 
 
 @pytest.mark.parametrize(

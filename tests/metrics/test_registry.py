@@ -7,10 +7,12 @@ import math
 
 import pytest
 
+import StaICC
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, UnknownNameError
 from StaICC.metrics import classification
 from StaICC.metrics.normalisation import softmax
-from StaICC.metrics.registry import Metric, MetricSet, Score, metric_set
+from StaICC.metrics.registry import Metric, MetricSet, Score, metric_set, score_record
+from StaICC.results import compare
 
 NAMES = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
 TRUTH = [0, 1, 1]
@@ -27,23 +29,6 @@ def test_the_sets_have_the_documented_metrics(name):
     assert [metric.higher_is_better for metric in found.metrics] == [True, True, True, False]
     assert {metric.range for metric in found.metrics} == {(0.0, 1.0) if name == "standard" else None}
     assert metric_set(found) is found
-
-
-def test_the_default_is_the_right_one():
-    assert metric_set().name == "standard"
-
-
-def test_probabilities_are_scored_as_they_are():
-    scores = metric_set().score(TRUTH, PROBABILITIES)
-    assert list(scores) == NAMES
-    assert scores["averaged_truelabel_likelihood"] == Score(0.625)
-    assert scores["accuracy"].value == 2 / 3
-    assert scores["expected_calibration_error_1"].value == pytest.approx(0.375)
-
-
-def test_logits_are_scored_as_their_softmax():
-    scores = metric_set().score(TRUTH, LOGITS)
-    assert scores == metric_set().score(TRUTH, [softmax(row) for row in LOGITS])
 
 
 def test_ambiguous_predictions_have_accuracy_but_no_likelihood():
@@ -72,10 +57,6 @@ def test_bare_labels_have_no_likelihood():
     assert (
         scores["expected_calibration_error_1"].reason == "the predictions are bare labels, which have no probabilities"
     )
-
-
-def test_accuracy_sees_what_softmax_would_round_away():
-    assert metric_set().score([1], [[-1.0, -1.0 + 2e-16]])["accuracy"].value == 1.0
 
 
 @pytest.mark.parametrize("name", ["standard", "0.1.1"])
@@ -149,13 +130,6 @@ def test_a_metric_of_the_user_gets_the_rows_as_returned():
     assert type(seen[0][1][0]) is list
 
 
-def test_a_metric_of_the_user_gets_probabilities_if_it_says_so():
-    largest = Metric("largest", lambda truth, rows: max(map(max, rows)), requires_probabilities=True)
-    extended = metric_set().adding(largest)
-    assert extended.score(TRUTH, LOGITS)["largest"].value == softmax([3.0, -1.0])[0]
-    assert extended.score(TRUTH, [[1, 0]] * 3, hard=True)["largest"].value is None
-
-
 @pytest.mark.parametrize("name", ["standard", "0.1.1"])
 def test_a_metric_that_spoils_its_arguments_harms_nobody(name):
     def vandal(truth, rows):
@@ -177,12 +151,6 @@ def test_a_metric_replaces_one_of_its_name():
     extended = metric_set().adding(Metric("accuracy", lambda truth, rows: 0.125))
     assert extended.score(TRUTH, LOGITS)["accuracy"] == Score(0.125)
     assert len(extended.metrics) == 4
-
-
-@pytest.mark.parametrize("returned", [math.nan, math.inf, -math.inf, None])
-def test_no_infinity_leaves_a_metric(returned):
-    extended = metric_set().adding(Metric("bad", lambda truth, rows: returned))
-    assert extended.score(TRUTH, LOGITS)["bad"] == Score(None, f"the metric returned {returned}")
 
 
 @pytest.mark.parametrize("returned", [True, "0.5", [0.5], {"a": 1}])
@@ -232,20 +200,6 @@ def test_bad_sets():
         MetricSet("mine", (twice, twice))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((None,), "a score has either a value or a reason; given: None and None"),
-        ((0.5, "reason"), "a score has either a value or a reason; given: 0.5 and 'reason'"),
-        ((math.nan,), "the value of a score is nan; expected a finite number, or None with a reason"),
-        ((math.inf,), "the value of a score is inf; expected a finite number, or None with a reason"),
-    ],
-)
-def test_a_score_is_a_finite_value_or_a_reason(arguments, message):
-    with pytest.raises(ArgumentError, match=f"^{message}$"):
-        Score(*arguments)
-
-
 @pytest.mark.parametrize("value", [-0.01, 2.5, 2])
 def test_a_value_outside_the_range_of_its_metric_ends_the_run(value):
     metrics = metric_set({"brier": Metric("brier", lambda truth, rows: value, range=(0.0, 2.0))})
@@ -254,3 +208,18 @@ def test_a_value_outside_the_range_of_its_metric_ends_the_run(value):
         return
     with pytest.raises(ArgumentError, match=rf"'brier' returned {value}, expected a number from 0 to 2, its range"):
         metrics.score(TRUTH, PROBABILITIES)
+
+
+def test_every_score_of_a_benchmark_has_a_record():
+    result = StaICC.Suite(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.5, 0.3, 0.2])
+    for part in result.results():
+        for key in part.averaged:
+            assert key == "distribution" or score_record(part.benchmark, key).statistic is not None, key
+
+
+def test_a_function_under_the_name_of_a_score_is_not_compared_as_this_score():
+    benchmark = StaICC.Normal(datasets=["mini"], limit=3, metrics={"accuracy": lambda truth, rows: 0.5})
+    results = [benchmark(lambda prompt, label_space, n=n: n) for n in (0, 1)]
+    assert score_record("Normal", "accuracy", results[0].higher_is_better).higher_is_better is None
+    with pytest.raises(ArgumentError, match="accuracy cannot be recomputed"):
+        compare(*results, "accuracy")

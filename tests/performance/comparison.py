@@ -1,4 +1,4 @@
-"""``compare``: type I error, power at the stated detectable difference, coverage, and error of non-inferiority.
+"""``compare``: type I error, power, coverage, share of untested pairs, and error of non-inferiority.
 
 Run with the repository on the path, in an environment that has NumPy::
 
@@ -7,8 +7,9 @@ Run with the repository on the path, in an environment that has NumPy::
 Simulated runs: a test row has a true label and a score for each label, which both runs and all repeats share; each run
 and each repeat adds noise of its own, and the softmax is the prediction. Nulls: "equal" runs are exchangeable;
 "similar" ones also copy nine of ten rows; "mirror" runs have the same scores but biases towards opposite labels; runs
-of LongICL may have the same F1 with other numbers of predicted labels. A line is written for each cell, as JSON; with
-``--resume`` cells that the file has are not repeated.
+of LongICL may have the same F1 with other numbers of predicted labels. "skewed" are the pairs of ``skewed_nulls.py``.
+The interval has the differences that the test does not reject, so its coverage is one minus the type I error. A line is
+written for each cell, as JSON; with ``--resume`` cells that the file has are not repeated.
 """
 
 from __future__ import annotations
@@ -24,30 +25,31 @@ from typing import Any
 
 import numpy as np
 from records import record
+from skewed_nulls import NULLS, SLOPE
 
-from StaICC.metrics.metric_comparison import (
-    Part,
-    RowSteps,
-    calibration_part,
-    combine,
+from StaICC.metrics.paired_tests import (
+    Contributions,
+    PairedDifference,
+    detectable_difference,
     difference_interval,
-    difference_p_value,
-    divergence_part,
-    entropy_part,
-    f1_parts,
-    macro_f1_parts,
-    mean_part,
-    mean_steps,
-    non_inferiority_p_value,
-    sign_flip_p_value,
+    holm,
+    mean_difference,
+    of_calibration_error,
+    of_divergence,
+    of_entropy,
+    of_f1,
+    of_macro_f1,
+    of_mean,
+    p_value,
+    paired_difference,
+    too_few_rows,
+    upper_p_value,
 )
-from StaICC.metrics.power import detectable_difference
-from StaICC.metrics.significance import holm
 
 Array = np.ndarray[Any, Any]
 PRIORS = {2: (0.5, 0.5), 3: (0.28, 0.59, 0.13), 4: (0.87, 0.11, 0.015, 0.005), 6: (0.22, 0.2, 0.2, 0.19, 0.17, 0.02)}
-SLOPE = (0.4, 0.2, 0.0, -0.2, -0.4)
 MARGIN = 0.01
+SIZES = (20, 50, 100, 128, 256, 512)
 
 
 def softmax(scores: Array) -> Array:
@@ -80,7 +82,11 @@ def runs(
     return truth, made
 
 
-def differences(truth: Array, pair: list[Array]) -> dict[str, RowSteps]:
+def both(parts: Any) -> PairedDifference:
+    return paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
+
+
+def differences(truth: Array, pair: list[Array]) -> dict[str, PairedDifference]:
     """The difference by each metric of Normal and of the bias benchmarks."""
     rows, repeats, labels = pair[0].shape
     place = np.repeat(np.arange(rows), repeats).tolist()
@@ -88,47 +94,42 @@ def differences(truth: Array, pair: list[Array]) -> dict[str, RowSteps]:
     flat = [run.reshape(-1, labels) for run in pair]
     lists = [run.tolist() for run in flat]
     guesses = [run.argmax(1).tolist() for run in flat]
-
-    def means(score: Callable[[int], list[float]], score_range: float | None = None) -> RowSteps:
-        parts = [mean_part(score(run), place, rows, score_range) for run in (0, 1)]
-        return combine([(1.0, parts[0])], [(1.0, parts[1])])
-
-    alike = frozenset(np.flatnonzero((pair[0] == pair[1]).all((1, 2))).tolist())
-
-    def both(parts: Any) -> RowSteps:
-        return combine([(1.0, parts[0])], [(1.0, parts[1])], alike)
-
-    modes = [[np.bincount(one).max() / repeats for one in run.argmax(2)] for run in pair]
-    alone = [mean_part([float(x) for x in mode], list(range(rows)), rows) for mode in modes]
+    hits = [[float(a == b) for a, b in zip(run, true, strict=True)] for run in guesses]
+    likelihoods = [[row[label] for row, label in zip(run, true, strict=True)] for run in lists]
+    entropies, most = [(run * np.log(run)).sum(1).tolist() for run in flat], float(np.log(labels))
+    modes = [[float(np.bincount(one).max() / repeats) for one in run.argmax(2)] for run in pair]
+    least = -(-repeats // labels) / repeats
     return {
-        "accuracy": means(lambda run: [float(a == b) for a, b in zip(guesses[run], true, strict=True)]),
-        "likelihood": means(lambda run: [row[label] for row, label in zip(lists[run], true, strict=True)], 1.0),
-        "macro F1": both(macro_f1_parts(true, guesses[0], guesses[1], place, rows, labels)),
-        "ECE-1": both([calibration_part(true, run, place, rows) for run in lists]),
-        "entropy": both([entropy_part(run, place, rows) for run in lists]),
-        "contextual bias": means(lambda run: (flat[run] * np.log(flat[run])).sum(1).tolist(), float(np.log(labels))),
-        "DL div.": both([divergence_part(true, run, place, rows) for run in lists]),
-        "consistency": both(alone),
+        "accuracy": both([of_mean(run, place, rows) for run in hits]),
+        "likelihood": both([of_mean(run, place, rows) for run in likelihoods]),
+        "macro F1": both(of_macro_f1(true, guesses[0], guesses[1], place, rows, labels)),
+        "ECE-1": both([of_calibration_error(true, run, place, rows) for run in lists]),
+        "entropy": both([of_entropy(run, place, rows) for run in lists]),
+        "contextual bias": both([of_mean(run, place, rows, (-most, 0.0)) for run in entropies]),
+        "DL div.": both([of_divergence(true, run, place, rows) for run in lists]),
+        "consistency": both([of_mean(run, range(rows), rows, (least, 1.0)) for run in modes]),
     }
 
 
-def slope(draw: Any, rows: int, labels: int, repeats: int, gains: tuple[float, float], noise: float) -> RowSteps:
+def slope(
+    draw: Any, rows: int, labels: int, repeats: int, gains: tuple[float, float], noise: float
+) -> PairedDifference:
     """The difference of two slopes of accuracy over five shares of correct labels, on the same rows."""
     truth = draw.choice(labels, rows, p=np.array(PRIORS[labels]) / sum(PRIORS[labels]))
     right = np.eye(labels)[truth][:, None, :]
     shared = draw.normal(size=(rows, 1, labels))
     own = [draw.normal(size=(rows, 1, labels)) * noise for _ in gains]
     place = np.repeat(np.arange(rows), repeats).tolist()
-    found: tuple[list[tuple[float, Part]], list[tuple[float, Part]]] = ([], [])
+    found: tuple[list[tuple[float, Contributions]], list[tuple[float, Contributions]]] = ([], [])
     for step, weight in enumerate(SLOPE):
         for gain, mine, parts in zip(gains, own, found, strict=True):
             scores = gain * (1 - 0.15 * step) * right + shared + mine + draw.normal(size=(rows, repeats, labels)) * 0.5
             hits = (scores.argmax(2) == truth[:, None]).ravel().astype(float).tolist()
-            parts.append((weight, mean_part(hits, place, rows)))
-    return combine(*found)
+            parts.append((weight, of_mean(hits, place, rows)))
+    return paired_difference(*found)
 
 
-def long_icl(draw: Any, shape: str, rows: int, rates: tuple[tuple[float, float], tuple[float, float]]) -> RowSteps:
+def long_icl(draw: Any, shape: str, rows: int, rates: Any) -> PairedDifference:
     """The difference of two micro F1 scores; rates: by run how often a label is predicted, and is then correct."""
     gold = draw.integers(1, 5, rows) if shape == "few_nerd" else np.ones(rows, int)
     hard = draw.random((rows, gold.max()))
@@ -140,9 +141,7 @@ def long_icl(draw: Any, shape: str, rows: int, rates: tuple[tuple[float, float],
         correct = (named & (ease < right)).sum(1)
         extra = draw.poisson(0.3, rows) if shape == "few_nerd" else 0
         parts.append([(float(c), float(s)) for c, s in zip(correct, gold + named.sum(1) + extra, strict=True)])
-    one, two = f1_parts(*parts)
-    alike = frozenset(place for place, (a, b) in enumerate(zip(*parts, strict=True)) if a == b)
-    return combine([(1.0, one)], [(1.0, two)], alike)
+    return both(of_f1(parts[0], parts[1], (4.0, 100.0) if shape == "few_nerd" else (1.0, 1.0)))
 
 
 class Tally:
@@ -151,13 +150,16 @@ class Tally:
     def __init__(self) -> None:
         self.counts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
-    def add(self, name: str, steps: RowSteps, true: float | None = 0.0) -> None:
+    def add(self, name: str, steps: PairedDifference, true: float | None = 0.0) -> None:
         one = self.counts[name]
         one["n"] += 1
-        one["rejected"] += difference_p_value(steps) <= 0.05
-        if true is not None:
+        if too_few_rows(steps):
+            one["untested"] += 1
+        else:
+            one["rejected"] += p_value(steps) <= 0.05
+        if true:
             interval = difference_interval(steps)
-            one["covered"] += interval.low <= true <= interval.high
+            one["covered"] += interval is None or interval.low <= true <= interval.high
         stated = detectable_difference(steps)
         if stated is not None:
             one["stated"] += 1
@@ -211,6 +213,38 @@ def equal(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
             yield f"{kind}: {labels} labels, {rows} rows x {repeats}", cell
 
 
+def skewed(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """Type I error on pairs whose rare rows are missing in most samples."""
+    for name, null in NULLS.items():
+        for rows in SIZES:
+
+            def cell(name: str = name, null: Any = null, rows: int = rows) -> dict[str, Any]:
+                draw, tally = seeded(name, rows), Tally()
+                for _ in range(samples):
+                    tally.add(name, null(draw, rows))
+                return tally.summary()
+
+            yield f"skewed: {name}, {rows} rows", cell
+
+
+def ordinary(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """Power on two ordinary models, of which one is better."""
+    cells = ((2, 2.0, 50), (2, 2.0, 128), (2, 1.8, 512), (6, 1.9, 50), (6, 1.9, 128), (6, 1.7, 512))
+    for labels, better, rows in cells:
+
+        def cell(labels: int = labels, better: float = better, rows: int = rows) -> dict[str, Any]:
+            draw, tally = seeded("ordinary", labels, rows), Tally()
+            for _ in range(samples):
+                truth, pair = runs(draw, rows, labels, 2, (better, 1.5), 0.3, 0.7, 1.5)
+                for name, steps in differences(truth, pair).items():
+                    if abs(steps.difference) < float("inf"):
+                        tally.add(name, steps)
+                tally.add("slope", slope(draw, rows, labels, 2, (1.9, 1.5), 0.7))
+            return tally.summary()
+
+        yield f"ordinary: {labels} labels, gains {better} and 1.5, {rows} rows", cell
+
+
 def unequal(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """Coverage where one run is better; the true difference is that of 200,000 rows."""
     for labels, gains, scale in (
@@ -232,8 +266,7 @@ def unequal(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
                 for _ in range(samples):
                     truth, pair = runs(draw, rows, labels, 2, gains, 0.3, 0.7, scale)
                     for name, steps in differences(truth, pair).items():
-                        rare = name == "macro F1" and min(np.bincount(truth, minlength=labels)) < 5
-                        if abs(steps.difference) < float("inf") and not rare:
+                        if abs(steps.difference) < float("inf"):
                             tally.add(name, steps, true[name])
                 return tally.summary()
 
@@ -283,17 +316,17 @@ def families(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]
                     for _run in (0, 1):
                         own = np.where(draw.random((rows, 2)) < 0.6, easy, draw.random((rows, 2)))
                         hits = (own < 1.2 / labels**0.5).ravel().astype(float).tolist()
-                        parts.append(mean_part(hits, place, rows))
-                    found.append(combine([(1.0, parts[0])], [(1.0, parts[1])]))
-                corrected = holm([sign_flip_p_value(steps.steps) for steps in found])
+                        parts.append(of_mean(hits, place, rows))
+                    found.append(both(parts))
+                corrected = holm([p_value(steps) for steps in found])
                 alarms += min(p for p in corrected if p is not None) <= 0.05
-                tally.add("mean", mean_steps(found))
+                tally.add("mean", mean_difference(found))
             return {"any of ten (Holm)": {"rejected": round(alarms / samples, 4)}, **tally.summary()}
 
         yield f"ten data sets, {rows} rows x 2", cell
 
 
-def tilted(draw: Any, rows: int, shares: dict[float, float], difference: float) -> RowSteps:
+def tilted(draw: Any, rows: int, shares: dict[float, float], difference: float) -> PairedDifference:
     """Steps of given sizes (by share of the rows) with random signs, and a given true difference."""
     mean = sum(size * share for size, share in shares.items())
     counts = draw.multinomial(rows, [*shares.values(), 1 - sum(shares.values())])
@@ -302,7 +335,7 @@ def tilted(draw: Any, rows: int, shares: dict[float, float], difference: float) 
         ahead = draw.binomial(count, (1 + difference / mean) / 2)
         steps += [size / rows] * ahead + [-size / rows] * (count - ahead)
     steps += [0.0] * (rows - len(steps))
-    return RowSteps(float(np.sum(steps)), 0.0, steps)
+    return PairedDifference(float(np.sum(steps)), 0.0, steps, -1 / rows, 1 / rows, 1.0)
 
 
 def power(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
@@ -318,9 +351,9 @@ def power(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     for rows in (50, 128, 512):
 
         def shift(rows: int = rows) -> dict[str, Any]:
-            def make(draw: Any, true: float) -> RowSteps:
+            def make(draw: Any, true: float) -> PairedDifference:
                 steps = (draw.laplace(size=rows) * 0.2 + true) / rows
-                return RowSteps(float(steps.sum()), 0.0, steps.tolist(), bound=1.0 / rows)
+                return PairedDifference(float(steps.sum()), 0.0, steps.tolist(), -1 / rows, 1 / rows, 1.0)
 
             return at_stated(make, samples, ("shift", rows))
 
@@ -328,7 +361,7 @@ def power(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     for rows in (128, 500):
 
         def f1(rows: int = rows) -> dict[str, Any]:
-            def make(draw: Any, true: float) -> RowSteps:
+            def make(draw: Any, true: float) -> PairedDifference:
                 rate = 0.5
                 own = 2 * 0.7 * rate / 1.7
                 return long_icl(draw, "tacred", rows, ((0.7, (own + true) * 1.7 / 1.4), (0.7, rate)))
@@ -340,7 +373,7 @@ def power(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     def ten() -> dict[str, Any]:
         sizes = {1.0: 0.1, 0.5: 0.1}
         return at_stated(
-            lambda draw, true: mean_steps([tilted(draw, 100 + 40 * n, sizes, true) for n in range(10)]),
+            lambda draw, true: mean_difference([tilted(draw, 100 + 40 * n, sizes, true) for n in range(10)]),
             samples,
             ("ten",),
         )
@@ -348,7 +381,7 @@ def power(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     yield "power: mean of ten data sets", ten
 
 
-def at_stated(make: Callable[[Any, float], RowSteps], samples: int, key: Any) -> dict[str, Any]:
+def at_stated(make: Callable[[Any, float], PairedDifference], samples: int, key: Any) -> dict[str, Any]:
     draw = seeded("power", key)
     true = 0.0
     for _ in range(5):
@@ -377,10 +410,7 @@ def margins(samples: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
             def cell(rows: int = rows, share: float = share, half: float = half) -> dict[str, Any]:
                 draw = seeded("margin", rows, share, half)
                 sizes = {1.0: share * (1 - half), 0.5: share * half}
-                wrong = sum(
-                    non_inferiority_p_value(tilted(draw, rows, sizes, -MARGIN), MARGIN, True) <= 0.025
-                    for _ in range(samples)
-                )
+                wrong = sum(upper_p_value(tilted(draw, rows, sizes, -MARGIN), -MARGIN) <= 0.025 for _ in range(samples))
                 return {"non-inferiority": {"rejected": round(wrong / samples, 4)}}
 
             yield f"margin: {rows} rows, {share} differ, {half} of them in one repeat", cell
@@ -390,7 +420,7 @@ def seeded(*key: Any) -> Any:
     return np.random.default_rng(zlib.crc32(repr(key).encode()))
 
 
-PARTS = {one.__name__: one for one in (equal, unequal, shapes, families, power, margins)}
+PARTS = {one.__name__: one for one in (skewed, ordinary, equal, unequal, shapes, families, power, margins)}
 
 
 def main() -> None:

@@ -26,9 +26,8 @@ from durability_kills import WAYS, kill_and_resume
 from records import record
 
 from StaICC import Normal
-from StaICC.benchmarks.statistics import Statistics
-from StaICC.inference.bound_store import BoundStore
-from StaICC.inference.store import PredictionStore
+from StaICC.benchmarks import Statistics
+from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.kernels.registry import load_kernel
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from StaICC.benchmarks.sequential import StoppingRule, follow
+from StaICC.benchmarks.race import StoppingRule, follow
 from StaICC.version import __version__
 
 Population = list[list[float]]

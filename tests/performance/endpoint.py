@@ -30,8 +30,7 @@ from records import record
 
 from StaICC import Normal, load_kernel
 from StaICC.errors import OutputError
-from StaICC.kernels.endpoint.kernel import EndpointKernel, NoMatch
-from StaICC.kernels.endpoint.scoring import next_token_scores
+from StaICC.kernels.endpoint import EndpointKernel, NoMatch, next_token_scores
 from StaICC.kernels.label_scores import softmax
 
 

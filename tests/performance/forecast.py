@@ -24,7 +24,7 @@ import StaICC.benchmarks.forecast as forecasting
 from StaICC import LongICL, Normal, load_kernel
 from StaICC.kernels.huggingface.batching import BatchRunner
 from StaICC.kernels.text_inference import text_inference
-from StaICC.methods.rehearsal import forecast_method
+from StaICC.methods.forecast import forecast_method
 from StaICC.methods.run import run_method
 
 METHODS = ("contextual-calibration", "topk", "hidden-calibration")

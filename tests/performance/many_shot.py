@@ -15,8 +15,7 @@ from records import record
 
 from StaICC import Normal
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-from StaICC.methods.many_shot import run_many_shot
-from StaICC.methods.run import Method
+from StaICC.methods.run import Method, run_many_shot
 
 
 def tiny_kernel() -> CausalLMKernel:

@@ -20,7 +20,7 @@ from records import record
 from StaICC import Normal
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.methods.run import METHODS, TABLE_2, run_all
-from StaICC.metrics.significance import holm
+from StaICC.metrics.paired_tests import holm
 from StaICC.results import Result, load
 from StaICC.results.comparison import compare_runs
 

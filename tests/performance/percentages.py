@@ -1,4 +1,4 @@
-"""Percentages and votes: how often percentages are missed, and other non-negative scores are taken for them.
+"""Non-negative numbers: how often percentages are read as logits, and how often logits without a sign are ambiguous.
 
 Run with the repository on the path (needs NumPy; two minutes)::
 
@@ -7,13 +7,14 @@ Run with the repository on the path (needs NumPy; two minutes)::
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from StaICC.metrics.normalisation import constant_sum, normalise
+from StaICC.metrics.normalisation import normalise
 
 REPETITIONS = 300
 RNG = np.random.default_rng(0)
@@ -23,58 +24,50 @@ def softplus(mean: float, deviation: float, shape: tuple[int, int]) -> Any:
     return np.logaddexp(0, RNG.normal(mean, deviation, shape))
 
 
-SCORES: dict[str, Callable[[int, int], Any]] = {
+LOGITS: dict[str, Callable[[int, int], Any]] = {
     "normal": lambda n, labels: abs(RNG.normal(12, 2, (n, labels))),
     "absolute normal": lambda n, labels: abs(RNG.normal(0, 3, (n, labels))),
-    "relu": lambda n, labels: np.maximum(RNG.normal(1, 2, (n, labels)), 0),
-    "softplus": lambda n, labels: softplus(0, 2, (n, labels)),
-    "softplus, one decimal": lambda n, labels: softplus(0, 2, (n, labels)).round(1),
-    "softplus, mean sum 100, one decimal": lambda n, labels: softplus(100 / labels, 3, (n, labels)).round(1),
-    "softplus, integers": lambda n, labels: softplus(3, 2, (n, labels)).round(0),
+    "relu": lambda n, labels: np.maximum(RNG.normal(3, 2, (n, labels)), 0),
+    "softplus": lambda n, labels: softplus(3, 2, (n, labels)),
+    "softplus, one decimal": lambda n, labels: softplus(3, 2, (n, labels)).round(1),
     "mean sum 100, one decimal": lambda n, labels: abs(RNG.normal(100 / labels, 2, (n, labels))).round(1),
     "mean sum 100": lambda n, labels: abs(RNG.normal(100 / labels, 1, (n, labels))),
     "half precision": lambda n, labels: abs(RNG.normal(12, 2, (n, labels))).astype(np.float16).astype(float),
-    "counts": lambda n, labels: RNG.poisson(3, (n, labels)).astype(float),
-    "counts, mean sum 100": lambda n, labels: RNG.poisson(100 / labels, (n, labels)).astype(float),
-    "ratings 0 to 10": lambda n, labels: RNG.integers(0, 11, (n, labels)).astype(float),
-    "ratings 1 to 5": lambda n, labels: RNG.integers(1, 6, (n, labels)).astype(float),
-    "ratings 0 to 100": lambda n, labels: RNG.integers(0, 101, (n, labels)).astype(float),
-    "ratings 0 to 100 in tens": lambda n, labels: 10.0 * RNG.integers(0, 11, (n, labels)),
-    "around 5000": lambda n, labels: RNG.normal(5000, 0.3, (n, labels)),
+    "uniform from 0 to 4": lambda n, labels: RNG.uniform(0, 4, (n, labels)),
 }
 LABELS = (2, 3, 4, 5, 6, 10, 15, 20)
 
 
 def false_alarms() -> None:
-    """Print how many matrices of other scores are taken for percentages or votes."""
-    for n in (2, 3, 4, 6, 10, 20, 40, 100):
+    """Print how many matrices of logits without a sign are ambiguous."""
+    for n in (1, 2, 3, 4, 6, 10, 20, 40, 100):
         found = Counter(
             name
-            for name, scores in SCORES.items()
+            for name, scores in LOGITS.items()
             for labels in LABELS
             for _ in range(REPETITIONS)
-            if constant_sum(scores(n, labels).tolist()) is not None
+            if normalise(scores(n, labels).tolist()).kind != "logits"
         )
-        total = len(SCORES) * len(LABELS) * REPETITIONS
+        total = len(LOGITS) * len(LABELS) * REPETITIONS
         print(f"{n} predictions: {found.total()} of {total} matrices {dict(found)}", flush=True)
 
 
 def missed() -> None:
-    """Print how many matrices of percentages are not recognised."""
-    missed, total = Counter[int](), Counter[int]()
+    """Print how many matrices of percentages, and of shares of another total, are read as logits."""
+    missed, total = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     for labels in range(2, 21):
         for decimals in range(5):
-            for n in (2, 5, 20, 100):
-                for deviation in (0.3, 0.5, 1.0, 3.0):
+            for n in (1, 2, 5, 20, 100):
+                for deviation, of in itertools.product((0.3, 0.5, 1.0, 3.0), (10, 100)):
                     powers = np.exp(RNG.normal(0, deviation, (n, labels)))
-                    exact = 100 * powers / powers.sum(axis=1, keepdims=True)
+                    exact = of * powers / powers.sum(axis=1, keepdims=True)
                     rounded = exact.round(decimals)
                     cut = np.floor(exact * 10**decimals) / 10**decimals
                     for rows in (rounded, cut, rounded.astype(np.float32).astype(float)):
-                        if len(set(map(tuple, rows.tolist()))) > 1:
-                            total[n] += 1
-                            missed[n] += normalise(rows.tolist()).kind != "ambiguous"
-    print({n: f"{missed[n]} of {total[n]} missed" for n in total})
+                        total[of, n] += 1
+                        missed[of, n] += normalise(rows.tolist()).kind == "logits"
+    for (of, n), number in total.items():
+        print(f"{n} predictions that sum to {of}: {missed[of, n]} of {number} matrices are read as logits")
 
 
 if __name__ == "__main__":

@@ -14,17 +14,14 @@ import tempfile
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from records import record
 
-from StaICC.benchmarks.long_icl import Experiment, LongICLExperimentor, analysis, card, load
-from StaICC.benchmarks.long_icl.analysis import analyse, position_p_value
-from StaICC.benchmarks.long_icl.data.loading import LongICLData
-from StaICC.benchmarks.long_icl.experimentor import DataSetScore, LongICLOutcome
-from StaICC.benchmarks.long_icl.experiments import blocks_of
+from StaICC.benchmarks.long_icl import Experiment, LongICLExperimentor, card, experiments, load
+from StaICC.benchmarks.long_icl.data import LongICLData
+from StaICC.benchmarks.long_icl.experiments import analyse, blocks_of, position_p_value
 from StaICC.benchmarks.long_icl.scoring import Tally
 
 PARTS = 5
@@ -86,26 +83,25 @@ MODELS: dict[str, tuple[Callable[[random.Random], Chance], int, float]] = {
 """Models, each with the part of interest and the true difference between that part and the mean of the others."""
 
 
-RIGHT = [LongICLOutcome(0, label, Tally((label,), (label,), (label,))) for label in LABELS]
-WRONG = [LongICLOutcome(0, "", Tally((label,), (), ())) for label in LABELS]
+RIGHT = [Tally((label,), (label,), (label,)) for label in LABELS]
+WRONG = [Tally((label,), (), ()) for label in LABELS]
 
 
-def simulate(
-    own: LongICLExperimentor, empty: DataSetScore, make: Callable[[random.Random], Chance], part: int, seed: int
-) -> list[float]:
+def simulate(own: LongICLExperimentor, make: Callable[[random.Random], Chance], part: int, seed: int) -> list[float]:
     """Return p-value, difference and its limits of one simulated run."""
     draw = random.Random(f"{make.__name__} {seed}")
-    own.experiment = Experiment("position", (PARTS,), 1, seed)
+    experiment = Experiment("position", (PARTS,), 1, seed)
     blocks, chance = blocks_of(LABELS, PARTS, seed), make(draw)
     labels = [(LABELS.index(item.gold[0]), blocks[item.gold[0]]) for item in own.test_items]
-    rounds = []
-    for order, one in enumerate(empty.rounds):
-        outcomes = [
+    tallies = {}
+    for order in range(PARTS):
+        tallies[f"order {order + 1}"] = [
             (RIGHT if draw.random() < chance(place, label, order, (block + order) % PARTS) else WRONG)[label]
             for place, (label, block) in enumerate(labels)
         ]
-        rounds.append(replace(one, outcomes=tuple(outcomes)))
-    found = analyse(own, replace(empty, rounds=tuple(rounds)), 0.95)
+    contexts = {str(name): one for name, one in own.contexts.items()}
+    gold = [item.gold[0] for item in own.test_items]
+    found = analyse(experiment, own.card, own.variant, gold, contexts, tallies, 0.95)
     row = found["conditions"][f"part {part + 1}"]
     return [found["p_value"], row["difference"], row["difference_low"], row["difference_high"]]
 
@@ -128,17 +124,16 @@ def main() -> None:
     parser.add_argument("--redraws", type=int, default=199)
     parser.add_argument("--models", nargs="+", default=list(MODELS), metavar="MODEL")
     options = parser.parse_args()
-    analysis.position_p_value = partial(position_p_value, redraws=options.redraws)
+    experiments.position_p_value = partial(position_p_value, redraws=options.redraws)
     figures = {}
     with tempfile.TemporaryDirectory() as folder:
         data = made_up(Path(folder))
         design = Experiment("position", (PARTS,), 1)
         own = LongICLExperimentor(data, test_number=options.items, experiment=design)
-        empty = own.score([0] * (PARTS * len(own.test_items)))
         for name in options.models:
             make, part, truth = MODELS[name]
             began = time.process_time()
-            found = [simulate(own, empty, make, part, seed) for seed in range(options.simulations)]
+            found = [simulate(own, make, part, seed) for seed in range(options.simulations)]
             count = len(found)
             figures[name] = {
                 "truth": truth,

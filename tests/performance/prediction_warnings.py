@@ -27,8 +27,7 @@ from records import record
 
 from StaICC import ContextualBias, Normal, TemplateSensitivity, load_kernel
 from StaICC.benchmarks.diagnostics import find_warnings
-from StaICC.benchmarks.outcome import Condition, Outcome
-from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks.task import Condition, Outcome, Statistics
 from StaICC.prompting import Query
 
 KINDS = {
@@ -167,7 +166,7 @@ def details_in(document: Any, where: str) -> Iterator[tuple[str, str, dict[str, 
 
 def saved(files: Sequence[str]) -> None:
     """Print the warnings for saved results, from their label scores."""
-    from StaICC.results.label_scores import unpack_scores
+    from StaICC.results.details import unpack_scores
 
     runs, found = 0, Counter[str]()
     for file in files:

@@ -22,14 +22,13 @@ from many_shot import tiny_kernel  # type: ignore[import-not-found]
 from records import record
 
 from StaICC import Normal
-from StaICC.kernels.huggingface.forward import Forward
-from StaICC.kernels.huggingface.model_calls import Hidden
+from StaICC.kernels.huggingface.forward import Forward, Hidden
 
 
 def make_free(torch: Any) -> None:
     """Let all models return zeros."""
 
-    def run(self: Any, arguments: Any, logits: bool) -> Hidden:
+    def run(self: Any, arguments: Any) -> Hidden:
         return Hidden(torch.zeros(1).expand(*arguments["input_ids"].shape, 32))
 
     def logits_of(self: Any, hidden: Any, tokens: Any = None) -> Any:

@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from records import record
 
 from StaICC.inference.store import PredictionStore, query_key
-from StaICC.inference.store_salvage import salvage
 
 
 def timed(work: Callable[[], object], repeats: int = 5) -> float:
@@ -37,7 +36,7 @@ def timed(work: Callable[[], object], repeats: int = 5) -> float:
 
 
 def measure(queries: int, labels: int, characters: int, chunk: int) -> dict[str, float]:
-    """Fill a store and measure it; microseconds a query, milliseconds a chunk, opening or salvage."""
+    """Fill a store and measure it; microseconds a query, milliseconds a chunk or opening."""
     label_space = [f"label {number}" for number in range(labels)]
     prompts = [f"{number} ".ljust(characters, "x") for number in range(queries)]
     draw = random.Random(1)
@@ -66,9 +65,6 @@ def measure(queries: int, labels: int, characters: int, chunk: int) -> dict[str,
             figures["bytes a query"] = store.info().size_bytes / queries
         figures["file, bytes a query"] = path.stat().st_size / queries
         figures["opening, ms"] = timed(lambda: PredictionStore(path).close()) * 1e3
-        start = time.perf_counter()
-        salvage(path, Path(folder) / "new")
-        figures["salvage, ms"] = (time.perf_counter() - start) * 1e3
     return figures
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import StaICC.prompting.sampler
+import StaICC.prompting.sampling
 from StaICC.errors import ArgumentError
 from StaICC.prompting import StableRandom, check_demonstration_lists, restrict_to_domain, sample_demonstrations
 
@@ -120,10 +120,10 @@ def test_the_last_draw_that_is_allowed_counts(inside: bool, monkeypatch: pytest.
     while (own in [labels[position] for position in generator.sample_indexes(len(labels), k)]) is not inside:
         needed += 1
     assert needed > 3
-    monkeypatch.setattr(StaICC.prompting.sampler, "_MOST_REDRAWS", needed)
+    monkeypatch.setattr(StaICC.prompting.sampling, "_MOST_REDRAWS", needed)
     (found,) = restrict_to_domain(len(labels), k, [own], labels.__getitem__, inside, "enough")
     assert (own in [labels[position] for position in found]) is inside
-    monkeypatch.setattr(StaICC.prompting.sampler, "_MOST_REDRAWS", needed - 1)
+    monkeypatch.setattr(StaICC.prompting.sampling, "_MOST_REDRAWS", needed - 1)
     mode = "in" if inside else "out-of"
     with pytest.raises(ArgumentError, match=f"^{mode}-domain mode on too few: {needed - 1} draws of k = {k} demonstr"):
         restrict_to_domain(len(labels), k, [own], labels.__getitem__, inside, "too few")

@@ -38,7 +38,7 @@ def test_a_shorter_test_set_is_a_prefix_of_a_longer_one() -> None:
 
 
 def test_too_few_rows_are_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"the split needs 12 rows \(SplitSizes\(.*\)\), but the table has 11"):
+    with pytest.raises(ArgumentError, match=r"the split needs 12 rows \(4\+4\+4\), but the table has 11"):
         split_indexes(11, SplitSizes(4, 4, 4))
 
 

@@ -6,7 +6,6 @@ import copy
 import hashlib
 import math
 import random
-import time
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any
@@ -14,12 +13,23 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.verify import verify
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.metrics.significance import holm
+from StaICC.metrics.paired_tests import holm
 from StaICC.results import Result, ResultGroup, compare, compare_runs
-from StaICC.results.comparison_formats import FORMATS, compare_all, format_comparisons
+from StaICC.results.comparison import (
+    FORMATS,
+    MOST_RUNS,
+    Best,
+    Tied,
+    Untested,
+    Worse,
+    _groups,
+    format_comparisons,
+    standings,
+    verdict_of,
+)
+from StaICC.results.comparison import Tested as WasTested
 
 ROWS = [(f"text {row} {row * 7919 % 101}", row % 2) for row in range(400)]
 
@@ -90,14 +100,13 @@ def test_every_metric_of_every_benchmark_has_the_means_of_the_tables(suites: dic
             assert found.metric == metric
             assert not any("the table of" in note for note in found.left_out)
             for one in found.datasets:
-                if one.p_value is None or one.holm is None:
-                    assert metric == "macro_F1"
-                    assert one.reason is not None
+                assert one.interval is not None
+                if isinstance(one.outcome, Untested):
+                    assert "too few rows" in one.outcome.reason
                     continue
-                assert 0.0 <= one.p_value <= one.holm <= 1.0
+                assert 0.0 <= one.outcome.p_value <= one.outcome.holm <= 1.0
                 assert one.difference == pytest.approx(one.values[0] - one.values[1])
-                if one.interval is not None:
-                    assert one.interval.low <= one.difference <= one.interval.high
+                assert one.interval.low <= one.difference <= one.interval.high
             seen += 1
     assert seen == 4 + 2 + 2 + 2 + 4 + 1 + 1
 
@@ -109,29 +118,10 @@ def test_identical_runs_do_not_differ(suites: dict[str, ResultGroup]) -> None:
                 continue
             found = compare(result, result, metric, margin=0.01)
             for one in [*found.datasets, found.overall]:
-                p_value = None if one.reason else 1.0
-                assert (one.difference, one.p_value, one.holm, one.detectable) == (0.0, p_value, p_value, None)
-                assert one.interval is None or one.interval.low < 0.0 < one.interval.high
+                assert (one.difference, one.outcome, one.detectable) == (0.0, WasTested(1.0, 1.0), None)
+                assert one.interval is not None
+                assert one.interval.low < 0.0 < one.interval.high
             assert not any(one.shown for one in found.non_inferiority)  # 24 rows show no difference below 0.01
-
-
-def test_exchanging_the_runs_changes_signs_only(pair: dict[str, Result]) -> None:
-    for metric in pair["a"].averaged:
-        one, two = compare(pair["a"], pair["b"], metric), compare(pair["b"], pair["a"], metric)
-        for x, y in zip(one.datasets, two.datasets, strict=True):
-            assert (x.p_value is None) is (y.p_value is None)
-            assert x.p_value is None or x.p_value == pytest.approx(y.p_value, rel=1e-6)
-            assert x.difference == pytest.approx(-y.difference)
-            if x.interval and y.interval:
-                assert x.interval.low == pytest.approx(-y.interval.high, abs=1e-12)
-
-
-def test_the_metric_is_named_in_every_format(pair: dict[str, Result]) -> None:
-    found, _ = compare_all(pair, "macro_F1")
-    for form in FORMATS:
-        text = format_comparisons(found, form)
-        assert "macro_F1" in text.replace("\\_", "_")
-        assert "mean of 2 data sets" in text
 
 
 def test_an_unknown_metric_and_a_bad_margin_are_refused(pair: dict[str, Result]) -> None:
@@ -169,7 +159,7 @@ def test_lower_is_better_where_it_is(suites: dict[str, ResultGroup]) -> None:
 
 
 def test_the_order_of_the_records_does_not_matter(pair: dict[str, Result]) -> None:
-    from StaICC.results.label_scores import pack_scores, unpack_scores
+    from StaICC.results.details import pack_scores, unpack_scores
 
     def shuffle(plain: dict[str, Any]) -> None:
         for details in plain["details"].values():
@@ -268,29 +258,6 @@ def test_other_texts_under_one_name_are_never_paired(more: list[str], labels: tu
         compare(given([own_data()], "a", 0.9), given([other_texts("own", labels), *more], "b", 0.6, k=k))
 
 
-@pytest.mark.parametrize("k", [4, 2])
-def test_other_texts_of_another_data_set_do_not_matter(k: int) -> None:
-    first = given([own_data(), own_data("more")], "a", 0.9)
-    found = compare(first, given([own_data(labels=("bad", "good")), other_texts("more")], "b", 0.6, k=k))
-    assert [one.dataset for one in found.datasets] == ["own"]
-    assert any(note.startswith("more (") and "other data under this name" in note for note in found.left_out)
-
-
-def test_verify_checks_the_digest_of_each_data_set() -> None:
-    run = given([own_data()], "a", 0.9)
-    benchmark = StaICC.Normal(datasets=[own_data()], limit=30)
-    changed = edited(run, lambda plain: plain["details"]["own"].update(data="0" * 64))
-    assert all(one.consistent for one in verify(run, benchmark))
-    assert any("details / own / data" in line for one in verify(changed, benchmark) for line in one.inconsistent)
-
-
-def test_other_versions_are_listed(pair: dict[str, Result]) -> None:
-    old = edited(pair["b"], lambda plain: plain["signature"].update(version="0.9.0"))
-    found = compare(pair["a"], old)
-    assert "version" in {one.field for one in found.differences}
-    assert figures(found) == figures(compare(pair["a"], pair["b"]))
-
-
 def test_a_table_with_another_value_is_named(pair: dict[str, Result]) -> None:
     def change(plain: dict[str, Any]) -> None:
         plain["Divided results"]["own"]["accuracy"] = 0.123
@@ -299,20 +266,6 @@ def test_a_table_with_another_value_is_named(pair: dict[str, Result]) -> None:
     (note,) = (note for note in found.left_out if "the table of second has 0.1230 (metrics standard)" in note)
     assert note.startswith("own: ")
     assert note.endswith("the file may have been changed: check it with verify")
-
-
-@pytest.mark.parametrize("metrics", ["0.1.1", "standard"])
-def test_metrics_of_the_release_are_recomputed_with_a_line(metrics: str) -> None:
-    runs = [
-        StaICC.Normal(datasets=[own_data()], limit=30, metrics=which)(scored(name, 2.0))
-        for name, which in (("a", "standard"), ("b", metrics))
-    ]
-    name = "expected_calibration_error_1"
-    found = compare(runs[0], runs[1], name)
-    standard = StaICC.Normal(datasets=[own_data()], limit=30)(scored("b", 2.0))
-    assert found.datasets[0].values[1] == pytest.approx(standard.averaged[name])
-    changed = abs(runs[1].averaged[name] - standard.averaged[name]) > 1e-6
-    assert any("the table of second has" in note for note in found.left_out) is changed
 
 
 def test_missing_records_and_data_sets_are_named(pair: dict[str, Result]) -> None:
@@ -346,45 +299,6 @@ def test_a_metric_of_the_users_own_cannot_be_recomputed() -> None:
         compare(runs[0], runs[1])
 
 
-def test_slopes_with_other_numbers_of_demonstrations() -> None:
-    runs = [StaICC.GLER(datasets=["mini", own_data()], limit=10, k=k)(scored("a", 1.0)) for k in (4, 8)]
-    for metric in runs[0].averaged:
-        found = compare(*runs, metric)
-        assert found.overall.values == pytest.approx(tuple(run.averaged[metric] for run in runs), abs=1e-12)
-    other = StaICC.GLER(datasets=["mini", own_data()], limit=10, interpolations=3)(scored("a", 1.0))
-    with pytest.raises(ArgumentError, match="other conditions: 0, 1, 2, 3, 4 and 0, 1, 2"):
-        compare(runs[0], other)
-
-
-@pytest.mark.parametrize("count", [0, 1, 9, 10])
-def test_a_rare_label_voids_everything_about_macro_f1(count: int) -> None:
-    """With fewer than 10 rows of a label, nothing is tested on this data set; without any, neither is the mean."""
-    test = StaICC.Normal(datasets=[own_data("rare")])[0].test_set()
-    tested = [test.texts(row)[0] for row in range(len(test))]
-    rows = [(text, int(text in tested[:count]) if text in tested else label) for text, label in ROWS]
-    rare = Dataset.from_rows(rows, name="rare", label_space=["no", "yes"])
-
-    def run(right: int) -> Result:
-        benchmark = StaICC.Normal(datasets=[own_data(), rare])
-        queries = [each.all_queries() for each in benchmark.experimentor]
-        return benchmark(preentered_prediction=[[(q.label + (q.row % right == 0)) % 2 for q in one] for one in queries])
-
-    found = compare(run(2), run(5), "macro_F1", margin=0.01)
-    one = found.datasets[1]
-    assert found.mean is not None
-    figures = (one.interval, one.p_value, one.holm, one.detectable)
-    assert (figures == (None, None, None, None)) is (count < 10)
-    assert (one.reason == f"{count} test rows have the label 'yes'; a test of macro F1 needs 10 of each label") is (
-        count < 10
-    )
-    assert (found.mean.p_value is None) is (count == 0)
-    assert all((side.p_value is None) is (count == 0) for side in found.non_inferiority)
-    for form in FORMATS:
-        assert format_comparisons([compare_runs({"a": run(2), "b": run(5)}, "macro_F1")], form)
-    if count < 10:
-        assert f"no interval and no test for rare: {one.reason}" in str(found)
-
-
 # -- several runs
 
 
@@ -405,25 +319,15 @@ def test_ranking_and_corrections_of_several_runs(count: int) -> None:
     assert values == pytest.approx({name: run.averaged["accuracy"] for name, run in runs.items()})
     groups = {rank.run: set(rank.groups) for rank in found.ranking}
     for one in found.comparisons:
-        assert bool(groups[one.first] & groups[one.second]) is (one.overall.holm > 0.05)
+        significant = isinstance(one.overall.outcome, WasTested) and one.overall.outcome.significant
+        assert bool(groups[one.first] & groups[one.second]) is not significant
     assert found.ranking[0].groups.startswith("a")
-
-
-def test_one_bad_run_does_not_stop_the_others(pair: dict[str, Result]) -> None:
-    foreign = StaICC.Normal(datasets=[own_data("elsewhere")], limit=9)(scored("c"))
-    found = compare_runs({**pair, "c": foreign})
-    assert figures(found.comparisons[0]) == figures(compare(pair["a"], pair["b"]))
-    assert found.left_out[0] == "c (mini, own: c: not in this run)"
-
-
-@pytest.mark.pack
-def test_comparing_ten_data_sets_takes_seconds() -> None:
-    runs = {name: StaICC.Normal(limit=64)(scored(name)) for name in "ab"}
-    began = time.process_time()
-    for metric in runs["a"].averaged:
-        found = compare_runs(runs, metric)
-        assert len(found.comparisons[0].datasets) == 10
-    assert time.process_time() - began < 8.0
+    best = found.ranking[0].run
+    outcomes = {frozenset((one.first, one.second)): one.overall.outcome for one in found.comparisons}
+    for rank in found.ranking:
+        expected = Best() if rank.value == values[best] else verdict_of(outcomes[frozenset((best, rank.run))])
+        assert rank.verdict == expected
+    assert {type(rank.verdict) for rank in found.ranking[1:]} <= {Best, Tied, Worse, Untested}
 
 
 def test_one_run_is_compared_with_all_others_by_reference() -> None:
@@ -439,3 +343,104 @@ def test_one_run_is_compared_with_all_others_by_reference() -> None:
     assert to_c.overall.p_value == every["b", "c"].overall.p_value
     with pytest.raises(UnknownNameError, match="run"):
         compare_runs(runs, reference="d")
+
+
+# -- verdicts
+
+
+@pytest.mark.parametrize("count", [24, 60])
+def test_groups_of_many_runs(count: int) -> None:
+    """Any two runs share a group if and only if they do not differ; also where every run has one opponent."""
+    names = [f"run {n}" for n in range(count)]
+    graphs = {
+        "equal": set(),
+        "opponents": {frozenset((names[n], names[n + 1])) for n in range(0, count, 2)},
+        "ordered": {frozenset((a, b)) for a, b in combinations(names, 2) if names.index(b) - names.index(a) > 3},
+        "random": {frozenset(pair) for pair in combinations(names, 2) if random.Random(f"{pair}").random() < 0.3},
+    }
+    for differing in graphs.values():
+        groups = _groups(names, differing)
+        for a, b in combinations(names, 2):
+            assert any({a, b} <= group for group in groups) is (frozenset((a, b)) not in differing)
+        assert all(any(name in group for group in groups) for name in names)
+    assert _groups(names, set()) == [set(names)]
+
+
+def test_of_many_runs_each_is_compared_with_the_best() -> None:
+    count = MOST_RUNS + 10
+    runs = {f"run {n}": given(["mini"], str(n % 25), 0.95 - 0.025 * (n % 25)) for n in range(count)}
+    found = compare_runs(runs)
+    assert len(found.comparisons) == count - 1
+    assert {one.first for one in found.comparisons} == {found.ranking[0].run}
+    assert [rank.value for rank in found.ranking] == sorted((rank.value for rank in found.ranking), reverse=True)
+    assert {rank.groups for rank in found.ranking} == {""}
+    assert isinstance(found.ranking[-1].verdict, Worse)
+    assert {rank.run: rank.verdict for rank in found.ranking} == standings(runs, "accuracy", True)
+
+
+def test_the_best_of_many_equal_runs_is_corrected_for_its_choice() -> None:
+    """The best run is known from the same rows: a correction for the runs next to it alone rejects too often."""
+    runs = {f"run {n}": given(["mini"], f"equal {n}", 0.7) for n in range(12)}
+    found = compare_runs(runs)
+    assert standings(runs, "accuracy", True) == {rank.run: rank.verdict for rank in found.ranking}
+    (few,) = (one for one in found.comparisons if {one.first, one.second} == {"run 3", "run 7"})
+    count = MOST_RUNS + 1
+    many = compare_runs({**runs, **{f"more {n}": given(["mini"], f"more {n}", 0.7) for n in range(count - 12)}})
+    for one in many.comparisons:
+        p = one.overall.p_value
+        assert p is not None
+        assert one.overall.holm == pytest.approx(min(1.0, p * count * (count - 1) / 2))
+    assert few.overall.holm is not None
+    assert few.overall.p_value is not None
+    assert few.overall.holm >= few.overall.p_value
+
+
+def test_a_score_that_leaves_replies_out_is_untested() -> None:
+    """Wrong answers that are not parsed would make a run the best one."""
+
+    def model(unclear: float) -> Callable[..., str]:
+        def answer(prompt: str, label_space: list[str]) -> str:
+            draw = random.Random(prompt)
+            return draw.choice(label_space) if draw.random() >= unclear else "I cannot tell."
+
+        return answer
+
+    benchmark = StaICC.Normal(datasets=["mini"], limit=30, unparsed="excluded")
+    made = {name: benchmark(model(unclear)) for name, unclear in (("all", 0.0), ("some", 0.7), ("more", 0.0001))}
+    assert made["some"].excluded > 0
+    whole = compare_runs({name: made[name] for name in ("all", "more")})
+    failed = StaICC.Normal(datasets=["mini"], limit=30)(model(0.7), on_error="collect")
+    for partial in (made["some"], failed):
+        runs = {**made, "some": partial}
+        verdicts = standings(runs, "accuracy", True)
+        assert isinstance(verdicts["some"], Untested)
+        found = compare_runs(runs)
+        assert any(reason.startswith("some (") for reason in found.left_out)
+        assert found.ranking == whole.ranking, "a partial run changes the rows of no other"
+        alone = compare_runs({"all": made["all"], "some": partial})
+        assert {type(rank.verdict) for rank in alone.ranking} == {Untested}
+        assert alone.comparisons[0].left_out
+
+
+def test_without_a_test_there_is_no_tie() -> None:
+    """Twelve rows cannot show any difference of macro F1 here: the worst run is untested, not tied."""
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
+    truth = [query.label for query in benchmark.experimentor[0].all_queries()]
+    runs = {
+        "right": benchmark(preentered_prediction=[truth]),
+        "wrong": benchmark(preentered_prediction=[[(label + 1) % 3 for label in truth]]),
+    }
+    for metric in ("accuracy", "macro_F1"):
+        found = compare_runs(runs, metric)
+        assert isinstance(found.comparisons[0].overall.outcome, Untested)
+        assert [type(rank.verdict) for rank in found.ranking] == [Best, Untested]
+        assert [type(one) for one in standings(runs, metric, True).values()] == [Best, Untested]
+        for form in FORMATS:
+            text = format_comparisons([found], form)
+            assert "tied" not in text
+            assert "untested" in text
+    failed = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: None, on_error="collect")
+    assert standings({**runs, "failed": failed}, "accuracy", True).keys() == {"right", "wrong"}
+    alone = StaICC.Normal(datasets=["mini"], limit=4, metrics={"mine": lambda truth, rows: 0.5})
+    others = {name: alone(scored(name)) for name in "ab"}
+    assert list(map(type, standings(others, "mine", True).values())) == [Best, Best]  # equal values

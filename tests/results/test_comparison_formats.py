@@ -13,9 +13,9 @@ import pytest
 
 import StaICC
 from StaICC.datasets import Dataset
-from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.errors import UnknownNameError
 from StaICC.results import Result, ResultGroup, compare
-from StaICC.results.comparison_formats import FORMATS, compare_all, format_comparisons
+from StaICC.results.comparison import FORMATS, Untested, compare_all, format_comparisons
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,6 @@ def test_all_pairs(runs: dict[str, Result]) -> None:
     alone = compare(runs["hash"], runs["first"])
     assert found.comparisons[0].datasets[0].p_value == alone.datasets[0].p_value
     assert found.comparisons[0].datasets[0].holm == min(1.0, 3 * alone.datasets[0].p_value)
-
-
-def test_one_is_not_enough(runs: dict[str, Result]) -> None:
-    with pytest.raises(ArgumentError, match="a comparison needs two results at least, 1 given"):
-        compare_all({"hash": runs["hash"]})
 
 
 @pytest.mark.parametrize(
@@ -77,19 +72,6 @@ def test_groups_part_by_part(make_model: Callable[..., Any], group: ResultGroup)
     assert "Normal (there is no metric 'entropy'" in left_out[0]
 
 
-def test_a_group_and_a_single_result_share_a_part(group: ResultGroup) -> None:
-    single = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: 1)
-    found, left_out = compare_all({"a": single, "b": group})
-    assert [one.benchmark for one in found] == ["Normal"]
-    assert "GLER (not in a)" in left_out
-
-
-def test_nothing_in_common(runs: dict[str, Result]) -> None:
-    gler = StaICC.GLER(datasets=["mini"], limit=3)(lambda prompt, label_space: 1)
-    with pytest.raises(ArgumentError, match=r"hash \(Normal\) and gler \(GLER\) share no benchmark"):
-        compare_all({"hash": runs["hash"], "gler": gler})
-
-
 def test_the_methods_of_one_file(runs: dict[str, Result]) -> None:
     other = StaICC.Normal(datasets=["mini"], limit=20, k=2)(lambda prompt, label_space: 0)
     own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
@@ -98,19 +80,6 @@ def test_the_methods_of_one_file(runs: dict[str, Result]) -> None:
     (found,), left_out = compare_all({"gpt2": ResultGroup("methods", parts)})
     assert [(one.first, one.second) for one in found.comparisons] == [("gpt2: vanilla", "gpt2: k 2")]
     assert left_out == ("gpt2: odd (mini: gpt2: odd: not in this run)",)
-
-
-def test_rows_of_several_conditions_count_once(make_model: Callable[..., Any]) -> None:
-    """Label noise evaluates a row under five conditions: they are not five rows of evidence."""
-    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
-    sets = ["mini", own]
-    first = StaICC.GLER(datasets=sets, limit=4)(make_model)
-    second = StaICC.GLER(datasets=sets, limit=4)(lambda prompt, label_space: 0)
-    mean = compare(first, second).mean
-    assert mean is not None
-    assert mean.dataset == "mean of 2 data sets"
-    assert (mean.rows, mean.queries) == (8, 2 * 4 * 2 * 5)
-    assert mean.p_value >= 1 / 2**8  # eight rows can show no more than that
 
 
 # -- formats
@@ -125,13 +94,11 @@ def test_json_has_everything(runs: dict[str, Result]) -> None:
     assert [one["second"] for one in document["comparisons"]] == ["first", "last", "last"]
     figures = document["comparisons"][0]["datasets"][0]
     assert figures["difference"] == compare(runs["hash"], runs["first"]).datasets[0].difference
-    assert [one["groups"] for one in document["ranking"]] != []
-
-
-def test_csv_has_all_digits(runs: dict[str, Result]) -> None:
-    found, _ = compare_all(runs)
-    lines = list(csv.DictReader(io.StringIO(format_comparisons(found, "csv"))))
-    assert [float(line["p"]) for line in lines] == [one.datasets[0].p_value for one in found[0].comparisons]
+    assert (figures["outcome"], figures["reason"]) == ("tested", None)
+    assert figures["p_value"] == compare(runs["hash"], runs["first"]).datasets[0].p_value
+    best, *others = document["ranking"]
+    assert best["verdict"] == {"case": "best"}
+    assert {one["verdict"]["case"] for one in others} <= {"tied", "worse", "untested"}
 
 
 def test_csv_says_what_the_text_says_below_the_table(make_model: Callable[..., Any]) -> None:
@@ -145,8 +112,11 @@ def test_csv_says_what_the_text_says_below_the_table(make_model: Callable[..., A
     notes = "; ".join(line["note"] for line in csv.DictReader(io.StringIO(format_comparisons([each], "csv"))))
     assert one.left_out
     assert len(one.non_inferiority) == 2
-    for text in [row.reason for row in each.comparisons[0].datasets if row.reason]:
-        assert text in notes
+    other = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
+    ((untested,), _) = compare_all({"a": results[0], "b": other}, "macro_F1")
+    outcome = untested.comparisons[0].datasets[0].outcome
+    assert isinstance(outcome, Untested)
+    assert outcome.reason in format_comparisons([untested], "csv")
     for text in (*each.comparisons[0].left_out, *map(str, each.comparisons[0].non_inferiority)):
         assert text in notes
 
@@ -166,13 +136,6 @@ def test_latex_is_a_table(runs: dict[str, Result]) -> None:
     rows = [line for line in text.splitlines() if line.startswith("mini &")]
     assert all(row.count(" & ") == 8 and row.endswith(r"\\") for row in rows)
     assert re.search(r"\$[+-]\d\.\d{4}\$", rows[0])
-
-
-def test_text_says_what_the_columns_mean(runs: dict[str, Result]) -> None:
-    text = format_comparisons(compare_all(runs)[0])
-    assert text.startswith("Normal: first hash, second first\n")
-    assert "p: sign-flip test over test rows" in text
-    assert "Normal: ranking\n" in text
 
 
 NASTY = r"50 % of $x_1$ | {a}\b & <i> # ~ ^ *"
@@ -219,7 +182,8 @@ def test_markup_in_a_name_is_text_in_every_format(name: str) -> None:
     latex = format_comparisons(found, "latex")
     assert [line for line in latex.splitlines() if "<" in line and not line.startswith("% ")] == []
     text = format_comparisons(found, "text").split("\n\n")[0]
-    told = len(found[0].comparisons[0].introduction())  # the models, and each difference
+    compared = found[0].comparisons[0]
+    told = len(compared.introduction()) + len(compared.conclusion())  # models, differences, what is not tested
     assert len(text.splitlines()) == 5 + told  # title, head, rule, row, signature
     code = format_comparisons(found, "markdown").splitlines()[-1]
     fence = re.match("`+", code)

@@ -12,7 +12,7 @@ import pytest
 
 import StaICC
 from StaICC.errors import SchemaError
-from StaICC.results import DatasetDetails, Result, describe_environment, digest
+from StaICC.results import DatasetDetails, Result, digest
 
 
 def test_counts_and_truth(result: Result) -> None:
@@ -69,7 +69,7 @@ def test_a_missing_field_is_refused(result: Result, field: str) -> None:
 
 def test_an_unknown_field_is_refused(result: Result) -> None:
     plain = {**result.details["mini"].to_dict(), "mood": "good"}
-    with pytest.raises(SchemaError, match=r"^the details of a data set cannot be read: TypeError\(.*mood"):
+    with pytest.raises(SchemaError, match=r"^the details of a data set cannot be read: .*mood"):
         DatasetDetails.from_dict(plain)
 
 
@@ -86,7 +86,7 @@ def test_intervals_contain_their_figure(result: Result) -> None:
 
 
 def test_baselines_of_guessing(make_model: Any) -> None:
-    from StaICC.benchmarks.statistics import Statistics
+    from StaICC.benchmarks import Statistics
 
     one = StaICC.Normal(datasets=["mini"])(make_model).details["mini"].baselines["normal"]
     ten = (
@@ -104,20 +104,3 @@ def test_baselines_of_guessing(make_model: Any) -> None:
 def test_every_accuracy_of_gler_has_its_baseline(make_model: Any) -> None:
     details = StaICC.GLER(datasets=["mini"], limit=5)(make_model).details["mini"]
     assert list(details.baselines) == ["0", "1", "2", "3", "4"]
-
-
-def test_the_environment_says_nothing_about_the_user() -> None:
-    found = describe_environment()
-    assert {"staicc", "python", "implementation", "system", "machine"} <= set(found)
-    assert all(isinstance(value, str) for value in found.values())
-    assert set(found) <= {
-        "staicc",
-        "python",
-        "implementation",
-        "system",
-        "machine",
-        "torch",
-        "transformers",
-        "numpy",
-        "openai",
-    }

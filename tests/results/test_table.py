@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import StaICC
 from StaICC.datasets import Dataset
 from StaICC.results import Result
-from StaICC.results.table import format_columns, result_rows
+from StaICC.results.result import format_columns, result_rows
 
 CELL = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=6)
 
@@ -73,21 +73,6 @@ def certain(prompt: str, label_space: list[str]) -> list[float]:
     return [0.9, *[0.1 / (len(label_space) - 1)] * (len(label_space) - 1)]
 
 
-def test_several_data_sets_have_a_mean(make_model: Any) -> None:
-    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["a", "b"])
-    result = StaICC.Normal(datasets=["mini", own])(make_model)
-    head, rows = result_rows(result)
-    assert [row[0] for row in rows] == ["mini", "own", "mean"]
-    interval, base = result.means.intervals["accuracy"], result.means.baselines["normal"]
-    value, low, high = numbers(rows[2][head.index("accuracy")])
-    assert value == pytest.approx(result["Averaged results"]["accuracy"], abs=5e-5)
-    assert (low, high) == pytest.approx((interval.low, interval.high), abs=5e-4)
-    for column in ("likelihood", "ECE-1"):
-        assert all(len(numbers(row[head.index(column)])) == 3 for row in rows)
-    assert rows[2][head.index("random")] == f"{base.max_random:.4f}"
-    assert rows[2][head.index("majority")] == f"{base.majority:.4f}"
-
-
 @pytest.mark.parametrize(
     ("name", "first"),
     [
@@ -138,10 +123,3 @@ def test_html_escapes_everything(make_model: Any) -> None:
     assert "<i>mine" not in page
     assert "&lt;script&gt;" in page
     assert page.count("<td>") == len(result_rows(result)[0])
-
-
-def test_tables_do_not_change_the_result(result: Result) -> None:
-    before = result.to_dict()
-    str(result)
-    result._repr_html_()
-    assert result.to_dict() == before

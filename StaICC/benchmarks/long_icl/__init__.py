@@ -4,17 +4,14 @@ Six data sets with 28 to 174 labels; one to five rounds of demonstrations, where
 label; contexts of 1,000 to 50,000 tokens; 500 test items. Source: "Long-context LLMs Struggle with Long In-context
 Learning" (Li et al., 2024) and its published code. ``docs/long_icl.md`` describes the protocol and both variants.
 
-Modules:
-
-* ``data``: ``cards`` (descriptions of the data sets), ``readers`` (published files), ``items``, ``loading``,
-  ``installing``, ``hub``;
-* ``protocol``: ``selection`` (rows), ``prompts``, ``parsing`` and ``strict`` (responses);
-* ``scoring`` and ``baselines``; ``experiments`` (what a long context does); ``experimentor`` (one data set);
-  ``benchmark`` (:class:`LongICL`); ``aggregate`` (the result).
+Modules: ``task_cards`` (descriptions of the data sets), ``files`` (readers of the published files), ``data`` (loading),
+``installing``; ``prompts`` (items, selection of rows, prompts), ``scoring`` (of responses), ``experiments``
+(what a long context does); ``task`` (the conditions of a data set, and their scores) and ``benchmark``
+(:class:`LongICL`).
 
 ``variant="published"`` reproduces the prompts, parses and scores of the published code exactly, except for one division
 by zero. ``variant="strict"`` writes the same prompt templates and corrects errors in the selection of rows, the parsing
-and the scoring; :mod:`StaICC.benchmarks.long_icl.protocol.strict` lists the corrections.
+and the scoring; :mod:`StaICC.benchmarks.long_icl.scoring` lists the corrections.
 
 Guarantees: There is no randomness. Every file is checked row by row, and against the published digest if one is known.
 A missing data set is reported with instructions. A failed query is never scored as a wrong prediction.
@@ -27,13 +24,12 @@ Example:
 from __future__ import annotations
 
 from StaICC.benchmarks.long_icl.benchmark import LongICL, rebuild_long_icl
-from StaICC.benchmarks.long_icl.data.cards import TaskCard, card, cards
-from StaICC.benchmarks.long_icl.data.hub import install_from_hub
-from StaICC.benchmarks.long_icl.data.installing import default_folder, install
-from StaICC.benchmarks.long_icl.data.loading import load, load_available
-from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
+from StaICC.benchmarks.long_icl.data import load, load_available
 from StaICC.benchmarks.long_icl.experiments import Experiment
-from StaICC.benchmarks.long_icl.protocol.parsing import parse_answer
+from StaICC.benchmarks.long_icl.installing import default_folder, install, install_from_hub
+from StaICC.benchmarks.long_icl.scoring import parse_answer
+from StaICC.benchmarks.long_icl.task import LongICLExperimentor
+from StaICC.benchmarks.long_icl.task_cards import TaskCard, card, cards
 
 __all__ = [
     "Experiment",

@@ -10,55 +10,32 @@ continues with the next round, also with ``on_error="raise"``.
 
 from __future__ import annotations
 
-import itertools
-import logging
+import json
 import os
-import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from StaICC.benchmarks.benchmark import mean
-from StaICC.benchmarks.experimentor_list import ExperimentorList
-from StaICC.benchmarks.long_icl.aggregate import (
-    details_of,
-    divided_of,
-    means_of,
-    records_of,
-    skipped_details,
-)
-from StaICC.benchmarks.long_icl.data.cards import cards
-from StaICC.benchmarks.long_icl.data.installing import default_folder
-from StaICC.benchmarks.long_icl.data.loading import show_notice
-from StaICC.benchmarks.long_icl.data.own import load_chosen
-from StaICC.benchmarks.long_icl.experimentor import LongICLExperimentor
+from StaICC.benchmarks.base import BaseBenchmark, Predictions
+from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.long_icl.data import Skipped, load_available, show_notice
 from StaICC.benchmarks.long_icl.experiments import EXPERIMENT_ITEMS, Experiment
-from StaICC.benchmarks.long_icl.records import DataSetScore, round_name
-from StaICC.benchmarks.predictions import Predictions
-from StaICC.benchmarks.running import RunContext, RunSettings
-from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks.long_icl.installing import default_folder
+from StaICC.benchmarks.long_icl.task import LongICLExperimentor, round_name
+from StaICC.benchmarks.long_icl.task_cards import cards
+from StaICC.benchmarks.task import Statistics
 from StaICC.datasets import Dataset
-from StaICC.datasets.own_data import record_of
-from StaICC.errors import ArgumentError, DataMissingError, OutputError
-from StaICC.inference import Failure, Inference, Part, RunOptions, Unparsed, ask
-from StaICC.inference.failure_reasons import alike, is_too_long
+from StaICC.errors import ArgumentError, DataMissingError
+from StaICC.inference import Inference, Unparsed
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.inference.workload import GuidesReplies, work_of
-from StaICC.results import Result, Signature, describe_environment, escaped, short_digest
-from StaICC.results.provenance import utc_now
-from StaICC.version import __version__
+from StaICC.results import DatasetDetails, Result, Signature, escaped, short_digest
+from StaICC.safe_text import one_line
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from StaICC.benchmarks.forecast import Forecast
-
-_log = logging.getLogger(__name__)
-
-Functions = Inference | Sequence[Inference] | Mapping[str, Inference]
+    from StaICC.inference.forecast import Forecast
 
 
-class LongICL(ExperimentorList[LongICLExperimentor]):
+class LongICL(BaseBenchmark[LongICLExperimentor]):
     """The benchmark of classification with many labels and long contexts.
 
     Args:
@@ -71,7 +48,7 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
             experiment.
         instruct: Show the label list in the prompt.
-        variant: ``published``, or ``strict`` (see :mod:`StaICC.benchmarks.long_icl.protocol.strict`).
+        variant: ``published``, or ``strict`` (see :mod:`StaICC.benchmarks.long_icl.scoring`).
         arrangement: Order of the demonstrations: ``interleaved`` as published, or ``grouped`` by label.
         parsing: How responses are parsed: ``published``, ``strict``, or ``tolerant`` with the parser of all benchmarks
             (reasoning, "the answer is ...", JSON, bold, lists); None for the variant's.
@@ -131,14 +108,13 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
             test_number = 500 if experiment is None else EXPERIMENT_ITEMS
         if experiment is not None and datasets is None:
             datasets = [name for name, one in cards().items() if not one.structured]
-        loaded, self.skipped = load_chosen(folder, datasets, verify=verify, announce=announce)
+        loaded, self.skipped = load_available(folder, datasets, verify=verify, announce=announce)
         if not loaded:
             listed = "\n".join(f"{one.dataset}: {one.reason}. {one.instructions}" for one in self.skipped)
             raise DataMissingError(f"none of the data sets of LongICL is in {folder}:\n{listed}")
-        self.statistics = statistics or Statistics()
         self.experimentor = [
             LongICLExperimentor(
-                data, rounds, test_number, instruct, variant, arrangement, parsing, unparsed, experiment
+                data, rounds, test_number, instruct, variant, arrangement, parsing, unparsed, experiment, statistics
             )
             for data in loaded
         ]
@@ -156,139 +132,68 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
         return super().__getitem__(index)
 
     def __repr__(self) -> str:
-        return f"<LongICL over {', '.join(one.name for one in self)}>"
+        return one_line(f"<LongICL over {', '.join(one.name for one in self)}>")
 
-    # -- running
+    @property
+    def benchmark_name(self) -> str:
+        """The name in results and messages."""
+        return self.task_name
 
-    def auto_run(
-        self,
-        list_of_forward_inference: Functions | None = None,
-        return_divided_results: bool = True,
-        batched_inference: bool = False,
-        *,
-        preentered_prediction: Sequence[Any] | Mapping[str, Any] | None = None,
-        return_outputs: bool = False,
-        **run: Unpack[RunSettings],
-    ) -> Result:
-        """Run the benchmark.
+    @property
+    def absent(self) -> Mapping[str, DatasetRun]:
+        """The skipped data sets, without scores."""
+        figures: dict[str, float | None] = dict.fromkeys(self.figures)
+        return {one.dataset: DatasetRun(figures, figures, _skipped_details(one), (), {}, ()) for one in self.skipped}
 
-        Args:
-            list_of_forward_inference: One inference function for all data sets, a list with one for each, or a mapping
-                by data set name. It returns text, a label index, or one score per label; Few-NERD and DialogRE need
-                text (see :func:`~StaICC.kernels.text_inference`).
-            return_divided_results: Whether the dictionary shows the scores of each data set.
-            batched_inference: The functions take the list of all prompts of a round and return a list of predictions.
-            preentered_prediction: Predictions instead of functions: for each data set, in order or by name, one
-                prediction for each prompt of its ``prompt_set()``.
-            return_outputs: Keep the prediction of each query in ``result.outputs``.
-            **run: Store, executor, failure policy, progress; see
-                :class:`~StaICC.benchmarks.running.RunSettings`.
+    @property
+    def figures(self) -> list[str]:
+        """The names of the scores of each data set."""
+        first = self.experimentor[0]
+        return [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority"]
 
-        Returns:
-            The result: for each data set the scores ``1R`` to ``5R``, their mean and the baselines.
+    def own_data(self) -> Sequence[Dataset]:
+        """Return the data sets of the user's own."""
+        return [one.data.dataset for one in self if one.data.dataset is not None]
 
-        Raises:
-            ArgumentError: An argument is invalid.
-            OutputError: A query fails and ``on_error="raise"``. A prompt that exceeds the context length of the model
-                does not raise; the score of its round is undefined.
-        """
-        started, began = time.monotonic(), utc_now()
-        functions, given = self.functions_and_predictions(list_of_forward_inference, preentered_prediction)
-        for one, function in zip(self, functions, strict=True):
-            _check_function(one, function)
-        timing: dict[str, float] = {}
-        answers: dict[str, list[Any]] = {}
-        parts, asked = sum(len(one.rounds) for one in self.experimentor), itertools.count()
-        with RunContext(batched_inference, **run) as running:
-            running.start(functions)
-            for one, function, predictions in zip(self, functions, given, strict=True):
-                if function is None:
-                    answers[one.name] = list(predictions)
-                    continue
-                options = running.options_for(function, group_prefixes=True, free_text=True)
-                answers[one.name] = []
-                for number in one.rounds:
-                    name = f"{one.name}, {round_name(number)}"
-                    before = time.monotonic()
-                    part = Part(f"{self.task_name}, {name}", next(asked), parts)
-                    answers[one.name] += (found := _ask_round(one, number, function, part, options))
-                    if one.unparsed == "error":
-                        one.score_round(number, found)  # ends the run now, not after all rounds
-                    timing[name] = time.monotonic() - before
-                    if one.experiment is None:
-                        continue
-                    longest = max(one.round_queries(number), key=lambda query: len(query.prompt))
-                    work = work_of(function, [longest.prompt], longest.label_space)
-                    if work is not None:  # of one prompt, without what the model may generate
-                        scores_labels = any(not isinstance(one, (str, Failure)) for one in found)
-                        timing[f"{name}, tokens"] = float(work.longest - (0 if scores_labels else work.output))
-        scores = {one.name: one.score(answers[one.name]) for one in self.experimentor}
-        timing["seconds"] = time.monotonic() - started
-        used = {one.name: function for one, function in zip(self.experimentor, functions, strict=True)}
-        origin = Predictions.of_run(running, used, batched_inference, began)
-        result = self._collect(scores, answers, timing, origin, return_outputs, return_divided_results)
-        return running.deliver(result)
+    def data_warnings(self) -> Sequence[str]:
+        """Return the warnings about the data sets of the user's own."""
+        return [f"{one.card.name}: {remark}" for one in self.own_data() for remark in one.remarks]
 
-    __call__ = auto_run
+    def functions_for_datasets(
+        self, functions: Inference | Sequence[Inference] | Mapping[str, Inference]
+    ) -> Sequence[Inference]:
+        """Return one inference function for each data set; those that cannot predict several labels are refused."""
+        chosen = super().functions_for_datasets(functions)
+        for one, function in zip(self, chosen, strict=True):
+            one.check_function(function)
+        return chosen
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function; see :meth:`StaICC.benchmarks.Benchmark.forecast`."""
         from StaICC.benchmarks.forecast import forecast  # few runs are forecast
 
-        for one in self:
-            _check_function(one, function)
-        parts = {
-            f"{one.name}, {round_name(number)}": one.round_queries(number) for one in self for number in one.rounds
-        }
+        self.functions_for_datasets(function)
+        parts = {f"{one.name}, {part.name}": part.queries for one in self for part in one.conditions()}
         return forecast(parts, function, True, **options)
 
-    def _collect(
-        self,
-        scores: Mapping[str, DataSetScore],
-        answers: Mapping[str, Sequence[Any]],
-        timing: Mapping[str, float],
-        predictions: Predictions,
-        keep_outputs: bool,
-        with_divided: bool,
-    ) -> Result:
-        divided, details, outputs = {}, {}, {}
-        for one in self.experimentor:
-            scored, given = scores[one.name], answers[one.name]
-            divided[one.name] = divided_of(one, scored, self.statistics)
-            details[one.name] = details_of(one, scored, given, self.statistics)
-            if keep_outputs:
-                outputs[one.name] = records_of(one, scored, given)
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
         first = self.experimentor[0]
-        figures = [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority"]
-        for skipped in self.skipped:
-            divided[skipped.dataset] = dict.fromkeys(figures)
-            details[skipped.dataset] = skipped_details(skipped)
-        failed = sum(one.failed for one in details.values())
-        prompts = {one.name: details[one.name].prompts for one in self.experimentor}
-        own = [one.data.dataset for one in self.experimentor if one.data.dataset is not None]
-        return Result(
-            benchmark=self.task_name,
-            divided=divided,
-            averaged={key: mean([values.get(key) for values in divided.values()]) for key in figures},
-            signature=self._signed(prompts, failed, predictions),
-            provenance=predictions.provenance(answers, details),
-            environment=describe_environment(),
-            details=details,
-            means=means_of(divided, details),
-            timing=dict(timing),
-            outputs=outputs if keep_outputs else None,
-            with_divided=with_divided,
-            warnings=tuple(dict.fromkeys(f"{one.card.name}: {text}" for one in own for text in one.remarks)),
-            files={one.card.name: record for one in own if (record := record_of(one.source, one.card))},
-        )
+        names = ("instruct", "variant", "arrangement", "parsing", "unparsed")
+        return {
+            "datasets": self.dataset_names,
+            "rounds": [number for number in first.rounds if isinstance(number, int)] or [1, 2, 3, 4, 5],
+            "test_number": next((one.test_number for one in self if one.test_number is not None), None),
+            **{name: getattr(first, name) for name in names},
+            "experiment": json.loads(json.dumps(asdict(first.experiment))) if first.experiment is not None else None,
+            "statistics": asdict(first.statistics),
+        }
 
-    def signature(self) -> Signature:
-        """Return every option of this benchmark that can change a score."""
-        return self._signed({one.name: one.digests()[0] for one in self.experimentor}, 0)
-
-    def _signed(self, prompts: Mapping[str, str], failed: int, predictions: Predictions | None = None) -> Signature:
-        first = self.experimentor[0]
-        chosen = [one.name for one in self.experimentor]
+    def signature(
+        self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
+    ) -> Signature:
+        """Return every option of this benchmark that can change a score; arguments as for the base class."""
+        first, chosen, arguments = self.experimentor[0], self.dataset_names, self.arguments()
         experiment = first.experiment
         options = {
             "variant": first.variant,
@@ -304,104 +209,45 @@ class LongICL(ExperimentorList[LongICLExperimentor]):
                 "benchmark": self.task_name,
                 "datasets": None if chosen == list(cards()) else "+".join(map(escaped, chosen)),
                 "data": short_digest(
-                    [file.identity for one in self.experimentor for file in (one.data.train_file, one.data.test_file)]
+                    [file.identity for one in self for file in (one.data.train_file, one.data.test_file)]
                 ),
-                "rows": str(next((one.test_number for one in self if one.test_number is not None), "all")),
+                "rows": str(arguments["test_number"] or "all"),
                 "options": ",".join(f"{key}={value}" for key, value in options.items() if value is not None),
-                "scoring": predictions.scoring(chosen) if predictions is not None else None,
                 "unparsed": None if first.unparsed == "wrong" else first.unparsed,
-                "statistics": self.statistics.for_signature(),
-                "prompts": short_digest(prompts),
-                "failed": str(failed) if failed else None,
-                "version": __version__,
+                "statistics": first.statistics.for_signature(),
+                **self.common_fields(runs, predictions),
             }
         )
 
 
+def _skipped_details(skipped: Skipped) -> DatasetDetails:
+    """Return the details of a data set without files."""
+    note = f"SKIPPED: {skipped.reason}. {skipped.instructions}"
+    return DatasetDetails(
+        asked=0, distinct=0, scored=0, failed=0, prompts="", query_digests="", conditions=(), notes=(note,)
+    )
+
+
 def rebuild_long_icl(
-    result: Result,
-    data_dir: str | os.PathLike[str] | None = None,
-    own: Mapping[str, Dataset] | None = None,
+    result: Result, data_dir: str | os.PathLike[str] | None, datasets: Sequence[str | Dataset], statistics: Statistics
 ) -> LongICL:
-    """Return the benchmark that a result's signature describes, to verify its prompts.
+    """Return the benchmark of a result, made with the arguments that the result records.
 
     Args:
         result: A result of LongICL.
         data_dir: Folder with the data; by default, the installed data.
-        own: The user's own data sets by name.
-
-    Returns:
-        The benchmark over the data sets that the result has scores of.
+        datasets: The data sets that the result has scores of; the others are skipped, as in the run.
+        statistics: Options of the confidence intervals and baselines.
 
     Raises:
-        ArgumentError: The signature is not one of LongICL, or the user's own data are not given.
         DataMissingError: No data set is available.
     """
-    fields = result.signature.fields
-    options = dict(option.split("=", 1) for option in (fields.get("options") or "").split(",") if "=" in option)
-    rows, rounds, levels = fields.get("rows") or "", options.get("rounds", "1+2+3+4+5"), options.get("levels", "")
-    numbers = f"{rounds}+{levels or 0}+{options.get('shots', 3)}+{options.get('seed', 0)}"
-    if not re.fullmatch("all|[0-9]{1,9}", rows) or not re.fullmatch(r"[0-9]{1,9}(\+[0-9]{1,9})*", numbers):
-        raise ArgumentError(f"{result.signature} is not a signature of LongICL; pass the benchmark itself")
-    names = [name for name, details in result.details.items() if details.asked]
-    own = own or {}
-    unknown = next((name for name in names if name not in cards() and name not in own), None)
-    if unknown is not None:
-        raise ArgumentError(f"the rows of {unknown} are the user's own; pass the benchmark itself")
-    experiment = None
-    if "experiment" in options:
-        experiment = Experiment(
-            options["experiment"],
-            tuple(map(int, levels.split("+"))) if levels else (),
-            int(options.get("shots", 3)),
-            int(options.get("seed", 0)),
-        )
-    return LongICL(
-        data_dir,
-        [own.get(name, name) for name in names],
-        tuple(map(int, rounds.split("+"))),
-        None if rows == "all" else int(rows),
-        options.get("instruct") == "yes",
-        options.get("variant", "published"),
-        options.get("arrangement", "interleaved"),
-        parsing=options.get("parsing"),
-        unparsed=cast("Unparsed", fields.get("unparsed") or "wrong"),
-        experiment=experiment,
-        verify=False,  # the prompts are compared
-    )
-
-
-def _check_function(one: LongICLExperimentor, function: Inference | None) -> None:
-    """Refuse kernels that score labels, or let the model write one label, if the data set needs text."""
-    if one.card.structured and isinstance(function, GuidesReplies) and function.guided:
-        raise ArgumentError(
-            f"{one.card.title}: items have several labels, but guided={function.guided!r} allows one. Leave guided out"
-        )
-    if one.card.structured and callable(getattr(function, "generate", None)):
-        raise ArgumentError(
-            f"{one.card.title}: items have several labels, so predictions must be text, but {type(function).__name__} "
-            "scores labels; wrap it: text_inference(kernel), from StaICC.kernels.text_inference"
-        )
-
-
-def _ask_round(
-    one: LongICLExperimentor, number: int | str, function: Inference, part: Part, options: RunOptions
-) -> list[Any]:
-    """Return the predictions or failures of a round."""
-    queries = one.round_queries(number)
-    try:
-        answers: list[Any] = list(ask(function, queries, part, options))
-    except OutputError as error:
-        ((reason, _),) = alike({str(error).removeprefix(f"{part.name}, "): 1})
-        if options.on_error != "raise" or not is_too_long(reason):
-            raise
-        _log.warning("%s: not scored: a prompt is longer than the model's limit: %s", part.name, reason)
-        return [Failure(reason)] * len(queries)
-    if one.card.structured:
-        for place, answer in enumerate(answers):
-            if not isinstance(answer, (str, Failure)):
-                reason = f"items of {one.card.title} have several labels, so the prediction must be text"
-                if options.on_error == "raise":
-                    raise OutputError(f"{part.name}, query {place}: {reason}, not {type(answer).__name__}")
-                answers[place] = Failure(reason)
-    return answers
+    recorded = {name: value for name, value in result.arguments.items() if name not in ("datasets", "statistics")}
+    if recorded["experiment"] is not None:
+        recorded["experiment"] = Experiment(**recorded["experiment"])
+    made = LongICL(data_dir, datasets, **recorded, verify=False, statistics=statistics)  # the prompts are compared
+    for name, details in result.details.items():
+        if not details.asked:
+            reason, _, instructions = "".join(details.notes).removeprefix("SKIPPED: ").partition(". ")
+            made.skipped += (Skipped(name, reason, instructions),)
+    return made

@@ -11,17 +11,27 @@ A further experiment is a function in :data:`DESIGNS`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from StaICC.benchmarks.long_icl.data.cards import TaskCard
-from StaICC.benchmarks.long_icl.data.items import Item, relabelled
-from StaICC.benchmarks.long_icl.data.loading import MOST_TURNS, LongICLData
-from StaICC.benchmarks.long_icl.protocol.prompts import write_answer, write_context, write_query
-from StaICC.benchmarks.long_icl.protocol.selection import covering, turns_of
-from StaICC.errors import ArgumentError, unknown_name, validate_integer
+from StaICC.benchmarks.intervals import aligned
+from StaICC.benchmarks.long_icl.data import MOST_TURNS, LongICLData
+from StaICC.benchmarks.long_icl.prompts import (
+    Item,
+    covering,
+    relabelled,
+    turns_of,
+    write_answer,
+    write_context,
+    write_query,
+)
+from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, scored, value_of
+from StaICC.benchmarks.long_icl.task_cards import TaskCard
+from StaICC.errors import ArgumentError, set_integers, unknown_name, validate_integer
+from StaICC.metrics.intervals import Interval, Part, combine, of_difference, ratio_part
 from StaICC.prompting.bm25 import bm25_scores
 
 EXPERIMENT_ITEMS = 100
@@ -47,8 +57,8 @@ def _size(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """The prompts of one condition: a round, or a level of an experiment."""
+class Contexts:
+    """What the prompts of a condition (a round, or a level of an experiment) show before the query."""
 
     context: str | tuple[str, ...]
     """The text before the query: one for all test items, or one for each."""
@@ -93,11 +103,11 @@ class Material:
             )
         return [self.data.train[place].item() for place in chain.from_iterable(turns)]
 
-    def condition(self, shown: Sequence[Item], card: TaskCard | None = None) -> Condition:
-        """Return the condition that shows demonstrations to all test items."""
+    def contexts(self, shown: Sequence[Item], card: TaskCard | None = None) -> Contexts:
+        """Return the contexts that show demonstrations to all test items."""
         labels = () if card is None else card.labels
         context = write_context(card or self.data.card, shown, instruct=self.instruct)
-        return Condition(context, len(shown), labels)
+        return Contexts(context, len(shown), labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +139,15 @@ class Experiment:
         default, least, most = _LEVELS[self.name]
         if not isinstance(self.levels, Iterable):
             raise ArgumentError(f"levels must be whole numbers in a list, not {self.levels!r}")
-        levels = tuple(self.levels) or default
-        for level in levels:
-            validate_integer(f"a level of the experiment {self.name}", level, least, _MOST)
+        what = f"a level of the experiment {self.name}"
+        levels = tuple(validate_integer(what, level, least, _MOST) for level in self.levels) or default
         if sorted(set(levels)) != list(levels) or len(levels) > most:
             raise ArgumentError(
                 f"levels of the experiment {self.name}: got {levels!r}, expected "
                 + (f"at most {most}" if most < 2 else "different numbers in rising order")
             )
-        validate_integer("shots", self.shots, 1)
-        validate_integer("seed", self.seed, 0, _MOST)
+        set_integers(self, shots=1)
+        object.__setattr__(self, "seed", validate_integer("seed", self.seed, 0, _MOST))
         if self.name in ("context", "shots") and (self.shots, self.seed) != (3, 0):
             raise ArgumentError(
                 f"the experiment {self.name} has no options shots and seed; its levels say what it shows"
@@ -154,7 +163,7 @@ class Experiment:
             found |= {"shots": str(self.shots), "seed": str(self.seed)}
         return found
 
-    def conditions(self, material: Material) -> dict[str, Condition | str]:
+    def conditions(self, material: Material) -> dict[str, Contexts | str]:
         """Return the conditions by name; for one that the data cannot fill, the reason."""
         if material.data.card.structured:
             raise ArgumentError(
@@ -170,7 +179,7 @@ def _shuffled(values: Sequence[_Value], seed: int) -> list[_Value]:
     return [value for _, _, value in sorted((draw(), place, value) for place, value in enumerate(values))]
 
 
-def _context(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+def _context(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
     """Show as many demonstrations, in the published order, as a budget has room for."""
     card, train = material.data.card, material.data.train
     turns = material.turns()
@@ -180,7 +189,7 @@ def _context(experiment: Experiment, material: Material) -> dict[str, Condition 
     shown: list[Item] = []
     size = _size(write_context(card, (), instruct=material.instruct))
     place = next(rest, None)
-    found: dict[str, Condition | str] = {}
+    found: dict[str, Contexts | str] = {}
     for budget in experiment.levels:
         while place is not None:
             item = train[place].item()
@@ -196,21 +205,21 @@ def _context(experiment: Experiment, material: Material) -> dict[str, Condition 
         elif not shown:
             found[name] = f"no demonstration fits into {budget} reference tokens"
         else:
-            found[name] = material.condition(shown)
+            found[name] = material.contexts(shown)
     return found
 
 
-def _shots(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
-    found: dict[str, Condition | str] = {}
+def _shots(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
+    found: dict[str, Contexts | str] = {}
     for number in experiment.levels:
         try:
-            found[f"{number} shots"] = material.condition(material.shots(number))
+            found[f"{number} shots"] = material.contexts(material.shots(number))
         except ArgumentError as error:
             found[f"{number} shots"] = str(error)
     return found
 
 
-def _order(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+def _order(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
     """Show the same demonstrations in the published order, rotated, and shuffled."""
     shown = material.shots(experiment.shots)
     (each,) = experiment.levels
@@ -222,7 +231,7 @@ def _order(experiment: Experiment, material: Material) -> dict[str, Condition | 
         orders[f"rotation {number}"] = shown[cut:] + shown[:cut]
     for number in range(1, each + 1):
         orders[f"shuffle {number}"] = _shuffled(shown, experiment.seed * each + number)
-    return {name: material.condition(order) for name, order in orders.items()}
+    return {name: material.contexts(order) for name, order in orders.items()}
 
 
 def blocks_of(labels: Sequence[_Value], parts: int, seed: int) -> dict[_Value, int]:
@@ -234,14 +243,14 @@ def blocks_of(labels: Sequence[_Value], parts: int, seed: int) -> dict[_Value, i
     return {label: rank * parts // len(labels) for rank, label in enumerate(_shuffled(labels, seed))}
 
 
-def _position(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+def _position(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
     (parts,) = experiment.levels
     labels = material.data.card.labels
     if parts > len(labels):
         raise ArgumentError(f"{material.data.card.title}: got {parts} parts for {len(labels)} labels")
     shown, blocks = material.shots(experiment.shots), blocks_of(labels, parts, experiment.seed)
     return {
-        f"order {shift + 1}": material.condition(sorted(shown, key=lambda item: (blocks[item.gold[0]] + shift) % parts))
+        f"order {shift + 1}": material.contexts(sorted(shown, key=lambda item: (blocks[item.gold[0]] + shift) % parts))
         for shift in range(parts)
     }
 
@@ -259,14 +268,14 @@ _IRRELEVANT = (
 """Sentences about no task."""
 
 
-def _controls(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+def _controls(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
     """Show no demonstrations, wrong labels, symbols as labels, and a text about something else."""
     card, shown = material.data.card, material.shots(experiment.shots)
     labels = _shuffled([item.gold[0] for item in shown], experiment.seed)
     codes = _shuffled(range(len(card.labels)), experiment.seed)
     digits = len(str(len(codes) - 1))
     symbols = {label: f"S{code:0{digits}d}" for label, code in zip(card.labels, codes, strict=True)}
-    normal, empty = material.condition(shown), material.condition(())
+    normal, empty = material.contexts(shown), material.contexts(())
     room = _size(str(normal.context)) - _size(str(empty.context)) - 1
     sentences: list[str] = []
     while sum(map(len, sentences)) < room:
@@ -274,8 +283,8 @@ def _controls(experiment: Experiment, material: Material) -> dict[str, Condition
     return {
         "normal": normal,
         "zero shots": empty,
-        "shuffled labels": material.condition([relabelled(*pair) for pair in zip(shown, labels, strict=True)]),
-        "symbols": material.condition(
+        "shuffled labels": material.contexts([relabelled(*pair) for pair in zip(shown, labels, strict=True)]),
+        "symbols": material.contexts(
             [relabelled(item, symbols[item.gold[0]]) for item in shown],
             replace(card, labels=tuple(symbols[label] for label in card.labels)),
         ),
@@ -283,23 +292,23 @@ def _controls(experiment: Experiment, material: Material) -> dict[str, Condition
     }
 
 
-def _retrieval(experiment: Experiment, material: Material) -> dict[str, Condition | str]:
+def _retrieval(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
     """Show all demonstrations, and to each test item the most similar of them by BM25, the most similar one last."""
     card, pool = material.data.card, material.shots(experiment.shots)
-    asked, texts = ([" ".join(item.query_fields().values()) for item in items] for items in (material.items, pool))
+    asked, texts = ([" ".join(item.texts) for item in items] for items in (material.items, pool))
     nearest = [sorted(range(len(pool)), key=lambda place: -row[place]) for row in bm25_scores(asked, texts)]
-    found: dict[str, Condition | str] = {"full context": material.condition(pool)}
+    found: dict[str, Contexts | str] = {"full context": material.contexts(pool)}
     for number in experiment.levels:
         shown = ([pool[place] for place in reversed(places[:number])] for places in nearest)
         found[f"{number} retrieved"] = (
-            Condition(tuple(write_context(card, one, instruct=material.instruct) for one in shown), number)
+            Contexts(tuple(write_context(card, one, instruct=material.instruct) for one in shown), number)
             if number < len(pool)
             else f"the full context has {len(pool)} demonstrations"
         )
     return found
 
 
-DESIGNS: Mapping[str, Callable[[Experiment, Material], dict[str, Condition | str]]] = {
+DESIGNS: Mapping[str, Callable[[Experiment, Material], dict[str, Contexts | str]]] = {
     "context": _context,
     "shots": _shots,
     "order": _order,
@@ -319,3 +328,183 @@ _LEVELS: Mapping[str, tuple[tuple[int, ...], int, int]] = {
     "retrieval": ((4, 16), 1, 100),
 }
 """For each experiment the default of its levels, the least level, and the maximum number of levels."""
+
+
+# -- what the conditions show: scores and differences with intervals, and the test of positions
+
+REDRAWS = 1999
+"""Designs that the test of positions draws; its smallest p-value is 1 / 2000."""
+_METHOD = "Wilson score, design effect and t, unit: "
+
+
+def score_part(
+    card: TaskCard,
+    variant: str,
+    tallies: Sequence[Tally | None],
+    level: float,
+    units: Sequence[Hashable] | None = None,
+) -> Part | None:
+    """Return a score with its limits and the influence of each unit; ``None`` with fewer than two units.
+
+    Args:
+        card: Card of the data set.
+        variant: ``published`` or ``strict``.
+        tallies: One for each test item.
+        level: Of the limits.
+        units: The unit of each item: what another sample would draw again; ``None``: the item.
+    """
+    units = range(len(tallies)) if units is None else units
+    kept = [(unit, tally) for unit, tally in zip(units, tallies, strict=True) if tally is not None]
+    hits: dict[Hashable, float] = defaultdict(float)
+    sizes: dict[Hashable, float] = defaultdict(float)
+    for (unit, _), tally in zip(kept, scored(card.scoring, [tally for _, tally in kept], variant), strict=False):
+        accuracy = card.scoring.metric == "accuracy"
+        size = 1 if accuracy else len(tally.gold) + len(tally.predicted)
+        hits[unit] += len(tally.correct) if accuracy else min(2 * len(tally.correct), size)
+        sizes[unit] += size
+    if len(sizes) < 2:
+        return None
+    part = ratio_part(list(hits.values()), list(sizes.values()), level)
+    return aligned(part, list(sizes), list(dict.fromkeys(units)))
+
+
+def _shared(tallies: Iterable[Sequence[Tally | None]]) -> list[tuple[Tally | None, ...]]:
+    """Return the tallies of conditions; an item that has none in one of them has none in the others."""
+    items = [of_item if all(of_item) else (None,) * len(of_item) for of_item in zip(*tallies, strict=True)]
+    return list(zip(*items, strict=True))
+
+
+def analyse(
+    experiment: Experiment,
+    card: TaskCard,
+    variant: str,
+    labels: Sequence[str],
+    contexts: Mapping[str, Contexts],
+    tallies: Mapping[str, Sequence[Tally | None]],
+    level: float | None,
+) -> dict[str, Any]:
+    """Return the scores of an experiment, their differences, and the p-value of the test of positions.
+
+    The scores of ``position`` are not those of its conditions, but of the parts of the context: a part has each test
+    item once, in the condition in which the demonstrations of its true label are in this part.
+
+    Args:
+        experiment: The experiment.
+        card: Card of the data set.
+        variant: ``published`` or ``strict``.
+        labels: The true label of each test item.
+        contexts: Those of each condition.
+        tallies: For each condition one for each test item; empty if a query failed.
+        level: Of the intervals; ``None`` for none.
+
+    Returns:
+        For each condition (``position``: each part of the context) ``items``, ``demonstrations``, ``reference_tokens``
+        (of the longest context), ``all_contexts`` (reference tokens of all distinct contexts together), ``score``, and
+        ``difference`` from the first condition (from the mean of the other parts). Scores and differences are followed
+        by ``low`` and ``high``.
+    """
+    by_position = experiment.name == "position"
+    units: Sequence[Hashable] | None = None
+    found: dict[str, Any] = {"name": experiment.name, "conditions": {}}
+    shown = list(contexts.values())
+    if by_position:
+        units, count = labels, len(contexts)
+        blocks = blocks_of(card.labels, count, experiment.seed)
+        orders = list(tallies.values())
+        complete = all(orders)
+        tallies = {
+            f"part {part + 1}": [
+                orders[(part - blocks[label]) % count][place] for place, label in enumerate(labels) if complete
+            ]
+            for part in range(count)
+        }
+        found["p_value"] = None
+        if complete:
+            correct: dict[str, list[int]] = {label: [0] * count for label in card.labels}
+            for order, of_order in enumerate(_shared(orders)):
+                for label, tally in zip(labels, of_order, strict=True):
+                    correct[label][order] += bool(tally and tally.correct)
+            found["p_value"] = position_p_value(correct, blocks)
+
+    def part_of(of_condition: Sequence[Tally | None]) -> Part | None:
+        return score_part(card, variant, of_condition, level or 0.95, units) if of_condition else None
+
+    def difference(name: str, others: Sequence[str]) -> Part | None:
+        """Return the difference from the mean of other conditions, on the items that have a tally in all of them."""
+        compared = [tallies[other] for other in (name, *others)]
+        if not others or not all(compared):
+            return None
+        parts = [part_of(of_condition) for of_condition in _shared(compared)]
+        known = [of_difference(part, level or 0.95) for part in parts if part is not None]
+        return combine(known, [1.0, *[-1.0 / len(others)] * len(others)]) if len(known) == len(parts) else None
+
+    first = next(iter(tallies))
+    for number, (name, of_condition) in enumerate(tallies.items()):
+        others = [other for other in tallies if other != name] if by_position else [first] * bool(number)
+        distinct = {shown[number].context_of(place) for place in range(len(labels))}
+        kept = [tally for tally in of_condition if tally is not None]
+        limits = _with_limits("score", part_of(of_condition), level, 0.0)
+        if limits["score"] is None and kept:  # one unit: a score without an interval
+            limits["score"] = value_of(score_tallies(card.scoring, kept, variant))
+        found["conditions"][name] = {
+            "items": len(kept),
+            "demonstrations": shown[number].demonstrations,
+            "reference_tokens": max(map(reference_tokens, distinct)),
+            "all_contexts": sum(map(reference_tokens, distinct)),
+            **limits,
+            **_with_limits("difference", difference(name, others), level, -1.0),
+        }
+    return found
+
+
+def _with_limits(name: str, part: Part | None, level: float | None, least: float) -> dict[str, float | None]:
+    interval: Interval | None = None if part is None or level is None else part.interval(level, _METHOD, least)
+    return {
+        name: None if part is None else part.value,
+        f"{name}_low": None if interval is None else interval.low,
+        f"{name}_high": None if interval is None else interval.high,
+    }
+
+
+def position_p_value(
+    correct: Mapping[str, Sequence[int]], blocks: Mapping[str, int], redraws: int = REDRAWS, seed: int = 0
+) -> float:
+    """Return the p-value of the hypothesis that the position of a label in the context changes no prediction.
+
+    The design assigned labels to blocks at random. If positions change nothing, the predictions would be the same
+    under every assignment. So the statistic, the variance of the number of correct predictions over the parts, is
+    compared with that under other random assignments. The test is exact for any model: a constant one, one that is
+    better on some labels or under some orders, and one whose predictions depend on each other.
+
+    Args:
+        correct: For each label the number of correct predictions in each condition.
+        blocks: The block of each label (:func:`blocks_of`).
+        redraws: Number of other assignments.
+        seed: Of the draws.
+
+    Source:
+        Fisher 1935, "The Design of Experiments"; the p-value counts the observed assignment as one of the drawn ones.
+
+    Example:
+        >>> position_p_value({"a": [1, 0], "b": [0, 1], "c": [1, 0], "d": [0, 1]}, {"a": 0, "b": 1, "c": 0, "d": 1}, 9)
+        0.4
+    """
+    draw = random.Random(seed).random
+    slots = list(blocks.values())
+    labels = [label for label in blocks if len(set(correct[label])) > 1]  # the others add the same to all parts
+    count = max(slots) + 1
+    by_block = [
+        [tuple(correct[label][(part - block) % count] for part in range(count)) for block in range(count)]
+        for label in labels
+    ]
+
+    def statistic(assigned: Sequence[int]) -> int:
+        columns = zip(*(rows[block] for rows, block in zip(by_block, assigned, strict=False)), strict=True)
+        return sum(number * number for number in map(sum, columns))
+
+    observed = statistic([blocks[label] for label in labels])
+    extreme = 0
+    for _ in range(redraws):
+        order = sorted((draw(), slot) for slot in slots)
+        extreme += statistic([slot for _, slot in order]) >= observed
+    return (1 + extreme) / (1 + redraws)

@@ -1,26 +1,27 @@
-"""Driving a model over many token sequences: plan, batches, memory, order.
+"""Driving a model over many token sequences (plan, batches, memory, order), and what is read off its hidden states.
 
-What is asked of a run is always the same thing: for each token sequence, the hidden states at some of its last
-positions. The rest (label logits, whole distributions, log-probabilities of continuations) is read off them by a
-*reader*, which is called for each batch as soon as it is computed, so that nothing large is kept.
+A run computes for each token sequence the hidden states at some of its last positions. The rest (label logits, whole
+distributions, log-probabilities of continuations) is read off them by a *reader*, whose method ``read(hidden, picks)``
+is called for each batch as soon as it is computed, so that nothing large is kept. Results are written by sequence
+number, so reading a sequence twice changes nothing.
 
 Memory is a budget of positions in one call of the model. When memory runs out, the budget is halved, what is not
-answered yet is planned anew, and the run goes on; what was answered stays. Plans change the order of the work and the
-order of additions inside it, nothing else.
+computed yet is planned anew, and the run goes on. Plans change the order of the work and the order of additions inside
+it, nothing else.
 """
 
 from __future__ import annotations
 
-import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any, TypeVar
 
-from StaICC.errors import OutputError
-from StaICC.kernels.huggingface.capabilities import is_out_of_memory
-from StaICC.kernels.huggingface.forward import Forward
-from StaICC.kernels.huggingface.model_calls import Hidden
+from StaICC.errors import OutputError, RunEndingError
+from StaICC.kernels.huggingface.forward import Forward, Hidden, is_out_of_memory
 from StaICC.kernels.huggingface.prefix_plan import Row, Stage, distinct_positions, plan, shared_length
+from StaICC.safe_text import logger
 
 LEAST_BUDGET = 32
 """Budgets are not halved below this number of positions."""
@@ -34,7 +35,37 @@ LEAST_FILL = 0.97
 GENERATION_COST = 1000.0
 """Cost of one more row in generation, in positions: every row has its own steps."""
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
+
+
+@dataclass(slots=True)
+class RunReport:
+    """What the last run of a kernel did.
+
+    Attributes:
+        sequences: Token sequences that were scored.
+        tokens: Their tokens, all added up.
+        distinct: Distinct prefixes among them: positions that must be computed.
+        computed: Positions that were computed, without padding (also those that ran out of memory, once planned anew).
+        padding: Positions of padding.
+        calls: Calls of the model.
+        halvings: How often memory ran out and the budget was halved.
+        dropped: For each prompt that was too long and shortened, how many demonstrations it lost, by its number.
+    """
+
+    sequences: int = 0
+    tokens: int = 0
+    distinct: int = 0
+    computed: int = 0
+    padding: int = 0
+    calls: int = 0
+    halvings: int = 0
+    dropped: dict[int, int] = field(default_factory=dict)
+
+    def add(self, other: RunReport) -> None:
+        """Count another run into this one; the dropped demonstrations are those of this one."""
+        for name in self.__slots__[:-1]:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +79,6 @@ class Pick:
 
     number: int
     indexes: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class Counts:
-    """What a run did.
-
-    Attributes:
-        sequences: Token sequences asked for.
-        tokens: Their tokens, all added up.
-        distinct: Distinct prefixes among them: the positions that must be computed.
-        computed: Positions that were computed, without padding (also those that ran out of memory, once planned anew).
-        padding: Positions of padding.
-        calls: Calls of the model.
-        halvings: How often memory ran out and the budget was halved.
-    """
-
-    sequences: int = 0
-    tokens: int = 0
-    distinct: int = 0
-    computed: int = 0
-    padding: int = 0
-    calls: int = 0
-    halvings: int = 0
-
-    def add(self, other: Counts) -> None:
-        """Count another run into this one."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(slots=True)
@@ -117,7 +120,7 @@ class BatchRunner:
         sequences: Sequence[tuple[int, ...]],
         wanted_from: Sequence[int],
         read: Callable[[Hidden, Sequence[Pick]], None],
-    ) -> Counts:
+    ) -> RunReport:
         """Compute the hidden states at the last positions of each sequence.
 
         Args:
@@ -132,7 +135,7 @@ class BatchRunner:
         Raises:
             OutputError: Memory runs out even for one sequence at a time.
         """
-        counts = Counts(
+        counts = RunReport(
             sequences=len(sequences),
             tokens=sum(len(sequence) for sequence in sequences),
             distinct=distinct_positions(sequences),
@@ -140,7 +143,7 @@ class BatchRunner:
         self._persist(len(sequences), lambda todo: self._pass(sequences, wanted_from, todo, read, counts), counts)
         return counts
 
-    def _persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]], counts: Counts) -> None:
+    def _persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]], counts: RunReport) -> None:
         """Attempt until all of ``count`` are done, with half the budget each time that memory runs out.
 
         Args:
@@ -170,7 +173,7 @@ class BatchRunner:
         self,
         sequences: Sequence[tuple[int, ...]],
         grow: Callable[[Row, object, list[int]], dict[int, list[int]]],
-        counts: Counts,
+        counts: RunReport,
     ) -> list[list[int]]:
         """Plan sequences over cached prefixes and let ``grow`` continue each row in the cache.
 
@@ -199,7 +202,7 @@ class BatchRunner:
         self._persist(len(sequences), attempt, counts)
         return [found[number] for number in range(len(sequences))]
 
-    def _halve(self, reason: str, counts: Counts) -> None:
+    def _halve(self, reason: str, counts: RunReport) -> None:
         self.release()
         if self.budget <= LEAST_BUDGET:
             raise OutputError(
@@ -218,7 +221,7 @@ class BatchRunner:
         wanted_from: Sequence[int],
         todo: Sequence[int],
         read: Callable[[Hidden, Sequence[Pick]], None],
-        counts: Counts,
+        counts: RunReport,
     ) -> Iterator[int]:
         """One plan for what is to do, carried out; yields the number of each sequence that is answered."""
         for share in (True, False):
@@ -263,7 +266,7 @@ class BatchRunner:
             call_cost=GENERATION_COST,
         )
 
-    def _stage(self, stage: Stage, share: bool, counts: Counts) -> Iterator[tuple[Sequence[Row], Hidden]]:
+    def _stage(self, stage: Stage, share: bool, counts: RunReport) -> Iterator[tuple[Sequence[Row], Hidden]]:
         forward = self.forward
         if stage.prefix:
             self._to_prefix(stage.prefix, counts)
@@ -321,7 +324,7 @@ class BatchRunner:
         if batch:
             yield batch
 
-    def _to_prefix(self, prefix: tuple[int, ...], counts: Counts) -> None:
+    def _to_prefix(self, prefix: tuple[int, ...], counts: RunReport) -> None:
         """Grow or cut the cached prefix."""
         forward, held = self.forward, self._prefix
         if held.cache is None:
@@ -355,3 +358,254 @@ class BatchRunner:
             states = hidden.states.flatten(0, 1)[order]
             logits = None if hidden.logits is None else hidden.logits.flatten(0, 1)[order]
         return picks, Hidden(states, logits)
+
+
+CHUNK = 1 << 23
+"""Most logits that are held at once where only sums over the vocabulary are wanted."""
+SHARE = 0.02
+"""Prompts are compared as long as their tokens are at most this share of the batch, but one at least."""
+MOST = 3
+"""Most prompts that are compared."""
+LONG = 512
+"""A prompt of more tokens is compared in full only if it is no more than a tenth of the batch."""
+TAILS = 2
+"""Long prompts that are compared."""
+TAIL = 64
+"""Tokens at the end of long prompts that are compared instead."""
+LOGITS = 1 << 27
+"""Most logits that a plain call may compute."""
+
+
+def _units(forward: Forward, found: Any, expected: Any, logits: Any) -> float:
+    """Largest difference of log-probabilities, in units of what rounding may do to logits of this size."""
+    spread = float((logits - logits.mean(-1, keepdim=True)).abs().max())
+    if not math.isfinite(spread):
+        return 0.0  # an error later: scores that are not finite have no meaning
+    rounding = 1e-4 if forward.dtype_name in ("float32", "float64") else 3e-2
+    error = float((found.double().cpu() - expected.double().cpu()).abs().max())
+    return error / (rounding * max(1.0, spread)) if math.isfinite(error) else math.inf
+
+
+def _pieces(forward: Forward, hidden: Hidden) -> list[tuple[int, Hidden]]:
+    """Hidden states cut into pieces whose logits fit into memory, with the index where each begins."""
+    step = max(1, CHUNK // forward.can.vocabulary)
+    count = hidden.states.shape[0]
+    return [
+        (
+            start,
+            Hidden(
+                hidden.states[start : start + step],
+                None if hidden.logits is None else hidden.logits[start : start + step],
+            ),
+        )
+        for start in range(0, count, step)
+    ]
+
+
+class LastPosition:
+    """Reads the last position of each sequence.
+
+    The hidden states are gathered first and the output matrix is applied to all of them together at the end:
+    reading a matrix of the size of the vocabulary once for a few positions costs as much as for many.
+
+    Args:
+        forward: The model.
+        count: Number of sequences.
+    """
+
+    def __init__(self, forward: Forward, count: int) -> None:
+        self.forward = forward
+        self._states: list[Any] = [None] * count
+        self._logits: list[Any] = [None] * count
+
+    def read(self, hidden: Hidden, picks: Sequence[Pick]) -> None:
+        """Read a batch."""
+        for pick in picks:
+            self._states[pick.number] = hidden.states[pick.indexes[-1]]
+            if hidden.logits is not None:
+                self._logits[pick.number] = hidden.logits[pick.indexes[-1]]
+
+    def _hidden(self) -> Hidden:
+        stack = self.forward.torch.stack
+        return Hidden(stack(self._states), stack(self._logits) if self._logits[0] is not None else None)
+
+    def deviation(self, number: int, logits: Any) -> float:
+        """Largest difference to the logits of a plain call, in units of what rounding may do.
+
+        Args:
+            number: The sequence.
+            logits: Its logits, (positions, vocabulary).
+        """
+        torch, forward = self.forward.torch, self.forward
+        own = self._logits[number]
+        hidden = Hidden(self._states[number][None], None if own is None else own[None])
+        expected = logits[-1].log_softmax(-1)
+        top = expected.topk(min(16, len(expected))).indices.tolist()
+        with torch.inference_mode(), forward.fast():
+            whole = forward.logits(hidden)[0].log_softmax(-1)
+            rows = forward.logits(hidden, top)[0].log_softmax(-1)
+        return max(
+            _units(forward, whole[top], expected[top], logits[-1]),
+            _units(forward, rows, expected[top].log_softmax(-1), logits[-1]),
+        )
+
+    def states(self) -> Any:
+        """Hidden states, a float32 tensor (sequences, width) on the CPU."""
+        return self._hidden().states.float().cpu()
+
+    def whole(self) -> Any:
+        """Logits of the whole vocabulary, a float32 tensor (sequences, vocabulary) on the CPU."""
+        torch = self.forward.torch
+        with torch.inference_mode(), self.forward.fast():
+            return torch.cat([self.forward.logits(piece).cpu() for _, piece in _pieces(self.forward, self._hidden())])
+
+    def labels(self, tokens: Sequence[int], mass: bool) -> tuple[list[list[float]], list[float] | None]:
+        """Logits of some tokens.
+
+        Args:
+            tokens: The tokens, one for each label.
+            mass: Whether the probability of all the tokens together is wanted, each distinct token counted once. Needs
+                the whole vocabulary.
+
+        Returns:
+            A row of logits for each sequence, and the natural logarithm of that probability for each, or None.
+        """
+        torch = self.forward.torch
+        hidden = self._hidden()
+        with torch.inference_mode(), self.forward.fast():
+            logits = self.forward.logits(hidden, tokens).double().cpu()
+            rows: list[list[float]] = logits.tolist()
+            if not mass:
+                return rows, None
+            distinct = sorted({token: index for index, token in enumerate(tokens)}.values())
+            totals = [
+                self.forward.logits(piece).logsumexp(-1).double().cpu() for _, piece in _pieces(self.forward, hidden)
+            ]
+            masses: list[float] = (logits[:, distinct].logsumexp(-1) - torch.cat(totals)).tolist()
+        return rows, masses
+
+
+def last_positions(runner: BatchRunner, sequences: Sequence[tuple[int, ...]]) -> tuple[LastPosition, RunReport]:
+    """Compute the last position of each sequence; return it with the counts of the run."""
+    reader = LastPosition(runner.forward, len(sequences))
+    return reader, runner.run(sequences, [len(row) - 1 for row in sequences], reader.read)
+
+
+class TokenLogProbabilities:
+    """Reads the log-probability of each token of a sequence from a position on.
+
+    Args:
+        forward: The model.
+        sequences: The token sequences.
+        wanted_from: For each sequence, the position before the first token that is scored.
+    """
+
+    def __init__(self, forward: Forward, sequences: Sequence[tuple[int, ...]], wanted_from: Sequence[int]) -> None:
+        self.forward = forward
+        self.sequences = sequences
+        self.wanted_from = wanted_from
+        self.found: list[list[float]] = [[] for _ in sequences]
+
+    def read(self, hidden: Hidden, picks: Sequence[Pick]) -> None:
+        """Read a batch."""
+        torch = self.forward.torch
+        pairs: dict[tuple[int, int], int] = {}
+        wanted: list[tuple[int, list[int]]] = []
+        for pick in picks:
+            targets = self.sequences[pick.number][self.wanted_from[pick.number] + 1 :]
+            # The state at the last position predicts what follows the sequence, which is not needed.
+            keys = zip(pick.indexes[: len(targets)], targets, strict=True)
+            wanted.append((pick.number, [pairs.setdefault(key, len(pairs)) for key in keys]))
+        if not pairs:
+            return
+        with torch.inference_mode():
+            places = torch.tensor([place for place, _ in pairs], device=hidden.states.device)
+            tokens = torch.tensor([token for _, token in pairs], device=hidden.states.device)
+            needed, back = torch.unique(places, return_inverse=True)
+            chosen = Hidden(hidden.states[needed], None if hidden.logits is None else hidden.logits[needed])
+            values = torch.empty(len(pairs), dtype=torch.float64)
+            for start, piece in _pieces(self.forward, chosen):
+                logits = self.forward.logits(piece)
+                inside = ((back >= start) & (back < start + logits.shape[0])).nonzero()[:, 0]
+                totals = logits.logsumexp(-1)
+                rows = back[inside] - start
+                values[inside.cpu()] = (logits[rows, tokens[inside]] - totals[rows]).double().cpu()
+            found = values.tolist()
+        for number, indexes in wanted:
+            self.found[number] = [found[index] for index in indexes]
+
+    def deviation(self, number: int, logits: Any) -> float:
+        """Largest difference to the logits of a plain call, as for :class:`LastPosition`."""
+        start, sequence = self.wanted_from[number], self.sequences[number]
+        targets = self.forward.torch.tensor(sequence[start + 1 :], device=logits.device)
+        if not len(targets):
+            return 0.0
+        expected = logits[start : start + len(targets)].log_softmax(-1).gather(-1, targets[:, None])[:, 0]
+        return _units(self.forward, self.forward.torch.tensor(self.found[number]), expected, logits)
+
+
+R = TypeVar("R", LastPosition, TokenLogProbabilities)
+
+
+def compute_checked(
+    runner: BatchRunner, sequences: Sequence[tuple[int, ...]], compute: Callable[[], tuple[R, RunReport]]
+) -> tuple[R, RunReport]:
+    """Compute a batch; the first of a run is compared with ``model(input_ids)`` for a few of its prompts.
+
+    If the log-probabilities differ by more than rounding, each prompt is run alone from then on.
+
+    Args:
+        runner: Runs the sequences.
+        sequences: The token sequences.
+        compute: Computes the batch as the runner may do it now.
+
+    Returns:
+        What ``compute`` returned, of the last time that it was called.
+    """
+    reader, counts = compute()
+    forward = runner.forward
+    if forward.record.checked or not sequences:
+        return reader, counts
+    numbers, tails = compared(runner, sequences, counts.computed)
+    checked: LastPosition | TokenLogProbabilities = reader
+    if tails:
+        sequences, numbers = tails, list(range(len(tails)))
+        checked = last_positions(runner, tails)[0]
+    most = LOGITS // forward.can.vocabulary
+    numbers = [number for number in numbers if len(sequences[number]) <= most]
+    if not numbers:  # nothing was compared: the next batch is
+        return reader, counts
+    deviation = max(checked.deviation(number, forward.plain_logits(sequences[number])) for number in numbers)
+    if deviation <= 1.0:
+        forward.record.checked = True
+        return reader, counts
+    name = type(forward.model).__name__
+    problem = f"batches differ from single calls of the model ({deviation:.1f} times what rounding may do)"
+    if forward.compiled is not None:  # the identity says that they are used
+        raise RunEndingError(f"got compile=True, but with compiled layers of {name} {problem}. Leave the option out")
+    _log.warning("%s: %s; each prompt is run alone", name, problem)
+    forward.record.run_plainly(problem)
+    runner.release()
+    return compute()
+
+
+def compared(
+    runner: BatchRunner, sequences: Sequence[tuple[int, ...]], computed: int
+) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Return the numbers of the sequences that are compared, or, if they are long, ends of sequences.
+
+    Args:
+        runner: Runs the sequences.
+        sequences: Those of the first batch.
+        computed: Positions that were computed for them.
+    """
+    by_length = sorted(range(len(sequences)), key=lambda number: len(sequences[number]))
+    shortest = len(sequences[by_length[0]])
+    if shortest > LOGITS // runner.forward.can.vocabulary or (shortest > LONG and shortest > computed / 10):
+        return [], [sequences[number][-TAIL:] for number in by_length[:TAILS]]
+    chosen, used = by_length[:1], shortest
+    for number in by_length[1:MOST]:
+        used += len(sequences[number])
+        if used <= SHARE * computed:
+            chosen.append(number)
+    return chosen, []

@@ -1,29 +1,532 @@
-"""A model with the ways of running it that were found to give its own numbers.
+"""Running a causal language model of ``transformers``: its calls, and which of them return its own numbers.
 
-:class:`Forward` combines the calls of a model (``model_calls``) with what was found out about it (``capabilities``).
-Where the logits are the product of the last hidden state with a plain matrix, perhaps scaled or soft-capped, only the
-rows that are needed are computed; otherwise the complete model is run.
+Only this module calls the model. There are three kinds of calls:
+
+- **plain batch**: sequences padded on the right. With causal attention (or a recurrence) no later position can change
+  an earlier one, so no mask is needed, whatever the family and the kind of positions;
+- **packed batch**: tree-shaped rows (see ``batching``), each with its mask and its position numbers; one below the
+  other with padding, or one after the other without;
+- **over a prefix**: one packed row that continues a cached prefix.
+
+The last two need a model that takes a four-dimensional mask, position numbers and a key-value cache, and label scores
+can be read off a few rows of the output matrix only if the logits are a plain product. Families and releases of
+``transformers`` differ in this. Therefore the same short sequences are computed in both ways, and a way that raises or
+returns other numbers is not used. The trial is repeated whenever the model changed, and the first batch of every run is
+compared with plain calls of the model on prompts of that run (``batching``).
+
+A model with hooks or replaced methods of its user is run plainly, one prompt at a time: what they do may depend on what
+else is in the batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+import inspect
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from StaICC.errors import RunEndingError
-from StaICC.kernels.huggingface.capabilities import (
-    Capabilities,
-    ModelRecord,
-    is_out_of_memory,
-    limits,
-    logit_transforms,
-    same,
+from StaICC.kernels.huggingface.live_state import foreign_code
+from StaICC.kernels.huggingface.operators import (
+    CompiledLayers,
+    Segment,
+    aligned,
+    fast_linear,
+    segmented_attention,
+    uses_onednn,
 )
-from StaICC.kernels.huggingface.compilation import CompiledLayers
-from StaICC.kernels.huggingface.fast_linear import fast_linear
-from StaICC.kernels.huggingface.model_calls import Hidden, ModelCalls
 from StaICC.kernels.huggingface.prefix_plan import Row
+from StaICC.kernels.huggingface.values import is_library_code
+from StaICC.optional import require
+from StaICC.safe_text import logger
+
+FEATURE = "the causal language model kernel"
+PAIR_COST = 2.0
+"""How much slower attention handles a floating-point operation than a matrix product does, for planning only."""
+
+_log = logger(__name__)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out, on any device.
+
+    Example:
+        >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("mask"))
+        (True, False)
+    """
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The detected capabilities of a model. The default is what every model can do: one plain call for each prompt."""
+
+    vocabulary: int
+    """Number of rows of the output matrix."""
+    head: Literal["rows", "module", "model"] = "model"
+    """``"rows"``: logits are hidden state times rows of a matrix, then ``transform``; ``"module"``: the head has to be
+    called whole; ``"model"``: the whole model has to be run for its logits."""
+    transform: str = "none"
+    """Name of what is done to the logits after the product."""
+    packing: bool = False
+    """Tree-shaped rows have the same hidden states as plain ones."""
+    caching: bool = False
+    """Rows that continue a cached prefix have the same hidden states as plain ones."""
+    flat: bool = False
+    """Packed rows can follow each other in one sequence, and attention computes each row alone."""
+    onednn: bool = False
+    """Products of float32 matrices are computed by oneDNN."""
+    attention_weight: float = 0.0
+    """Cost of an attended pair in units of a position outside attention."""
+    plain: bool = True
+    """Each prompt is run alone, through the complete model."""
+
+
+@dataclass(slots=True)
+class ModelRecord:
+    """What is known about a model; shared by all kernels of the model, and dropped when the model changes."""
+
+    can: Capabilities
+    """What it does right."""
+    guard: int
+    """What it looked like when that was found out."""
+    reason: str = ""
+    """Why each prompt is run alone; empty if prompts are batched."""
+    checked: bool = False
+    """Whether batches were compared with plain calls on prompts of this run."""
+
+    def begin_run(self) -> None:
+        """Have batches, if there are any, compared again with plain calls."""
+        self.checked = self.can.plain
+
+    def run_plainly(self, reason: str) -> None:
+        """Run each prompt alone from now on."""
+        self.can, self.reason, self.checked = Capabilities(self.can.vocabulary), reason, True
+
+
+def torch_module() -> Any:
+    """Return the package ``torch``, or raise the error that says what to install."""
+    return require("torch", "hf", FEATURE)
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Hidden states at selected positions.
+
+    Attributes:
+        states: Tensor (positions, width), the last hidden states.
+        logits: Tensor (positions, vocabulary), only where the head is ``"model"``.
+    """
+
+    states: Any
+    logits: Any = None
+
+
+class ModelCalls:
+    """The calls of one model.
+
+    Args:
+        model: A causal language model of ``transformers``.
+        separate: Whether to run the part below the output head where it can be separated; otherwise all of the model.
+    """
+
+    def __init__(self, model: Any, separate: bool = True) -> None:
+        self.model = model
+        self.torch = torch_module()
+        first = next(model.parameters())
+        self.device = first.device
+        self.dtype = first.dtype
+        self.dtype_name = str(first.dtype).removeprefix("torch.")
+        self.body: Any = _body(model) if separate else None
+        self.compiled: CompiledLayers | None = None
+
+    # Rows in, hidden states out
+
+    def chains(self, rows: Sequence[Sequence[int]]) -> Hidden:
+        """Plain batch; states of shape (rows, longest row, width), meaningless at padding."""
+        torch = self.torch
+        ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
+        for index, row in enumerate(rows):
+            ids[index, : len(row)] = torch.tensor(row)
+        return self._call(ids)
+
+    def trees(self, rows: Sequence[Row]) -> Hidden:
+        """Packed batch of rows without a prefix; states of shape (rows, longest row, width)."""
+        torch = self.torch
+        longest = max(len(row.tokens) for row in rows)
+        ids = torch.zeros((len(rows), longest), dtype=torch.long)
+        positions = torch.zeros((len(rows), longest), dtype=torch.long)
+        allowed = torch.eye(longest, dtype=torch.bool).repeat(len(rows), 1, 1)
+        for index, row in enumerate(rows):
+            size = len(row.tokens)
+            ids[index, :size] = torch.tensor(row.tokens)
+            positions[index, :size] = torch.tensor(row.depths())
+            allowed[index, :size, :size] = self.tree_mask(row)
+        return self._call(ids, mask=self.additive(allowed[:, None]), positions=positions)
+
+    def flat(self, rows: Sequence[Row]) -> Hidden:
+        """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
+        torch = self.torch
+        pieces: list[Segment] = []
+        total = sum(len(row.tokens) for row in rows)
+        start = 0
+        for row in rows:
+            end, chain = start + len(row.tokens), start + row.chain
+            pieces.append(Segment(start, start, chain))
+            if chain < end:
+                allowed = torch.nn.functional.pad(
+                    self.tree_mask(row)[row.chain :], (0, aligned(start, end, total) - end)
+                )
+                pieces.append(Segment(start, chain, end, self.additive(allowed[None, None]).to(self.device)))
+            start = end
+        ids = torch.tensor([[token for row in rows for token in row.tokens]])
+        positions = torch.tensor([[depth for row in rows for depth in row.depths()]])
+        # One position alone needs no segments, and transformers takes the heads of a group for positions there.
+        value = torch.nan if total > 1 else 0.0
+        every = torch.full((1, 1, 1, 1), value, dtype=self.dtype, device=self.device).expand(1, 1, total, total)
+        used = nullcontext() if self.compiled is None else self.compiled.used()
+        with segmented_attention(every, pieces), used:
+            return self._call(ids, mask=every, positions=positions)
+
+    def over(self, row: Row, cache: Any) -> Hidden:
+        """One packed row that continues a cached prefix; the cache grows by the row's positions."""
+        torch = self.torch
+        size = len(row.tokens)
+        allowed = torch.ones((size, row.base + size), dtype=torch.bool)
+        allowed[:, row.base :] = self.tree_mask(row)
+        ids = torch.tensor([row.tokens])
+        positions = torch.tensor([row.depths()])
+        return self._call(ids, mask=self.additive(allowed[None, None]), positions=positions, cache=cache)
+
+    def step(self, tokens: Sequence[int], positions: Sequence[int], mask: Any, cache: Any) -> Hidden:
+        """New positions side by side, one for each sequence that a cache holds; states of shape (tokens, width)."""
+        torch = self.torch
+        hidden = self._call(
+            torch.tensor([list(tokens)]), mask=mask, positions=torch.tensor([list(positions)]), cache=cache
+        )
+        return Hidden(hidden.states[0])
+
+    def extend(self, tokens: Sequence[int], cache: Any) -> None:
+        """Let a cache grow by tokens that follow it."""
+        self._call(self.torch.tensor([list(tokens)]), cache=cache)
+
+    def cut(self, cache: Any, count: int) -> None:
+        """Take the last positions off a cache."""
+        if count > 0:
+            cache.crop(-count)
+
+    def length(self, cache: Any) -> int:
+        """How many positions a cache holds."""
+        return int(cache.get_seq_length())
+
+    def new_cache(self) -> Any:
+        """An empty key-value cache without windows."""
+        return require("transformers", "hf", FEATURE).DynamicCache()
+
+    # Parts
+
+    def tree_mask(self, row: Row) -> Any:
+        """Boolean tensor (positions, positions): which position may attend to which of the same row."""
+        torch = self.torch
+        index = torch.arange(len(row.tokens))
+        ends = torch.tensor(row.subtree_ends())
+        return (index[None, :] <= index[:, None]) & (index[:, None] < ends[None, :])
+
+    def additive(self, allowed: Any) -> Any:
+        """A boolean mask as what is added to the attention scores."""
+        torch = self.torch
+        mask = torch.zeros(allowed.shape, dtype=self.dtype)
+        return mask.masked_fill_(~allowed, torch.finfo(self.dtype).min)
+
+    def _call(self, ids: Any, *, mask: Any = None, positions: Any = None, cache: Any = None) -> Hidden:
+        """Run the body of the model, or all of it where its head cannot be separated."""
+        arguments: dict[str, Any] = {"input_ids": ids.to(self.device), "use_cache": cache is not None}
+        if mask is not None:
+            arguments["attention_mask"] = mask.to(self.device)
+        if positions is not None:
+            arguments["position_ids"] = positions.to(self.device)
+        if cache is not None:
+            arguments["past_key_values"] = cache
+        with self.torch.inference_mode():
+            hidden = self._run(arguments)
+        length = ids.shape[1]
+        if hidden.states.shape[1] == length:
+            return hidden
+        # Virtual tokens (prompt tuning of peft) precede the input in the output.
+        return Hidden(hidden.states[:, -length:], None if hidden.logits is None else hidden.logits[:, -length:])
+
+    def _run(self, arguments: dict[str, Any]) -> Hidden:
+        if self.body is None:
+            return self._run_whole(arguments)
+        return Hidden(self.body(**arguments).last_hidden_state)
+
+    def _run_whole(self, arguments: dict[str, Any]) -> Hidden:
+        output = self.model(**arguments, output_hidden_states=True)
+        return Hidden(output.hidden_states[-1], output.logits)
+
+
+def _body(model: Any) -> Any:
+    """Return the part of a model below its output head, or None."""
+    unwrap = getattr(model, "get_base_model", None)  # of peft: the model into which adapters were put
+    if callable(unwrap):
+        model = unwrap()
+    body = getattr(model, "base_model", None)
+    if body is None or body is model:
+        get = getattr(model, "get_decoder", None)
+        body = get() if callable(get) else None
+    return None if body is model else body
+
+
+def guard(model: Any) -> int:
+    """A cheap number that changes with what a model is made of, its hooks, adapters, and recorded changes of weights.
+
+    It does not show changes of weights that bypass torch's version counters (through ``.data``). The identity, which is
+    computed for every run, shows them, and cached prefixes are protected by a checksum of the weights.
+    """
+    torch = torch_module()
+    plain = (torch.Tensor, torch.nn.Parameter)
+    parts: list[Any] = [getattr(model.config, "_attn_implementation", None)]
+    for holder in (_text_config(model.config), model):  # some models copy them from the configuration
+        parts += [getattr(holder, name, None) for name in _LOGIT_SETTINGS]
+    for module in model.modules():
+        state = module.__dict__
+        parts.append((id(module), "forward" in state))
+        for kind in ("_forward_hooks", "_forward_pre_hooks"):
+            parts += [(kind, number) for number, hook in state[kind].items() if not is_library_code(hook)]
+        for members in (state["_parameters"], state["_buffers"]):
+            for tensor in members.values():
+                if tensor is not None:
+                    version = 0 if tensor.is_inference() else tensor._version
+                    place = tensor.data_ptr() if type(tensor) in plain else id(tensor)
+                    parts.append((place, version, tensor.dtype, tensor.device))
+        if "_active_adapter" in state:
+            parts.append(str((state["_active_adapter"], state.get("_disable_adapters"), state.get("merged_adapters"))))
+    return hash(tuple(parts))
+
+
+_LOGIT_SETTINGS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
+
+
+def _text_config(config: Any) -> Any:
+    get = getattr(config, "get_text_config", None)
+    return get() if callable(get) else config
+
+
+def _layer_configs(config: Any) -> list[Any]:
+    """The configuration of each layer where they differ (Gemma 4); otherwise the one of all layers."""
+    text = _text_config(config)
+    return list(text.per_layer_config) if getattr(text, "is_heterogeneous", False) else [text]
+
+
+def logit_transforms(config: Any) -> dict[str, Callable[[Any], Any]]:
+    """What models are known to do to their logits after the product; the right one is found by trial."""
+    text = _text_config(config)
+    found: dict[str, Callable[[Any], Any]] = {"none": lambda logits: logits}
+    cap = getattr(text, "final_logit_softcapping", None)
+    if cap:
+        found["softcap"] = lambda logits: (logits / cap).tanh() * cap
+    scale = getattr(text, "logit_scale", None)
+    if scale:
+        found["scale"] = lambda logits: logits * scale
+    divisor = getattr(text, "logits_scaling", None)
+    if divisor:
+        found["divide"] = lambda logits: logits / divisor
+    return found
+
+
+def same(torch: Any, found: Any, expected: Any, decoy: Any = None) -> bool:
+    """Whether two results differ by rounding only.
+
+    In half precision rounding is coarse, so the difference must also be small compared with that to a decoy, the result
+    of a wrong mask.
+    """
+    if found.shape != expected.shape or not bool(torch.isfinite(found).all()):
+        return False
+    exact = expected.dtype in (torch.float32, torch.float64)
+    found, expected = found.float(), expected.float()
+    error = float((found - expected).norm())
+    if error > (2e-5 if exact else 3e-2) * max(float(expected.norm()), 1e-9):
+        return False
+    return exact or decoy is None or error <= 0.3 * float((decoy.float() - expected).norm())
+
+
+def _head(calls: ModelCalls, ids: list[int]) -> tuple[Literal["rows", "module", "model"], str, int]:
+    """Find how the model's logits follow from its last hidden states."""
+    torch, model = calls.torch, calls.model
+    with torch.inference_mode():
+        output = model(input_ids=torch.tensor([ids], device=calls.device), use_cache=False)
+        expected = output.logits[0].float()
+        vocabulary = int(expected.shape[-1])
+        head = getattr(model, "get_output_embeddings", lambda: None)()
+        if calls.body is None or head is None:
+            return "model", "none", vocabulary
+        try:
+            states = calls.body(input_ids=torch.tensor([ids], device=calls.device), use_cache=False).last_hidden_state[
+                0
+            ]
+            product = head(states)
+        except (AttributeError, TypeError, RuntimeError) as error:
+            if is_out_of_memory(error):
+                raise
+            return "model", "none", vocabulary
+        for name, transform in logit_transforms(model.config).items():
+            if same(torch, transform(product).float(), expected):  # in the model's number type, as the model does it
+                plain = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
+                return ("rows" if plain else "module"), name, vocabulary
+    return "model", "none", vocabulary
+
+
+def _attention_weight(model: Any, body: Any) -> float:
+    """Cost of an attended pair over that of a position, from the sizes of the model."""
+    text = _layer_configs(model.config)[0]
+    width = getattr(text, "hidden_size", None) or getattr(text, "n_embd", None) or 1024
+    layers = getattr(text, "num_hidden_layers", None) or getattr(text, "n_layer", None) or 1
+    heads = getattr(text, "num_attention_heads", None) or 1
+    size = getattr(text, "head_dim", None) or width // heads
+    parameters: int = sum(weight.numel() for weight in (body if body is not None else model).parameters())
+    embedding = getattr(model, "get_input_embeddings", lambda: None)()
+    if embedding is not None and hasattr(embedding, "weight"):
+        parameters -= embedding.weight.numel()
+    pairs = PAIR_COST * 4.0 * heads * size * layers
+    return float(pairs / max(2.0 * parameters, 1.0))
+
+
+def limits(model: Any) -> tuple[float, float]:
+    """Lengths up to which sharing is exact (windows) and up to which batching is (positions that are stretched)."""
+    text = _text_config(model.config)
+    window = math.inf
+    for name in ("sliding_window", "attention_chunk_size", "window_size"):
+        for one in _layer_configs(model.config):
+            value = getattr(one, name, None)
+            if isinstance(value, int) and value > 0 and getattr(one, "use_sliding_window", True):
+                window = min(window, value)
+    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers.
+    if "local" in getattr(text, "attention_layers", ()) or getattr(text, "attn_temperature_tuning", False):
+        window = 0
+    stretched = math.inf
+    for name in ("rope_scaling", "rope_parameters"):
+        rope = getattr(text, name, None)
+        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) in ("dynamic", "longrope", "su"):
+            original = rope.get("original_max_position_embeddings") or getattr(
+                text, "original_max_position_embeddings", None
+            )
+            stretched = min(stretched, original or getattr(text, "max_position_embeddings", 0) or 0)
+    return min(window, stretched), stretched
+
+
+_examined: weakref.WeakKeyDictionary[Any, ModelRecord] = weakref.WeakKeyDictionary()
+
+
+def forget(model: Any) -> None:
+    """Drop what is known about a model, because it changed."""
+    _examined.pop(model, None)
+
+
+def examine(calls: ModelCalls) -> ModelRecord:
+    """Return the capabilities of a model, detected by trial once for each model and again after a change."""
+    now = guard(calls.model)
+    known = _examined.get(calls.model)
+    if known is not None and known.guard == now:
+        return known
+    foreign = foreign_code(calls.model)
+    adapters = getattr(calls.model, "peft_config", None) or {}
+    if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values()):
+        foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
+    if foreign:
+        size = int(getattr(_text_config(calls.model.config), "vocab_size", 0) or 50_000)
+        record = ModelRecord(Capabilities(size), now, foreign[0], True)
+        _log.info("every prompt is given to the model alone: %s", "; ".join(foreign))
+    else:
+        can = _tried(calls)
+        record = ModelRecord(can, guard(calls.model), "batches return other numbers" if can.plain else "", can.plain)
+    _examined[calls.model] = record
+    return record
+
+
+def _tried(calls: ModelCalls) -> Capabilities:
+    torch = calls.torch
+    size = int(getattr(_text_config(calls.model.config), "vocab_size", 0) or 64)
+    ids = [(7 + 37 * i) % max(size - 1, 1) for i in range(9)]
+    head, transform, vocabulary = _head(calls, ids)
+    if head == "model":
+        calls = ModelCalls(calls.model, separate=False)
+    # a b c d e | f g  and  a b c | h i j : two sequences that share three tokens.
+    first, second = ids[:7], [*ids[:3], ids[8], ids[7], ids[6]]
+    whole = Row(tuple(first + second[3:]), (-1, 0, 1, 2, 3, 4, 5, 2, 7, 8), ((0, 6), (1, 9)), 0)
+    expected = [calls.chains([first]).states[0], calls.chains([second]).states[0]]
+    # What the end of the second sequence would be if it attended to everything before it in the row.
+    decoy = calls.chains([first + second[3:]]).states[0, 7:]
+
+    def works(run: Callable[[], bool]) -> bool:
+        try:
+            return run()
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            _log.debug("%s is not used for %s: %s", run.__name__, type(calls.model).__name__, error)
+            return False
+
+    rows = [whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),), 0)]
+
+    def right_rows(found: Any, chain: Any) -> bool:
+        other = found[[0, 1, 2, 7, 8, 9]]
+        return (
+            same(torch, found[:7], expected[0])
+            and same(torch, other[:3], expected[1][:3])
+            and same(torch, other[3:], expected[1][3:], decoy)
+            and same(torch, chain, expected[1][:4])
+        )
+
+    def packs() -> bool:
+        found = calls.trees(rows).states
+        return right_rows(found[0], found[1, :4])
+
+    def flattens() -> bool:
+        found = calls.flat(rows).states[0]
+        return right_rows(found, found[10:])
+
+    def caches() -> bool:
+        cache = calls.new_cache()
+        calls.extend(ids[:2], cache)
+        calls.extend(ids[2:5], cache)
+        cache.crop(-2)
+        rest = Row((*first[3:], *second[3:]), (-1, 0, 1, 2, -1, 4, 5), ((0, 3), (1, 6)), 3)
+        right = True
+        for _ in range(2):
+            found = calls.over(rest, cache).states[0]
+            right = right and same(torch, found[:4], expected[0][3:])
+            right = right and same(torch, found[4:], expected[1][3:], decoy)
+            cache.crop(-7)
+        return right and cache.get_seq_length() == 3
+
+    def pads() -> bool:
+        found = calls.chains([first, second[:4]]).states
+        return same(torch, found[0, :7], expected[0]) and same(torch, found[1, :4], expected[1][:4])
+
+    if not works(pads):
+        return Capabilities(vocabulary)
+    accepts = inspect.signature((calls.body or calls.model).forward).parameters
+    takes_positions = "position_ids" in accepts or any(p.kind is p.VAR_KEYWORD for p in accepts.values())
+    packing, on_cpu = takes_positions and works(packs), calls.device.type == "cpu"
+    found = Capabilities(
+        vocabulary,
+        head,
+        transform,
+        packing,
+        caching=packing and head != "model" and works(caches),
+        flat=packing and on_cpu and works(flattens),  # elsewhere many small calls cost more than padding
+        onednn=on_cpu and calls.dtype_name == "float32" and uses_onednn(),
+        attention_weight=_attention_weight(calls.model, calls.body),
+        plain=False,
+    )
+    _log.debug("%s: %s", type(calls.model).__name__, found)
+    return found
 
 
 class Forward(ModelCalls):
@@ -31,8 +534,7 @@ class Forward(ModelCalls):
 
     Args:
         calls: The calls of the model.
-        record: What is known about the model (:func:`~StaICC.kernels.huggingface.capabilities.examine`); its
-            capabilities may be reduced later.
+        record: What is known about the model (:func:`examine`); its capabilities may be reduced later.
     """
 
     def __init__(self, calls: ModelCalls, record: ModelRecord) -> None:
@@ -48,18 +550,13 @@ class Forward(ModelCalls):
         """
         rows = [Row((5, 6, 7), (-1, 0, 1), ((0, 2),), 0), Row((5, 6, 8, 9), (-1, 0, 1, 1), ((1, 2), (2, 3)), 0)]
         attention = getattr(self.model.config, "_attn_implementation", None)
-        if self.device.type != "cpu":
-            problem = f"the model is on {self.device}, expected the CPU"
-        elif attention != "sdpa":
-            problem = f"only torch's attention can be compiled: got attn_implementation={attention!r}, expected 'sdpa'"
-        elif self.can.head == "model":
-            problem = "its logits are not known to be the product of hidden states and a matrix"
-        else:
-            problem = (
-                f"in {self.dtype_name}, prompts that follow each other in one sequence have other numbers than alone"
+        problem = self.record.reason
+        if not self.can.flat or self.can.head == "model":
+            problem = problem or (
+                f"got device {self.device}, number type {self.dtype_name}, attn_implementation={attention!r}, expected "
+                "a CPU, 'sdpa', and prompts that have the same numbers one after the other as alone"
             )
-        problem = next(iter(self.record.reasons.values()), problem)
-        if self.can.flat and self.can.head != "model":
+        else:
             expected = self.flat(rows).states
             self.compiled = CompiledLayers(self.model)
             try:
@@ -80,10 +577,8 @@ class Forward(ModelCalls):
         """The capabilities of the model, as far as they are known now."""
         return self.record.can
 
-    def _run(self, arguments: dict[str, Any], logits: bool) -> Hidden:
-        if self.body is not None and (self.can.head != "model" or not logits):
-            return self._run_body(arguments)
-        return self._run_plainly(arguments) if self.can.plain else self._run_whole(arguments)
+    def _run(self, arguments: dict[str, Any]) -> Hidden:
+        return self._run_plainly(arguments) if self.can.plain else super()._run(arguments)
 
     def _run_plainly(self, arguments: dict[str, Any]) -> Hidden:
         """Call the complete model; its last hidden states are the input of its output matrix."""

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from StaICC.kernels.huggingface.batching import BatchRunner, Counts
-from StaICC.kernels.huggingface.forward import Forward
-from StaICC.kernels.huggingface.model_calls import Hidden
+from StaICC.kernels.huggingface.batching import BatchRunner, RunReport, last_positions
+from StaICC.kernels.huggingface.forward import Forward, Hidden
 from StaICC.kernels.huggingface.prefix_plan import Row
-from StaICC.kernels.huggingface.readout import last_positions
 from StaICC.kernels.protocol import stable_seed
 
 
@@ -95,7 +93,7 @@ def continue_row(
     cache: Any,
     most: int,
     ending: Ending,
-    counts: Counts,
+    counts: RunReport,
     choice: Choice,
     numbers: Sequence[int],
 ) -> dict[int, list[int]]:
@@ -153,7 +151,7 @@ def continue_row(
 
 def generate_tokens(
     runner: BatchRunner, sequences: Sequence[tuple[int, ...]], most: int, ending: Ending, choice: Choice
-) -> tuple[list[list[int]], Counts]:
+) -> tuple[list[list[int]], RunReport]:
     """Continue token sequences.
 
     Args:
@@ -166,7 +164,7 @@ def generate_tokens(
     Returns:
         New tokens of each sequence, in order, and what was done.
     """
-    counts = Counts(sequences=len(sequences), tokens=sum(map(len, sequences)))
+    counts = RunReport(sequences=len(sequences), tokens=sum(map(len, sequences)))
     longest = max((len(sequence) for sequence in sequences), default=0) + most
     if runner.forward.can.caching and longest <= runner.forward.exact_to:
         return runner.continue_rows(

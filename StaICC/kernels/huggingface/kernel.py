@@ -16,32 +16,51 @@ floats; ``hidden_states`` a float32 array ``(n, d)``; ``full_vocabulary_logits``
 from __future__ import annotations
 
 import contextlib
-import logging
+import dataclasses
 import math
 import threading
 import weakref
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from StaICC.errors import ArgumentError, PromptError
-from StaICC.inference.workload import PROBABILITIES, Held, Workload
-from StaICC.kernels.huggingface.base import KernelBase
-from StaICC.kernels.huggingface.batching import Counts
-from StaICC.kernels.huggingface.foresight import Foresight
-from StaICC.kernels.huggingface.generation import Choice, Ending, generate_tokens
-from StaICC.kernels.huggingface.label_tokens import (
-    LabelIssue,
-    check_labels,
-    continuations,
+from StaICC.inference.forecast import PROBABILITIES, Forecast
+from StaICC.inference.identity import Identity
+from StaICC.kernels.huggingface.batching import (
+    BatchRunner,
+    LastPosition,
+    RunReport,
+    TokenLogProbabilities,
+    compute_checked,
+    last_positions,
 )
-from StaICC.kernels.huggingface.options import Variant, choose
-from StaICC.kernels.huggingface.prompt_tokens import Reading, encode, length_limit
-from StaICC.kernels.huggingface.readout import LastPosition, TokenLogProbabilities, last_positions
-from StaICC.kernels.huggingface.validation import compute_checked
-from StaICC.kernels.label_scores import LabelScores, RunReport, softmax
-from StaICC.kernels.noisy_channel import channel_scores, check_channel
-from StaICC.kernels.protocol import check_generation
+from StaICC.kernels.huggingface.forward import Forward, ModelCalls, examine, forget, guard, torch_module
+from StaICC.kernels.huggingface.generation import Choice, Ending, generate_tokens
+from StaICC.kernels.huggingface.live_state import live_state, numerics
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions
+from StaICC.kernels.huggingface.prompts import (
+    KernelOptions,
+    LabelIssue,
+    PromptFormat,
+    Reading,
+    Variant,
+    check_labels,
+    choose,
+    continuations,
+    encode,
+    length_limit,
+)
+from StaICC.kernels.huggingface.source import Loaded, ModelSource
+from StaICC.kernels.huggingface.values import checksum
+from StaICC.kernels.label_scores import channel_scores, check_channel, softmax
+from StaICC.kernels.protocol import TEXT_SCORES, Capability, check_generation
+from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
 from StaICC.prompting import Prompt
+from StaICC.safe_text import logger
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["CausalLMKernel", "LabelScores", "RunReport"]
 
@@ -51,7 +70,7 @@ _MEASURED = 3  # the longest texts; the one with most tokens is nearly always am
 TOKENS_AT_ONCE = 20_000_000
 """Maximum number of tokens held at once where every label is joined to every prompt."""
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 _logged: weakref.WeakKeyDictionary[Any, set[tuple[str, ...]]] = weakref.WeakKeyDictionary()
 """Label spaces whose issues were logged already."""
 _locking = threading.Lock()
@@ -59,9 +78,25 @@ _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDiction
 """One for each model: several kernels, each in its thread, may share one."""
 
 
-def _report(counts: Counts, reading: Reading | None = None) -> RunReport:
-    values = {name: getattr(counts, name) for name in counts.__slots__}
-    return RunReport(**values, dropped={} if reading is None else reading.dropped)
+@dataclass(frozen=True, slots=True)
+class LabelScores:
+    """Scores of the labels for a list of prompts.
+
+    Attributes:
+        probabilities: For each prompt, a probability for each label, in the order of the label space; a row sums to 1.
+        log_scores: The scores before they were normalised: logits of the deciding tokens (``"last"``, ``"first"``), or
+            log-probabilities in nats (``"full"``, noisy channel).
+        label_mass: For each prompt, the total probability of all the labels, in [0, 1]; None
+            where it was not computed, and for the noisy channel, which scores texts.
+        issues: What can spoil the scores.
+        report: What was computed.
+    """
+
+    probabilities: list[list[float]]
+    log_scores: list[list[float]]
+    label_mass: list[float] | None
+    issues: tuple[LabelIssue, ...]
+    report: RunReport
 
 
 def _totals(tokens: Sequence[int], logits: Sequence[Sequence[float]], log_mass: Sequence[float]) -> Iterator[float]:
@@ -88,7 +123,15 @@ def _evaluating(model: Any) -> Iterator[None]:
                 module.training = True
 
 
-class CausalLMKernel(KernelBase):
+CPU_BYTES = 4096
+"""Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
+CUDA_BUDGET = 16384
+
+ALGORITHM = "2"
+"""Raised with any change of this package that can move a prediction beyond rounding."""
+
+
+class CausalLMKernel:
     """A causal language model that scores labels, for one prompt or many.
 
     Args:
@@ -133,7 +176,196 @@ class CausalLMKernel(KernelBase):
     last_scores: LabelScores | None = None
     """The result of the last call of :meth:`batch`, :meth:`score` or :meth:`noisy_channel`."""
 
-    identity = KernelBase.identity  # of this class: what it keeps in its attributes is covered
+    def __init__(
+        self, model: Any, tokenizer: Any, *, device: str | None = None, dtype: str | None = None, **options: Any
+    ) -> None:
+        unknown = sorted(set(options) - set(KernelOptions.__dataclass_fields__))
+        if unknown:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {unknown[0]!r}")
+        self.options = KernelOptions(**options)
+        self._source: ModelSource | None = None
+        self._loaded: Loaded | None = None
+        if isinstance(model, ModelSource):
+            self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
+        else:
+            torch = torch_module()
+            if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+                raise ArgumentError(
+                    f"model must be a causal language model of transformers, not {type(model).__name__}; "
+                    "to name one by a string, use CausalLMKernel.from_spec"
+                )
+            if dtype is not None:
+                number = getattr(torch, dtype, None)
+                if not isinstance(number, torch.dtype):
+                    raise ArgumentError(f"there is no number type {dtype!r}; give 'float32', 'bfloat16' or 'float16'")
+                model = model.to(number)
+            if device is not None:
+                model = model.to(device)
+            self._loaded = Loaded(model, tokenizer)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.RLock()
+        self._runner: BatchRunner | None = None
+        self._last_digest: str | None = None
+        self._checksum: int | None = None
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the options of :class:`ModelSource` (loading) and of :class:`KernelOptions` (scoring, length)."""
+        return [*options_of(ModelSource, "spec"), *options_of(KernelOptions)]
+
+    @classmethod
+    def from_spec(cls, spec: str, **options: Any) -> Self:
+        """A kernel of a model named by a string; it is loaded when it is first needed.
+
+        Args:
+            spec: ``"smollm2"``, ``"hf:NAME_OR_PATH"`` (``"hf:NAME@REVISION"``), a folder, or a ``.gguf`` file; options
+                may follow, as in ``"hf:gpt2;label_scoring=full;dtype=bfloat16"``.
+            **options: Those of :class:`~StaICC.kernels.huggingface.source.ModelSource` and
+                :class:`~StaICC.kernels.huggingface.prompts.KernelOptions`.
+
+        Returns:
+            The kernel. It is pickled as the string and the options, so it can be sent to worker processes.
+
+        Raises:
+            ArgumentError: The string names no model, or an option is illegal.
+            UnknownNameError: There is no such option.
+        """
+        loading = option_types(ModelSource, "spec")
+        name, named = split_options(spec, {**loading, **option_types(KernelOptions)}, given=options)
+        source = ModelSource(name, **{option: named.pop(option) for option in loading if option in named})
+        return cls(source, None, **named)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        for name in ("_lock", "_runner", "_last_digest", "_checksum"):
+            del state[name]
+        if self._source is not None:
+            state["_loaded"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset()
+
+    # What it is
+
+    def _parts(self) -> Loaded:
+        if self._loaded is None:
+            assert self._source is not None
+            self._loaded = self._source.load()
+        return self._loaded
+
+    @property
+    def model(self) -> Any:
+        """The model; loads it."""
+        return self._parts().model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer; loads it."""
+        return self._parts().tokenizer
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this kernel can compute: everything; with chat prompts nothing that scores the text of a prompt."""
+        return frozenset(Capability) - (TEXT_SCORES if self.options.is_chat else set())
+
+    @property
+    def format(self) -> PromptFormat:
+        """How prompts and labels are written for the tokenizer; loads the model."""
+        return PromptFormat(self.tokenizer, self.options)
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as the model reads them."""
+        return [self.format.render(prompt) for prompt in prompts]
+
+    @property
+    def recheck_tolerance(self) -> float:
+        """By how much a prediction may differ when it is computed again in another batch; does not load the model."""
+        if self._loaded is not None:
+            dtype = str(self._loaded.model.dtype).removeprefix("torch.")
+        else:
+            assert self._source is not None
+            dtype = self._source.resolved_dtype()
+        return 1e-4 if dtype in ("float32", "float64") and not numerics() else 5e-2
+
+    def identity(self) -> Identity:
+        """What determines the predictions, computed now from the files and, once loaded, from the model in memory.
+
+        A model named by a string is identified by the bytes of its files, before and after it is loaded alike. Where
+        it was changed in memory after loading, the facts that differ are added.
+        """
+        with self._lock:
+            who, reasons = self._who()
+            who |= {"kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
+            found = Identity(who, self.options.settings(), tuple(reasons))
+            state = f"{Identity(who).digest} {reasons}"
+            if state != self._last_digest:
+                self._runner = None  # caches and checks belong to the former model
+                self._last_digest = state
+                if self._loaded is not None:
+                    forget(self._loaded.model)
+            elif self._runner is not None:
+                self._runner.forward.record.begin_run()
+            return found
+
+    def _who(self) -> tuple[dict[str, str], list[str]]:
+        if self._source is not None and self._loaded is None and self._source.is_complete():
+            return self._source.content(), []
+        loaded = self._parts()
+        state = live_state(loaded.model, loaded.tokenizer)
+        if loaded.content is None or loaded.state is None:
+            return state.who, list(state.unidentified)
+        assert self._source is not None
+        at_load = loaded.state
+        names = (
+            state.who
+            if not self._source.is_complete()
+            else {name for name in {*state.who, *at_load.who} if state.who.get(name) != at_load.who.get(name)}
+        )
+        changed = {name: state.who.get(name, "none") for name in names}
+        return {**loaded.content, **changed}, [one for one in state.unidentified if one not in at_load.unidentified]
+
+    def runner(self) -> BatchRunner:
+        """The batch runner of the loaded model, made anew when the model was changed."""
+        if self._runner is not None and self._runner.forward.record.guard != guard(self.model):
+            self._runner = None
+        if self._runner is None:
+            calls = ModelCalls(self.model)
+            forward = Forward(calls, examine(calls))
+            if self.options.compile:
+                forward.compile()
+            usual = CUDA_BUDGET if forward.device.type == "cuda" else CPU_BYTES // forward.dtype.itemsize
+            self._runner = BatchRunner(forward, self.options.token_budget or usual, self.options.prefix_reuse)
+        return self._runner
+
+    @contextlib.contextmanager
+    def _checking_prefix(self) -> Iterator[None]:
+        """Within the block, no prefix is used that was cached with other weights (changed through ``.data``)."""
+        if self._checksum is not None and self._checksum != checksum(self.model):
+            self.release()
+            self._checksum = None
+        try:
+            yield
+        finally:
+            if self._runner is None or not self._runner.held:
+                self._checksum = None
+            elif self._checksum is None:
+                self._checksum = checksum(self.model)
+
+    @property
+    def unbatched(self) -> str:
+        """Why each prompt is given to the model alone; empty if prompts are batched."""
+        with self._lock:
+            return self.runner().forward.record.reason
+
+    def release(self) -> None:
+        """Free the memory of the cached prefix."""
+        with self._lock:
+            if self._runner is not None:
+                self._runner.release()
 
     # Scoring labels
 
@@ -165,7 +397,7 @@ class CausalLMKernel(KernelBase):
             if isinstance(prompt, str) is not isinstance(prompts[0], str):
                 raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
         if not prompts:
-            found = LabelScores([], [], [], (), _report(Counts()))
+            found = LabelScores([], [], [], (), RunReport())
         elif isinstance(prompts[0], str):
             with self._running(prompts):
                 found = (
@@ -213,7 +445,7 @@ class CausalLMKernel(KernelBase):
         if (key := (self.options.label_scoring, *label_space)) not in logged:
             logged.add(key)
             for issue in issues:
-                _log.log(logging.WARNING if issue.fatal else logging.INFO, "label tokens: %s", issue.message)
+                (_log.warning if issue.fatal else _log.info)("label tokens: %s", issue.message)
         return issues
 
     def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str]) -> list[str]:
@@ -257,8 +489,9 @@ class CausalLMKernel(KernelBase):
         tokens, shared = self.format.deciding(label_space)
         reader, counts = self._last(reading.before(shared))
         logits, log_mass = reader.labels(tokens, self.options.label_mass)
+        counts.dropped = reading.dropped
         mass = None if log_mass is None else [min(1.0, math.exp(value)) for value in log_mass]
-        return LabelScores([softmax(row) for row in logits], logits, mass, issues, _report(counts, reading))
+        return LabelScores([softmax(row) for row in logits], logits, mass, issues, counts)
 
     def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
         """Labels scored by all their tokens in context."""
@@ -268,7 +501,7 @@ class CausalLMKernel(KernelBase):
         longest = max(len(row) for (row,) in reading.ids)
         step = max(1, TOKENS_AT_ONCE // (longest * len(label_space)))
         found: list[list[float]] = []
-        counts = Counts()
+        counts = RunReport(dropped=reading.dropped)
         for first in range(0, len(texts), step):
             sequences: list[tuple[int, ...]] = []
             starts: list[int] = []
@@ -294,9 +527,7 @@ class CausalLMKernel(KernelBase):
             scores.append(means if self.options.label_normalisation == "mean" else sums)
             mass.append(math.fsum(map(math.exp, sums)))
         probabilities = [softmax(row) for row in scores]
-        return LabelScores(
-            probabilities, scores, mass if self.options.label_mass else None, issues, _report(counts, reading)
-        )
+        return LabelScores(probabilities, scores, mass if self.options.label_mass else None, issues, counts)
 
     def _computed(self, sequences: Sequence[tuple[int, ...]], starts: Sequence[int]) -> Sequence[tuple[int, ...]]:
         """What is computed of sequences: the last token predicts nothing that is asked for."""
@@ -304,23 +535,23 @@ class CausalLMKernel(KernelBase):
             return sequences
         return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
 
-    def workload(
+    def forecast_prompts(
         self,
         prompts: Sequence[Any],
         label_space: Sequence[str],
         new_tokens: int = 0,
         features: Collection[str] = PROBABILITIES,
         *,
-        held: Held | None = None,
-    ) -> Workload:
-        """Return the work of prompts that are predicted in one call; a prompt that is too long is counted in full.
+        kept: tuple[int, ...] = (),
+    ) -> Forecast:
+        """Return the forecast of prompts that are predicted in one call; a prompt that is too long is counted in full.
 
         Args:
             prompts: The prompts, at least one.
             label_space: The labels.
             new_tokens: Maximum number of tokens to generate for each prompt; 0 computes the features.
             features: What is computed of each prompt, such as those of :attr:`joint_features`.
-            held: What is cached after the prompts before; None for what is cached now.
+            kept: A sequence of the prompts before, whose prefix is not computed again.
         """
         limit = length_limit(self.model.config, self.tokenizer, self.options.max_length)
         free = -(10**9) if self.options.on_too_long == "error" else 0  # no limit, where none is applied
@@ -341,26 +572,31 @@ class CausalLMKernel(KernelBase):
                 found.append((reading.before(shared), [0] * len(prompts) if "losses" in features else None))
                 if shared and vectors:
                     found.append((reading.before(), None))
-            tokens = output = longest = 0
-            foresight = Foresight(self.runner(), held)
+            tokens = positions = output = longest = 0
+            before = kept
             for whole, starts in found:
                 computed = whole if starts is None else self._computed(whole, starts)
-                if new_tokens:
-                    foresight.generate(computed, new_tokens)
-                else:
-                    foresight.run(computed, starts, whole)
+                tokens += sum(map(len, computed))
+                positions += distinct_positions([before, *computed]) - len(before)
+                output += new_tokens * len(whole)
                 longest = max(longest, *map(len, whole)) + new_tokens
-                tokens, output = tokens + sum(map(len, computed)), output + new_tokens * len(whole)
-        seen = foresight
-        return Workload(tokens, seen.positions, output, longest, limit, seen.calls, seen.effort, Held(seen.prefix))
+                before = max(computed)
+        return Forecast(
+            tokens=tokens,
+            positions=positions,
+            output_tokens=output,
+            longest_prompt=longest,
+            limit=limit,
+            kept=before,
+        )
 
     def _log_probabilities(
         self, sequences: Sequence[tuple[int, ...]], starts: Sequence[int]
-    ) -> tuple[list[list[float]], Counts]:
+    ) -> tuple[list[list[float]], RunReport]:
         """Log-probability of each token after position ``start``, for each sequence."""
         runner = self.runner()
 
-        def compute() -> tuple[TokenLogProbabilities, Counts]:
+        def compute() -> tuple[TokenLogProbabilities, RunReport]:
             reader = TokenLogProbabilities(runner.forward, sequences, starts)
             return reader, runner.run(self._computed(sequences, starts), starts, reader.read)
 
@@ -383,12 +619,13 @@ class CausalLMKernel(KernelBase):
             check_channel(query, label_space, index)
         reading, sequences, starts = self._channel_sequences(prompts, label_space, variant)
         found, counts = self._log_probabilities(sequences, starts)
+        counts.dropped = reading.dropped
         scores = channel_scores(found, len(label_space), variant == "0.1.1")
-        return LabelScores([softmax(row) for row in scores], scores, None, (), _report(counts, reading))
+        return LabelScores([softmax(row) for row in scores], scores, None, (), counts)
 
     # What other methods are built on
 
-    def _last(self, ids: Sequence[tuple[int, ...]]) -> tuple[LastPosition, Counts]:
+    def _last(self, ids: Sequence[tuple[int, ...]]) -> tuple[LastPosition, RunReport]:
         """The last position of each sequence."""
         runner = self.runner()
         return compute_checked(runner, ids, lambda: last_positions(runner, ids))
@@ -525,7 +762,7 @@ class CausalLMKernel(KernelBase):
         Returns:
             The continuations, without the prompts, the end token and the stop string.
         """
-        check_generation(max_new_tokens, stop, temperature)
+        max_new_tokens = check_generation(max_new_tokens, stop, temperature)
         with self._running(prompts):
             ids = self._read([[prompt] for prompt in prompts], more=max_new_tokens).before()
             ends = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)

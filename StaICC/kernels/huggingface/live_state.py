@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC.inference.identity import replaced_methods
 from StaICC.kernels.huggingface.values import (
     Unidentifiable,
     digest_of_value,
@@ -59,8 +60,6 @@ _OWN = frozenset(
         "all_tied_weights_keys",
         "_caches",
         "hf_device_map",
-        "_hf_hook",
-        "_old_forward",
         "_compiled_call_impl",
         "device_map",
         "_hf_peft_config_loaded",
@@ -149,15 +148,17 @@ def foreign_code(model: Any) -> list[str]:
             if any(not is_library_code(hook) for hook in module.__dict__[kind].values()):
                 what = "pre-hook" if kind == "_forward_pre_hooks" else "hook"
                 found.append(f"a forward {what} on {_named(name)}")
-        for method in ("forward", "__call__", "_call_impl"):
-            if method in module.__dict__ and not is_library_code(module.__dict__[method]):
-                found.append(f"a replaced {method} of {_named(name)}")
+        found += [
+            f"a replaced {method} of {_named(name)}"
+            for method in replaced_methods(module)
+            if not is_library_code(module.__dict__[method])
+        ]
         classes.add(type(module))
-    bases = {base for one in classes for base in one.__mro__ if is_library_type(base)}
+    bases = {base for one in classes for base in one.__mro__ if is_library_type(base)} | {torch.Tensor}
     found += [
         f"a replaced method of the class {base.__qualname__}: {name}" for base in bases for name in _replaced(base)
     ]
-    modules = {one.__module__ for one in classes if is_library_type(one)} | {"torch.nn.functional"}
+    modules = {one.__module__ for one in classes if is_library_type(one)} | {"torch", "torch.nn.functional"}
     found += [f"a replaced function of {one}: {name}" for one in modules for name in _replaced(sys.modules[one])]
     return sorted(found)
 
@@ -166,10 +167,23 @@ def _replaced(place: type | types.ModuleType) -> Iterator[str]:
     """Name the functions of a class or module of a library that other code has replaced."""
     for name, member in vars(place).items():
         function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
-        if not isinstance(function, types.FunctionType) or is_library_code(function):
+        is_proxy = isinstance(function, types.FunctionType) and type(function) is not types.FunctionType  # of wrapt
+        if not is_proxy and (type(function) is not types.FunctionType or is_library_code(function)):
             continue
-        if (function.__module__ or "").partition(".")[0] not in _DEPENDENCIES:
+        if place is sys.modules["torch"] and name.startswith("_"):
+            continue
+        if is_proxy or (function.__module__ or "").partition(".")[0] not in _DEPENDENCIES:
             yield name
+
+
+def _library_patches(model: Any) -> list[str]:
+    """Forward methods that a library replaced on a module (hooks of accelerate), and modules that were compiled."""
+    found = []
+    for name, module in model.named_modules():
+        found += [f"a replaced {method} of {_named(name)}" for method in replaced_methods(module)]
+        if module.__dict__.get("_compiled_call_impl") is not None:
+            found.append(f"compiled code of {_named(name)}")
+    return found
 
 
 def numerics() -> dict[str, str]:
@@ -400,7 +414,11 @@ def live_state(model: Any, tokenizer: Any) -> LiveState:
     torch = require("torch", "hf", "the causal language model kernel")
     classes = {f"{type(one).__module__}.{type(one).__qualname__}": type(one) for one in model.modules()}
     foreign = [name for name in sorted(classes) if not is_library_type(classes[name])]
-    reasons = foreign_code(model) + [f"modules of the class {name}, whose code has no version" for name in foreign]
+    reasons = (
+        foreign_code(model)
+        + _library_patches(model)
+        + [f"modules of the class {name}, whose code has no version" for name in foreign]
+    )
     attention = getattr(model.config, "_attn_implementation", None)
     if _is_foreign_attention(attention):
         reasons.append(f"the attention function {attention!r} is not one of a library")

@@ -11,8 +11,7 @@ import os
 import zipfile
 from pathlib import Path
 
-from StaICC.datasets.fetch import check_wheel, fetch_wheel
-from StaICC.datasets.pack import data_home
+from StaICC.datasets.pack import check_wheel, data_home, fetch_wheel
 from StaICC.datasets.storage import file_digest, passing_folder
 from StaICC.errors import DataDamagedError, DataMissingError
 from StaICC.kernels.huggingface.file_digests import digest_of_file

@@ -27,10 +27,6 @@ FEATURE = "the causal language model kernel"
 LOADED = 2
 """Models that are kept in memory for further kernels of the same content."""
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
-SMALL = (".json", ".txt", ".model", ".jinja", ".py", ".tiktoken")
-"""Suffixes of the files, other than weights, that transformers may read from a folder."""
-UNREAD = frozenset({"trainer_state.json", "all_results.json", "train_results.json", "eval_results.json"})
-"""Files of training runs that nothing reads when a model is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,23 +247,17 @@ def _architecture(folder: Path) -> str:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """All files of weights in a folder, and those in its subfolders that an index names."""
-    files = {path for path in folder.iterdir() if path.is_file()}
-    found = {path for path in files if path.suffix in WEIGHTS and path.name != "training_args.bin"}
-    for index in (path for path in files if path.name.endswith(".index.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            named = {str(name) for name in json.loads(index.read_text("utf-8"))["weight_map"].values()}
-            found |= {path for path in (folder / name for name in named) if path.is_file()}
-    return sorted(found)
+    return [path for path in folder.iterdir() if path.suffix in WEIGHTS and path.name != "training_args.bin"]
 
 
 def _folder_digest(folder: Path) -> str:
-    """Digest of the files that transformers may read, or of all where it knows none of the weights."""
-    files = [path for path in folder.iterdir() if path.is_file()]
-    weights = _weight_files(folder)
-    if weights:
-        files = [path for path in files if path.suffix in SMALL and path.name not in UNREAD] + weights
-    return digest_of_files(files, folder)
+    """Digest of all files in a folder and its subfolders, hidden ones left out."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return digest_of_files([path for path in files if not _is_hidden(path.relative_to(folder))], folder)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _read(source: ModelSource) -> tuple[Any, Any]:

@@ -74,11 +74,11 @@ def _in_library_folder(filename: str) -> bool:
 
 def is_library_code(function: object) -> bool:
     """Whether a function, with all functions that it wraps, was written in one of these packages' files."""
-    while isinstance(function, (types.MethodType, functools.partial)):
-        function = function.__func__ if isinstance(function, types.MethodType) else function.func
-    if isinstance(function, (types.BuiltinFunctionType, types.MethodWrapperType, type)):
+    while type(function) in (types.MethodType, functools.partial):  # a proxy of wrapt only seems to be one
+        function = function.__func__ if isinstance(function, types.MethodType) else function.func  # type: ignore[attr-defined]
+    if type(function) in (types.BuiltinFunctionType, types.MethodWrapperType) or isinstance(function, type):
         return _in_library(getattr(function, "__module__", None))
-    if not isinstance(function, types.FunctionType):
+    if type(function) is not types.FunctionType:
         return is_library_type(type(function))
     if not _in_library_folder(function.__code__.co_filename):
         return False
@@ -187,6 +187,8 @@ def _text(value: object, around: tuple[int, ...]) -> str:
         return _text(one, (*around, id(value)))
 
     name = f"{type(value).__module__}.{type(value).__qualname__}"
+    if type(value) is types.MethodType:
+        raise Unidentifiable(f"the method {value.__qualname__} of an object")
     if isinstance(value, Mapping):
         return f"{name}{{{','.join(sorted(f'{inner(key)}:{inner(one)}' for key, one in value.items()))}}}"
     if isinstance(value, Set):
@@ -204,7 +206,7 @@ def _text(value: object, around: tuple[int, ...]) -> str:
     elif callable(value) and not hasattr(value, "__dict__"):
         if is_library_code(value):
             return f"function {getattr(value, '__qualname__', name)}"
-    elif isinstance(value, types.FunctionType):
+    elif type(value) is types.FunctionType:
         if is_library_code(value) and not value.__closure__:
             return f"function {value.__module__}.{value.__qualname__}"
     elif isinstance(value, functools.partial):

@@ -1,4 +1,4 @@
-"""Calibrations: contextual, domain, batch, hidden, k-nearest-neighbour prompting, and those of ``fitted``.
+"""Calibrations: contextual, domain, batch, hidden, k-nearest-neighbour prompting, and fitted ones.
 
 Each learns from ``calibration_number`` prompts of the calibration set (128 in the paper's Table 2) and then corrects
 the model's predictions. Contextual, domain and batch calibration read label probabilities only, need the standard
@@ -19,21 +19,23 @@ As in 0.1.1::
 ``feedforward(prompt, label_space)`` is any inference function. If it has a ``batch`` form, or is a kernel, it is
 called once for all training prompts. ``CalibratedKernel(kernel, calibration)`` is the same inference function, batched.
 
-``variant="0.1.1"`` is the release's arithmetic, bug for bug. The calibrations of ``fitted`` are not in the release; for
-them it only draws calibration rows as the release does.
+``variant="0.1.1"`` is the release's arithmetic, bug for bug. Temperature scaling, linear and prototypical calibration
+and DC-PMI are not in the release; for them it only draws calibration rows as the release does.
 """
 
 from __future__ import annotations
 
 from StaICC.methods.calibration.base import CalibratedKernel, Calibration, load_calibration
-from StaICC.methods.calibration.fitted import (
+from StaICC.methods.calibration.label_probabilities import (
+    ContextualCalibration,
+    DomainCalibration,
     DomainPMI,
     LinearCalibration,
     PrototypicalCalibration,
     TemperatureScaling,
+    batch_calibration,
 )
 from StaICC.methods.calibration.neighbours import HiddenCalibration, KNNPrompting, KNNPromptingCentroid
-from StaICC.methods.calibration.prior import ContextualCalibration, DomainCalibration, batch_calibration
 
 __all__ = [
     "CalibratedKernel",

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from StaICC.errors import ArgumentError, validate_integer
+from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Inference
-from StaICC.methods import nearest
-from StaICC.methods.calibration.base import Calibration
-from StaICC.methods.calibration.prior import label_rows
-from StaICC.methods.calibration.samples import (
+from StaICC.methods.calibration.base import (
+    Calibration,
     CalibrationSet,
     LabelledPrompts,
     PromptMaker,
     labelled_prompts,
 )
+from StaICC.methods.calibration.label_probabilities import label_rows
 from StaICC.methods.features import Feature
+from StaICC.optional import require
 
 _ROWS: dict[Feature, str] = {"hidden": "hidden state", "vocabulary": "row of logits"}
 
@@ -73,7 +73,7 @@ class _LabelledCalibration(Calibration):
     def learn(self, rows: Any, labels: Sequence[int]) -> None:
         """Learn from hidden states or logits."""
         self._check_number(len(labels))
-        matrix = nearest.finite_matrix(rows, f"calibration {_ROWS[self.feature]}")
+        matrix = finite_matrix(rows, f"calibration {_ROWS[self.feature]}")
         self.failed = self.variant == "0.1.1" and len(set(labels)) < self.n_label
         if not self.failed:
             self._learn(self._points(matrix), labels)
@@ -89,7 +89,7 @@ class _LabelledCalibration(Calibration):
         raise NotImplementedError
 
     def _distances(self, rows: Any, anchors: Any) -> Any:
-        return nearest.euclidean(rows, anchors)
+        return euclidean(rows, anchors)
 
     def _scores(self, rows: Any) -> Any:
         """Turn what the model gives, (n, d), into probabilities of the labels."""
@@ -100,7 +100,7 @@ class _LabelledCalibration(Calibration):
         self.check_trained()
         if self.failed:
             return label_rows(features, self.n_label, "prompt")
-        rows: list[list[float]] = self._scores(nearest.finite_matrix(features, _ROWS[self.feature])).tolist()
+        rows: list[list[float]] = self._scores(finite_matrix(features, _ROWS[self.feature])).tolist()
         return rows
 
     def _arrays(self) -> dict[str, Any]:
@@ -124,16 +124,16 @@ class _CentroidCalibration(_LabelledCalibration):
     centroid: Any = None
 
     def _learn(self, points: Any, labels: Sequence[int]) -> None:
-        self.centroid = nearest.centroids(points, labels, self.label_space)
+        self.centroid = centroids(points, labels, self.label_space)
 
     def _scores(self, rows: Any) -> Any:
-        return nearest.softmax(-self._distances(rows, self.centroid))
+        return softmax(-self._distances(rows, self.centroid))
 
     def _arrays(self) -> dict[str, Any]:
         return {"centroid": self.centroid}
 
     def _take_arrays(self, learned: Mapping[str, Any]) -> None:
-        self.centroid = nearest.finite_matrix(learned["centroid"], "centroid")
+        self.centroid = finite_matrix(learned["centroid"], "centroid")
         if len(self.centroid) != self.n_label:
             raise ValueError("there is not one centroid for each label")
 
@@ -151,12 +151,12 @@ class _OverDistributions(_LabelledCalibration):
         return {"knn_k": self.knn_k}
 
     def _points(self, rows: Any) -> Any:
-        return rows if self.variant == "0.1.1" else nearest.distributions(rows)
+        return rows if self.variant == "0.1.1" else distributions(rows)
 
     def _distances(self, rows: Any, anchors: Any) -> Any:
         if self.variant == "0.1.1":
-            return nearest.euclidean(rows, anchors)
-        return nearest.kullback_leibler(rows, anchors)
+            return euclidean(rows, anchors)
+        return kullback_leibler(rows, anchors)
 
 
 class HiddenCalibration(_CentroidCalibration):
@@ -216,15 +216,15 @@ class KNNPrompting(_OverDistributions):
         self.labels_of_anchors = list(labels)
 
     def _scores(self, rows: Any) -> Any:
-        chosen = nearest.nearest(self._distances(rows, self.anchors), self.knn_k)
-        counts = nearest.count_votes(chosen, self.labels_of_anchors, self.n_label)
-        return nearest.softmax(counts) if self.variant == "0.1.1" else counts / self.knn_k
+        chosen = nearest(self._distances(rows, self.anchors), self.knn_k)
+        counts = count_votes(chosen, self.labels_of_anchors, self.n_label)
+        return softmax(counts) if self.variant == "0.1.1" else counts / self.knn_k
 
     def _arrays(self) -> dict[str, Any]:
         return {"anchors": self.anchors, "labels": list(self.labels_of_anchors)}
 
     def _take_arrays(self, learned: Mapping[str, Any]) -> None:
-        self.anchors = nearest.finite_matrix(learned["anchors"], "anchor")
+        self.anchors = finite_matrix(learned["anchors"], "anchor")
         self.labels_of_anchors = [int(label) for label in learned["labels"]]
         fits = all(0 <= label < self.n_label for label in self.labels_of_anchors)
         if len(self.labels_of_anchors) != len(self.anchors) or len(self.anchors) < self.knn_k or not fits:
@@ -247,3 +247,161 @@ class KNNPromptingCentroid(_OverDistributions, _CentroidCalibration):
     """
 
     name: ClassVar[str] = "knn_prompt_centroid"
+
+
+def _numpy() -> Any:
+    return require("numpy", "hf", "nearest neighbours among a model's states")
+
+
+def finite_matrix(rows: Any, what: str) -> Any:
+    """Read rows of numbers as a matrix, or say which row cannot be read.
+
+    Args:
+        rows: Rows of equal length; arrays and tensors too.
+        what: What a row is, for the message, such as ``"hidden state"``.
+
+    Returns:
+        An array of shape (rows, width), double precision.
+
+    Raises:
+        OutputError: The rows have different lengths, or one has NaN or an infinity.
+    """
+    numpy = _numpy()
+    try:
+        plain = rows if hasattr(rows, "shape") else [numpy.asarray(row, dtype=numpy.float64) for row in rows]
+        matrix = numpy.asarray(plain, dtype=numpy.float64)
+    except (TypeError, ValueError) as error:
+        raise OutputError(f"the {what}s cannot be read as rows of numbers of equal length: {error}") from error
+    if matrix.ndim != 2 or not matrix.shape[1]:
+        raise OutputError(f"a {what} must be a row of numbers; got an array of shape {matrix.shape} for {len(rows)}")
+    bad = ~numpy.isfinite(matrix).all(axis=1)
+    if bad.any():
+        raise OutputError(
+            f"{what} {int(bad.argmax())} has NaN or an infinity, so nothing is near to it; use a wider number type "
+            "of the model, such as float32"
+        )
+    return matrix
+
+
+def euclidean(queries: Any, anchors: Any) -> Any:
+    """Euclidean distance of each query to each anchor.
+
+    Args:
+        queries: Array (n, d).
+        anchors: Array (m, d).
+
+    Returns:
+        Array (n, m).
+    """
+    numpy = _numpy()
+    _same_width(queries, anchors)
+    squared = (queries**2).sum(1)[:, None] + (anchors**2).sum(1)[None, :] - 2 * (queries @ anchors.T)
+    return numpy.sqrt(numpy.maximum(squared, 0.0))
+
+
+def _log_softmax(logits: Any) -> Any:
+    numpy = _numpy()
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return shifted - numpy.log(numpy.exp(shifted).sum(axis=1, keepdims=True))
+
+
+def _refuse_probabilities(rows: Any) -> None:
+    if (rows >= 0).all() and (abs(rows.sum(axis=1) - 1.0) < 1e-3).all():
+        raise ArgumentError("got probabilities, expected logits or log-probabilities of the full vocabulary")
+
+
+def distributions(logits: Any) -> Any:
+    """Probabilities of each row of logits (or log-probabilities).
+
+    Raises:
+        ArgumentError: The rows are probabilities already: their softmax would be something else.
+    """
+    _refuse_probabilities(logits)
+    return _numpy().exp(_log_softmax(logits))
+
+
+def kullback_leibler(logits: Any, anchors: Any) -> Any:
+    """Divergence ``KL(anchor || query) = sum_v anchor_v (log anchor_v - log query_v)``, in nats; 0 log 0 = 0.
+
+    Args:
+        logits: Logits or log-probabilities of the queries (n, d).
+        anchors: Probabilities (m, d).
+
+    Returns:
+        Array (n, m).
+
+    Raises:
+        ArgumentError: The queries are probabilities, or of another width than the anchors.
+    """
+    numpy = _numpy()
+    _same_width(logits, anchors)
+    _refuse_probabilities(logits)
+    logarithms = numpy.log(anchors, out=numpy.zeros_like(anchors), where=anchors > 0)
+    negative_entropy = (anchors * logarithms).sum(1)
+    return numpy.maximum(negative_entropy[None, :] - _log_softmax(logits) @ anchors.T, 0.0)
+
+
+def centroids(rows: Any, labels: Sequence[int], label_space: Sequence[str]) -> Any:
+    """Mean of the rows of each label.
+
+    Args:
+        rows: Array (m, d).
+        labels: Label index of each row.
+        label_space: The labels.
+
+    Returns:
+        Array (L, d).
+
+    Raises:
+        ArgumentError: A label has no row, so it has no centroid.
+    """
+    numpy = _numpy()
+    missing = [text for label, text in enumerate(label_space) if label not in set(labels)]
+    if missing:
+        raise ArgumentError(
+            f"none of the {len(labels)} calibration samples has the label {', '.join(map(repr, missing))}, so there is "
+            "no centroid to be near to; use a larger calibration_number, or a calibration set that has every label"
+        )
+    numbers = numpy.asarray(labels)
+    return numpy.stack([rows[numbers == label].mean(axis=0) for label in range(len(label_space))])
+
+
+def nearest(distances: Any, count: int) -> Any:
+    """The nearest anchors of each query, nearest first, the first of equals first.
+
+    Args:
+        distances: Array (n, m).
+        count: How many; m at most.
+
+    Returns:
+        Integer array (n, count).
+    """
+    return _numpy().argsort(distances, axis=1, kind="stable")[:, :count]
+
+
+def count_votes(chosen: Any, labels: Sequence[int], width: int) -> Any:
+    """How many of the chosen anchors of each query have each label.
+
+    Args:
+        chosen: Indexes of anchors (n, count).
+        labels: Label index of each anchor.
+        width: How many labels there are.
+
+    Returns:
+        Array (n, width) of whole numbers, as floats.
+    """
+    numpy = _numpy()
+    return numpy.eye(width)[numpy.asarray(labels)[chosen]].sum(axis=1)
+
+
+def softmax(scores: Any) -> Any:
+    """Softmax of each row."""
+    return _numpy().exp(_log_softmax(scores))
+
+
+def _same_width(queries: Any, anchors: Any) -> None:
+    if queries.shape[1] != anchors.shape[1]:
+        raise ArgumentError(
+            f"got rows of {queries.shape[1]} numbers, expected {anchors.shape[1]} as in the anchors. Was the "
+            "calibration trained on another model?"
+        )

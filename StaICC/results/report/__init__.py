@@ -10,17 +10,17 @@ Example:
 
 from __future__ import annotations
 
-from StaICC.results.report.drawing import Figure
-from StaICC.results.report.experiment_figure import experiment_chart
 from StaICC.results.report.figures import (
     accuracy_by_dataset,
     bias_distributions,
+    experiment_chart,
     model_size_chart,
     noise_lines,
     reliability_diagrams,
     rounds_chart,
     shots_chart,
 )
+from StaICC.results.report.html import Figure
 from StaICC.results.report.page import report_html, write_report
 
 __all__ = [

@@ -1,19 +1,170 @@
-"""The figures of a report. Each takes results and returns a :class:`~StaICC.results.report.drawing.Figure`."""
+"""The figures of a report. Each takes results and returns a :class:`~StaICC.results.report.html.Figure`.
+
+The first functions read the values of figures and tables from results by run name.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics import gler
 from StaICC.metrics.bias import label_frequencies
 from StaICC.metrics.classification import ConfidenceBin
-from StaICC.results.published import PublishedFigure, compare_with_published, figures, models
-from StaICC.results.report.drawing import SERIES, Axis, Bar, Figure, Key, Line, Mark, Panel, row_axis
-from StaICC.results.report.html import Missing
-from StaICC.results.report.runs import Given, Runs, Score, baselines_of, dataset_names, named, score_of, scores_of
-from StaICC.results.result import Result
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.robustness import noisy_label_shares
+from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails
+from StaICC.results.published import PublishedFigure, compare_with_published, figures, models, other_long_icl
+from StaICC.results.report.html import SERIES, Axis, Bar, Figure, Key, Line, Mark, Missing, Panel, row_axis
+from StaICC.results.result import Result, experiment_rows, score_records
+
+
+class Score(NamedTuple):
+    """A score with its interval."""
+
+    value: float | None = None
+    interval: Interval | None = None
+    reason: str = "not recorded"
+    """Why there is no value, or no interval."""
+
+    @property
+    def cell(self) -> str:
+        """The value as a cell of a table; ``-`` with the reason if there is none."""
+        return Missing(self.reason) if self.value is None else f"{self.value:.4f}"
+
+    @property
+    def interval_cell(self) -> str:
+        """The interval as a cell of a table; ``-`` with the reason if there is none."""
+        if self.interval is None:
+            return Missing(self.reason)
+        return f"{self.interval.low:.3f} .. {self.interval.high:.3f}"
+
+
+Runs = Mapping[str, Result]
+"""Results of one benchmark by the name of their run."""
+
+Given = Result | Mapping[str, Result]
+"""The argument of a figure: one result, or several by the name of their run."""
+
+
+def named(given: Given) -> dict[str, Result]:
+    """Return results by the name of their run.
+
+    Args:
+        given: One result, or results by name.
+
+    Raises:
+        ArgumentError: There are none.
+    """
+    runs = {given.benchmark: given} if isinstance(given, Result) else dict(given)
+    if not runs or not all(isinstance(result, Result) for result in runs.values()):
+        raise ArgumentError("a figure needs a result, or results by the name of their run")
+    return runs
+
+
+def dataset_names(runs: Runs) -> list[str]:
+    """Return the data sets of all runs, each once.
+
+    Args:
+        runs: The runs.
+    """
+    return list(dict.fromkeys(name for result in runs.values() for name in result.divided))
+
+
+def figure(values: Mapping[str, Any] | None, *keys: str) -> float | None:
+    """Return a single score.
+
+    Args:
+        values: Scores of a data set, or averages.
+        *keys: The keys, from the outside in.
+
+    Returns:
+        The number; ``None`` if there is none.
+    """
+    found: Any = values
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+
+
+def scores_of(result: Result, metric: str) -> dict[str | None, Score]:
+    """Return a score by data set, with its interval or the reason why it is undefined; ``None`` is the mean.
+
+    Args:
+        result: The result.
+        metric: The key of the score in the scores of a data set, nested keys joined by dots.
+    """
+    mean = metric.removeprefix("sensitivity.")
+    found = {}
+    for one in score_records(result):
+        place = one["dataset"]
+        if one["metric"] == (mean if place is None else metric):
+            interval = None if one["low"] is None else Interval(one["low"], one["high"], one["level"], "")
+            found[place] = Score(one["value"], interval, one["missing"] or "not recorded")
+    if len(result.divided) == 1 and None in found and found[None].interval is None:
+        only = found.get(next(iter(result.divided)))
+        found[None] = found[None]._replace(interval=only.interval if only else None)
+    undefined = [str(place) for place, one in found.items() if place is not None and one.value is None]
+    if undefined and None in found:
+        found[None] = found[None]._replace(reason=f"undefined on {', '.join(undefined)}")
+    return found
+
+
+def score_of(result: Result, dataset: str, *keys: str) -> Score:
+    """Return a score of a data set, with its interval or the reason why it is undefined.
+
+    Args:
+        result: The result.
+        dataset: Name of the data set.
+        *keys: The keys of the score, from the outside in.
+    """
+    if dataset not in result.divided:
+        return Score(reason="data set not evaluated")
+    value, details = figure(result.divided[dataset], *keys), result.details.get(dataset)
+    if details is None:
+        return Score(value)
+    key = ".".join(keys)
+    return Score(value, details.intervals.get(key), details.missing.get(key) or "not recorded")
+
+
+def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
+    """Return the baselines of a data set, from the first run that has them.
+
+    Args:
+        runs: The runs.
+        dataset: Name of the data set.
+    """
+    for result in runs.values():
+        details = result.details.get(dataset)
+        if details is not None and details.baselines:
+            return next(iter(details.baselines.values()))
+    return None
+
+
+def accuracy_of(record: ConditionRecord) -> float | None:
+    """Return the accuracy over the queries of a condition that have a prediction; ``None`` if none has.
+
+    Args:
+        record: The condition.
+    """
+    pairs = zip(record.predictions, record.truth, strict=True)
+    correct = [prediction == truth for prediction, truth in pairs if prediction is not None]
+    return sum(correct) / len(correct) if correct else None
+
+
+def labels_of(details: DatasetDetails) -> tuple[str, ...]:
+    """Return the label names of a data set; label indices if the result has no names.
+
+    Args:
+        details: The details of the data set.
+    """
+    if details.labels:
+        return details.labels
+    seen = [label for one in details.conditions for label in (*one.truth, *one.predictions) if label is not None]
+    return tuple(str(label) for label in range(max(seen, default=-1) + 1))
+
 
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
 _SOURCES = {"Contextual_bias": "empty query", "Domain_bias": "random words", "Post_bias": "test queries"}
@@ -187,18 +338,16 @@ def bias_distributions(results: Mapping[str, Result]) -> Figure:
 def noise_series(result: Result) -> dict[str, list[tuple[float, float]]]:
     """Return for each data set the share of correct labels and the accuracy, from no noise to all labels wrong."""
     k = result.signature.fields.get("k")
-    demonstrations = int(k) if k is not None and k.isdigit() else None
     found = {}
     for dataset, values in result.divided.items():
         steps = sorted(int(key) for key in values if key.isdigit())
         points = []
-        for step in steps:
+        # without a number of demonstrations, the shares that the noise rates aim at
+        shares = noisy_label_shares(int(k) if k is not None and k.isdigit() and int(k) else 10**6, len(steps))
+        for place, step in enumerate(steps):
             value = score_of(result, dataset, str(step), "accuracy").value
-            rate = step / (len(steps) - 1) if len(steps) > 1 else 0.0
-            # int(k * rate) of k demonstration labels are wrong.
-            share = 1 - int(demonstrations * rate) / demonstrations if demonstrations else 1 - rate
             if value is not None:
-                points.append((share, value))
+                points.append((shares[place], value))
         if points:
             found[dataset] = points
     return found
@@ -266,7 +415,7 @@ def shots_chart(given: Given) -> Figure:
 
     Args:
         given: Results with different ``k``, by the name of their run, such as those of
-            :func:`~StaICC.methods.many_shot.run_many_shot`.
+            :func:`~StaICC.methods.run.run_many_shot`.
 
     Raises:
         ArgumentError: No two results differ in ``k`` only.
@@ -376,7 +525,7 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
 
     Raises:
         ArgumentError: No run is comparable with the published figures
-            (:mod:`StaICC.results.published.published_comparison`).
+            (:mod:`StaICC.results.published`).
         UnknownNameError: There is no such published method.
     """
     runs = _drawn(named(given))
@@ -419,4 +568,141 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         rows,
         (3,),
         [Key("published models"), *(Key(name, list(runs).index(name), "line") for name, _ in own)],
+    )
+
+
+_CURVES = {"context": "tokens of the context", "shots": "demonstrations per label", "position": "part of the context"}
+_SCORE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
+
+
+def _conditions(result: Result, dataset: str) -> Mapping[str, Mapping[str, Any]]:
+    experiment = result.divided.get(dataset, {}).get("experiment")
+    return experiment["conditions"] if experiment else {}
+
+
+def _length(result: Result, dataset: str, name: str) -> float:
+    """Return the logarithm of the length of a context, by the tokenizer of the model where it is known."""
+    tokens = result.timing.get(f"{dataset}, {name}, tokens")
+    return math.log2(max(1.0, tokens or _conditions(result, dataset)[name].get("reference_tokens") or 1.0))
+
+
+def _published(kind: str, result: Result, dataset: str, names: Sequence[str]) -> Iterator[Line]:
+    """Yield the curves of the published models, if the prompts are the published ones."""
+    scores = result.divided[dataset]
+    if kind not in ("context", "shots") or other_long_icl(scores.get("settings", {}), set(), None):
+        return
+    labels = max((len(one.get("labels", ())) for one in scores.get("rounds", {}).values()), default=0)
+    last, row = list(_conditions(result, dataset).items())[-1]
+    if not labels or not row.get("demonstrations"):
+        return
+    places: dict[str, float] = {
+        f"{number}R": names.index(f"{number} shots") for number in range(1, 6) if f"{number} shots" in names
+    }
+    if kind == "context":
+        each = 2 ** _length(result, dataset, last) / row["demonstrations"]
+        places = {f"{number}R": math.log2(number * labels * each) for number in range(1, 6)}
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for one in figures("LongICL"):
+        if one.dataset == dataset and one.value is not None and one.metric in places:
+            curves.setdefault(one.model, []).append((places[one.metric], one.value))
+    yield from map(Line, curves.values())
+
+
+def _panel(kind: str, runs: Runs, dataset: str) -> Panel:
+    names = list(dict.fromkeys(name for one in runs.values() for name in _conditions(one, dataset)))
+    if kind == "shots":  # runs may have other levels
+        shown = {
+            name: row.get("demonstrations") or 0
+            for one in runs.values()
+            for name, row in _conditions(one, dataset).items()
+        }
+        names.sort(key=lambda name: shown[name])
+    first = next(one for one in runs.values() if _conditions(one, dataset))
+    curve = kind in _CURVES
+    lines = list(_published(kind, first, dataset, names))
+    marks: list[Mark] = []
+    for number, (run, result) in enumerate(list(runs.items())[:SERIES]):
+        points: list[tuple[float, float, Any, Any]] = []
+        own = _conditions(result, dataset)
+        for name, row in own.items():
+            value, low, high = (row.get(key) for key in ("score", "score_low", "score_high"))
+            if value is None:
+                continue
+            place = _length(result, dataset, name) if kind == "context" else float(names.index(name))
+            if kind == "position":  # the middle of the part; runs may have other numbers of parts
+                place = (place + 0.5) * len(names) / len(own) - 0.5
+            points.append((place, value, low, high))
+            span = None if curve or low is None or high is None else (low, high)
+            x, y = (place, value) if curve else (value, place + 0.1 * number)
+            marks.append(Mark(x, y, number, f"{run}, {name}", value, span))
+        if curve and points:
+            lines.append(Line([one[:2] for one in points], number))
+            for end in (2, 3):
+                band = [(one[0], float(one[end])) for one in points if one[end] is not None]
+                lines += [Line(band, number, dashed=True)] if band else []
+    if not curve:
+        return Panel(dataset, _SCORE, row_axis(names), marks, lines)
+    ticks = [(float(place), name.removeprefix("part ").removesuffix(" shots")) for place, name in enumerate(names)]
+    if kind == "context":
+        places = [x for line in lines for x, _ in line.points] or [12.0]
+        powers = range(math.floor(min(places)), math.ceil(max(places)) + 1)
+        ticks = [(float(power), f"{2**power // 1024}K" if power >= 10 else str(2**power)) for power in powers]
+    ends = (ticks[0][0] - 0.3, ticks[-1][0] + 0.3)
+    return Panel(dataset, Axis(ends, ticks, _CURVES[kind]), _SCORE, marks, lines)
+
+
+def experiment_chart(given: Given) -> Figure:
+    """Return the scores of an experiment of LongICL by condition, with their intervals.
+
+    The axis of the experiment ``context`` is the number of tokens, by the model's tokenizer where it is known. There,
+    and for ``shots``, the published models are in the background if the result has the published prompts.
+
+    Args:
+        given: A result of LongICL with an experiment, or several of the same experiment by the name of their run.
+
+    Raises:
+        ArgumentError: There is no experiment, or there are several.
+    """
+    runs = {
+        name: one for name, one in named(given).items() if any(_conditions(one, dataset) for dataset in one.divided)
+    }
+    kinds = {
+        str(one["experiment"]["name"])
+        for result in runs.values()
+        for one in result.divided.values()
+        if one.get("experiment")
+    }
+    if len(kinds) != 1:
+        raise ArgumentError(
+            f"expected results of one experiment of LongICL, found {', '.join(sorted(kinds)) or 'none'}"
+        )
+    (kind,) = kinds
+    panels = [
+        _panel(kind, runs, dataset)
+        for dataset in dataset_names(runs)
+        if any(_conditions(one, dataset) for one in runs.values())
+    ]
+    tables = {name: experiment_rows(result) for name, result in runs.items()}
+    longest = max((head for head, _ in tables.values()), key=len)
+    rows = []
+    for name, (head, found) in tables.items():
+        for row in found:
+            cells = dict(zip(head, row, strict=True))
+            shown = [cells.get(column, "-") for column in longest[1:]]
+            rows.append([row[0], name, *(Missing("undefined or not measured") if one == "-" else one for one in shown)])
+    drawn = list(runs)[:SERIES]
+    legend = [Key(name, number) for number, name in enumerate(drawn)] if len(drawn) > 1 else []
+    if any(line.series is None for panel in panels for line in panel.lines):
+        legend.append(Key("published models, 500 items, rounds 1 to 5", kind="line"))
+    how = "Dashed lines are the ends of the intervals." if kind in _CURVES else "Lines are intervals."
+    return Figure(
+        f"Experiment: {kind}",
+        f"Accuracy or micro F1 by condition. {how} A difference is that from the first condition (experiment position: "
+        "from the mean of the other parts), on the same test items. Published models are placed by their number of "
+        "demonstrations.",
+        panels,
+        [longest[0], "run", *longest[1:]],
+        rows,
+        (1,),
+        legend,
     )

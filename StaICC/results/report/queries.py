@@ -14,9 +14,9 @@ from typing import Any
 from StaICC.errors import StaICCError
 from StaICC.results.details import ConditionRecord, DatasetDetails
 from StaICC.results.paired_records import probabilities_of, query_keys
+from StaICC.results.report.figures import labels_of
 from StaICC.results.report.html import Markup, element, join
-from StaICC.results.report.runs import labels_of
-from StaICC.results.report.sections import Section
+from StaICC.results.report.page import Section
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 

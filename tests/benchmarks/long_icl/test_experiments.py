@@ -15,20 +15,18 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor, card, experiments, load
-from StaICC.benchmarks.long_icl.analysis import position_p_value
-from StaICC.benchmarks.long_icl.experiments import Condition, blocks_of, reference_tokens
-from StaICC.benchmarks.long_icl.protocol.prompts import write_context
-from StaICC.benchmarks.long_icl.protocol.selection import by_turns, turns_of
+from StaICC.benchmarks.long_icl.experiments import Contexts, blocks_of, position_p_value, reference_tokens
+from StaICC.benchmarks.long_icl.prompts import turns_of, write_context
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, SchemaError, UnknownNameError
-from StaICC.inference.workload import Workload
+from StaICC.inference.forecast import Forecast
 from StaICC.results import Result, compare
 from StaICC.results import load as load_result
 from StaICC.results.published import compare_with_published
 from StaICC.results.report import experiment_chart, report_html
-from StaICC.results.report.drawing import Panel
-from StaICC.results.table import experiment_rows
+from StaICC.results.report.html import Panel
+from StaICC.results.result import experiment_rows
 
 EVERY = ("context", "shots", "order", "position", "controls")
 SINGLE = ("banking77", "goemotions", "discovery", "tacred")
@@ -72,7 +70,7 @@ def test_budgets_are_filled_with_nested_contexts(small: Path, name: str, instruc
     own = make(name, small, Experiment("context", budgets), instruct=instruct, test_number=3)
     rounds = LongICLExperimentor(load(name, small, verify=False), [5], 3, instruct).context(5)
     contexts = [own.context(key) for key in own.rounds]
-    assert list(own.conditions) == ["1500", "2K", "3000"][: len(contexts)]
+    assert list(own.contexts) == ["1500", "2K", "3000"][: len(contexts)]
     for budget, context, longer in zip(budgets, contexts, [*contexts[1:], rounds], strict=False):
         assert longer.startswith(context)  # nested, and in the published order
         assert reference_tokens(context) == math.ceil(len(context.encode()) / 4) <= budget
@@ -80,7 +78,7 @@ def test_budgets_are_filled_with_nested_contexts(small: Path, name: str, instruc
         return
     train = own.data.train
     order = [place for turn in turns_of([row.label for row in train]) for place in turn]
-    for condition, budget in zip(own.conditions.values(), budgets, strict=False):
+    for condition, budget in zip(own.contexts.values(), budgets, strict=False):
         further = train[order[condition.demonstrations]].item()
         longer = write_context(
             own.card, [train[place].item() for place in order[: condition.demonstrations]], instruct=instruct
@@ -119,16 +117,10 @@ def test_shots_are_the_published_rounds(small: Path, name: str) -> None:
     rounds = LongICLExperimentor(load(name, small, verify=False), test_number=3)
     for number in (1, 2, 5):
         assert own.context(f"{number} shots") == rounds.context(number)
-    assert own.conditions["0 shots"] == Condition(card(name).template.plain, 0)
+    assert own.contexts["0 shots"] == Contexts(card(name).template.plain, 0)
     assert own.unavailable == {
         "7 shots": f"{card(name).title}: got 7 shots, but the training data has 6 demonstrations of every label"
     }
-
-
-@pytest.mark.parametrize("labels", [["b", "a", "a", "a"], ["a"], [None, "a", "b", "b"], []])
-def test_turns(labels: list[str | None]) -> None:
-    assert [place for turn in turns_of(labels) for place in turn] == by_turns(labels, len(labels), strict=True)
-    assert by_turns(labels, 2, strict=True) == [place for turn in turns_of(labels)[:2] for place in turn]
 
 
 def test_orders_have_the_same_demonstrations(small: Path) -> None:
@@ -142,7 +134,7 @@ def test_orders_have_the_same_demonstrations(small: Path) -> None:
     assert orders["rotation 2"] == published[28:] + published[:28]
     again = make("goemotions", small, Experiment("order", (3,), shots=2), test_number=3)
     other = make("goemotions", small, Experiment("order", (3,), shots=2, seed=1), test_number=3)
-    assert again.conditions == own.conditions
+    assert again.contexts == own.contexts
     for number in (1, 2, 3):
         assert other.context(f"rotation {number}") == own.context(f"rotation {number}")
         assert other.context(f"shuffle {number}") not in [own.context(f"shuffle {n}") for n in (1, 2, 3)]
@@ -175,7 +167,7 @@ def test_controls(small: Path) -> None:
     assert [text for text, _ in shuffled] == [text for text, _ in normal] == [text for text, _ in symbols]
     assert Counter(label for _, label in shuffled) == Counter(label for _, label in normal)
     assert sum(a == b for (_, a), (_, b) in zip(normal, shuffled, strict=True)) < 10
-    names = own.conditions["symbols"].labels
+    names = own.contexts["symbols"].labels
     assert len(set(names)) == 28
     assert dict(zip(own.card.labels, names, strict=True)) == {
         a: b for (_, a), (_, b) in zip(normal, symbols, strict=True)
@@ -186,7 +178,7 @@ def test_controls(small: Path) -> None:
     assert len(own.context("irrelevant text").encode()) == len(own.context("normal").encode())
     assert not shown(own.context("irrelevant text"))
     instructed = make("goemotions", small, Experiment("controls", shots=1), test_number=6, instruct=True)
-    assert ", ".join(instructed.conditions["symbols"].labels) in instructed.context("symbols")
+    assert ", ".join(instructed.contexts["symbols"].labels) in instructed.context("symbols")
     assert ", ".join(own.card.labels) in instructed.context("irrelevant text")
 
 
@@ -385,7 +377,7 @@ def test_controls_separate_three_models(small: Path) -> None:
 @pytest.mark.parametrize("parsing", ["published", "strict", "tolerant"])
 def test_symbols_are_parsed_as_labels_are(small: Path, parsing: str) -> None:
     own = benchmark(small, Experiment("controls", shots=1), "banking77", test_number=10, parsing=parsing)[0]
-    names = dict(zip(own.card.labels, own.conditions["symbols"].labels, strict=True))
+    names = dict(zip(own.card.labels, own.contexts["symbols"].labels, strict=True))
     gold = [item.gold[0] for item in own.test_items]
     for answers, score in (
         ([names[one] for one in gold], 1.0),
@@ -393,9 +385,8 @@ def test_symbols_are_parsed_as_labels_are(small: Path, parsing: str) -> None:
         ([own.card.labels.index(one) for one in gold], 1.0),
     ):
         found = own.score_round("symbols", answers)
-        assert found.score is not None
-        assert found.score.value == score
-        assert [one.tally.predicted for one in found.outcomes if one.tally and one.tally.predicted] == (
+        assert found.value == score
+        assert [tally.predicted for tally in found.tallies if tally and tally.predicted] == (
             [(one,) for one in gold] if score else []
         )
 
@@ -426,13 +417,12 @@ def test_results_say_the_same_everywhere(small: Path, tmp_path: Path, experiment
     loaded = load_result(tmp_path / "result.json")
     assert isinstance(loaded, Result)
     findings = list(verify(loaded, data_dir=small))
-    assert [one.inconsistent for one in findings] == [(), ()]
+    assert [one.contradicted for one in findings] == [(), ()]
     assert findings[0].same
-    assert "scores" in findings[0].checked
     forged = json.loads((tmp_path / "result.json").read_text("utf-8"))
     row = forged["Divided results"][name]["experiment"]["conditions"]
     next(iter(row.values()))["score_low"] -= 0.001
-    assert any(one.inconsistent for one in verify(Result.from_dict(forged), data_dir=small))
+    assert any(one.contradicted for one in verify(Result.from_dict(forged), data_dir=small))
     next(iter(row.values()))["score_low"] = "<b>"
     with pytest.raises(SchemaError, match="experiment"):
         Result.from_dict(forged)
@@ -467,7 +457,7 @@ def test_results_say_the_same_everywhere(small: Path, tmp_path: Path, experiment
 
 
 def test_the_intervals_can_be_left_out(small: Path) -> None:
-    from StaICC.benchmarks.statistics import Statistics
+    from StaICC.benchmarks import Statistics
 
     result = benchmark(small, "controls", test_number=20, statistics=Statistics(intervals=False))(copies)
     assert {row["score_low"] for row in rows_of(result).values()} == {None}
@@ -554,8 +544,8 @@ def test_tokens_of_the_model_are_those_of_the_longest_prompt(small: Path, answer
         def __call__(self, prompt: str, label_space: list[str]) -> int | str:
             return answer
 
-        def workload(self, prompts: list[str], label_space: list[str]) -> Workload:
-            return Workload(output=more * len(prompts), longest=max(map(len, prompts)) + more)
+        def forecast_prompts(self, prompts: list[str], label_space: list[str], kept: tuple[int, ...] = ()) -> Forecast:
+            return Forecast(output_tokens=more * len(prompts), longest_prompt=max(map(len, prompts)) + more)
 
     own, reports = benchmark(small, Experiment("retrieval", (4,)), test_number=20), []
     result = own(Counted(), progress=reports.append)

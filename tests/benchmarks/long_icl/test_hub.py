@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import card, install_from_hub, load
-from StaICC.benchmarks.long_icl.data.hub import read_parquet
+from StaICC.benchmarks.long_icl.installing import read_parquet
 from StaICC.errors import ArgumentError, DataMissingError, MissingDependencyError, UnknownNameError
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -202,7 +202,7 @@ def test_goemotions_without_labels(tmp_path: Path, home: Path) -> None:
         "train",
         [[{"text": "x", "labels": [1], "id": "a"}, {"text": "y", "labels": [], "id": "b"}]],
     )
-    with pytest.raises(DataMissingError, match="a row without labels"):
+    with pytest.raises(DataMissingError, match="the label"):
         install_from_hub(["goemotions"], announce=lambda notice: None)
 
 

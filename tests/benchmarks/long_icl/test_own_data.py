@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +11,8 @@ from typing import Any
 import pytest
 
 from StaICC import Dataset, LongICL, load
-from StaICC.benchmarks.long_icl.data.own import LEAST_LABELS
-from StaICC.benchmarks.verify import verify, verify_file
+from StaICC.benchmarks.long_icl.data import LEAST_LABELS
+from StaICC.benchmarks.verify import Recomputed, Unchecked, verify, verify_file
 from StaICC.cli import main
 from StaICC.datasets import SplitSizes, Template
 from StaICC.errors import ArgumentError, DataMissingError
@@ -63,18 +60,18 @@ def test_prompts_are_those_of_the_published_rule() -> None:
     shown = [(texts[0], str(label)) for texts, label in split.demonstration]
     asked = turns([(texts[0], str(label)) for texts, label in split.test], 1)
     head = (
-        "Given the input, please predict the label. The answer must come from the demonstration examples with the "
+        "Given the text, please predict the label. The answer must come from the demonstration examples with the "
         "exact format. The examples are as follows: \n"
     )
     one = LongICL(datasets=[own], rounds=(3, 1), test_number=len(asked))["kinds"]
     assert [query.item.row for query in one.queries()[:3]] == [split.test.indexes[place] for place in range(3)]
     for number, start in ((3, 0), (1, len(asked))):
-        context = head + "".join(f"input: {text}\nlabel: {label}\n" for text, label in turns(shown, number))
-        expected = [f"{context}input: {text}\nlabel: " for text, _ in asked]
+        context = head + "".join(f"text: {text}\nlabel: {label}\n" for text, label in turns(shown, number))
+        expected = [f"{context}text: {text}\nlabel: " for text, _ in asked]
         assert one.prompt_set()[start : start + len(asked)] == expected
     assert [item.gold for item in one.test_items] == [(label,) for _, label in asked]
     listed = head.replace("format.", f"format. You can only choose from these labels: {', '.join(LABELS)}.")
-    assert LongICL(datasets=own, rounds=[1], instruct=True)[0].context(1).startswith(listed + "input: ")
+    assert LongICL(datasets=own, rounds=[1], instruct=True)[0].context(1).startswith(listed + "text: ")
 
 
 def test_a_template_of_the_users_own_is_used_unchanged() -> None:
@@ -106,21 +103,18 @@ def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str |
     gold = [item.gold[0] for item in one.test_items]
     ways = (
         lambda prompt, label: label,
-        lambda prompt, label: f" {label.upper()}\ninput: another one\nlabel: kind b",
-        lambda prompt, label: f"{prompt}{label}\ninput: another",
+        lambda prompt, label: f" {label.upper()}\ntext: another one\nlabel: kind b",
+        lambda prompt, label: f"{prompt}{label}\ntext: another",
     )
     for way in ways[: 2 if parsing == "tolerant" else 3]:
         responses = [way(prompt, label) for prompt, label in zip(one.prompt_set(), gold, strict=True)]
-        score = one.score(responses).rounds[0].score
-        assert score is not None
-        assert score.value == 1.0
-    wrong = one.score([LABELS[(LABELS.index(label) + 1) % 23] for label in gold]).rounds[0].score
-    assert wrong is not None
-    assert wrong.value == 0.0
-    mixed = one.score([Failure("down"), *gold[1:]]).rounds[0]
-    assert mixed.score is None
-    assert "1 of 115" in mixed.note
-    assert one.score([LABELS.index(label) for label in gold]).rounds[0].score == one.score(gold).rounds[0].score
+        assert one.score(responses).values["1R"] == 1.0
+    wrong = [LABELS[(LABELS.index(label) + 1) % 23] for label in gold]
+    assert one.score(wrong).values["1R"] == 0.0
+    mixed = one.score([Failure("down"), *gold[1:]])
+    assert mixed.values["1R"] is None
+    assert "1 of 115" in mixed.details.missing["1R"]
+    assert one.score([LABELS.index(label) for label in gold]).values == one.score(gold).values
 
 
 @pytest.mark.parametrize("parsing", ["published", "strict", "tolerant"])
@@ -129,18 +123,14 @@ def test_texts_that_are_part_of_a_label_are_parsed(parsing: str) -> None:
     one = LongICL(datasets=[dataset(given, split=SplitSizes(0, 200, 168))], rounds=[1], parsing=parsing)[0]
     gold = [item.gold[0] for item in one.test_items]
     assert any(len(item.needle) < 10 and item.gold[0][-1] in item.needle for item in one.test_items)
-    score = one.score([f"{label}\ninput: x7\nlabel: kind b" for label in gold]).rounds[0].score
-    assert score is not None
-    assert score.value == 1.0
+    assert one.score([f"{label}\ntext: x7\nlabel: kind b" for label in gold]).values["1R"] == 1.0
 
 
 def test_a_template_without_label_prefix_is_parsed() -> None:
     one = LongICL(datasets=[dataset(template=Template("", ("",), ("\n",), "", "\n"))], rounds=[1], test_number=None)[0]
     gold = [item.gold[0] for item in one.test_items]
     for responses in (gold, [prompt + label for prompt, label in zip(one.prompt_set(), gold, strict=True)]):
-        score = one.score(responses).rounds[0].score
-        assert score is not None
-        assert score.value == 1.0
+        assert one.score(responses).values["1R"] == 1.0
 
 
 def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
@@ -163,7 +153,7 @@ def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
         (lambda: dataset(rows([*LABELS, "KIND A"])), "the labels 'kind a' and 'KIND A' differ only in case"),
         (lambda: dataset(rows([*LABELS, "label: x"])), "the label 'label: x' contains 'label:', which ends a response"),
         (lambda: dataset(rows([*LABELS, "LABEL: x"])), "the label 'LABEL: x' contains 'label:', which ends a response"),
-        (lambda: dataset(rows([*LABELS, "an input: x"])), "contains 'input:'"),
+        (lambda: dataset(rows([*LABELS, "a text: x"])), "contains 'text:'"),
         (lambda: dataset(rows([*LABELS, "a\nb"])), r"the label 'a\\nb' contains '\\n'"),
         (lambda: dataset(template=Template("", ("a",), ("b",), "c", "d", "e")), "got the query prefix 'e'"),
     ],
@@ -188,7 +178,7 @@ def test_own_and_published_data_sets_together(small: Path) -> None:
     both = LongICL(small, ["banking77", dataset(), "goemotions"], **quiet)
     assert both.dataset_names == ["banking77", "kinds", "goemotions"]
     alone = [LongICL(small, [one], **quiet)[0] for one in ("banking77", dataset(), "goemotions")]
-    assert [one.digests() for one in both] == [one.digests() for one in alone]
+    assert [one.prompt_set() for one in both] == [one.prompt_set() for one in alone]
     missing = LongICL(small.parent, [dataset(), "tacred"], **quiet)
     assert missing.dataset_names == ["kinds"]
     assert missing.skipped[0].dataset == "tacred"
@@ -213,21 +203,20 @@ def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
     assert saved == result
     assert saved.files.keys() == {"a|b+c"}
     found = verify_file(tmp_path / "result.json")
-    assert all(one.consistent for one in found)
+    assert all(one.status == Recomputed() for one in found)
     assert found[1].same
-    assert "intervals" in found[1].checked
     assert compare(result, saved)
 
     path.rename(tmp_path / "elsewhere.csv")
-    absent = list(verify(saved))
-    assert all(one.consistent for one in absent)
-    assert absent[0].same is None
-    assert "is not here" in absent[0].message
+    (absent,) = verify(saved)
+    assert absent.same is None
+    assert isinstance(absent.status, Unchecked)
+    assert "is not here" in absent.status.reason
     named = list(verify(saved, data_files=[tmp_path / "elsewhere.csv"]))
     assert named[0].same
-    assert all(one.consistent for one in named)
+    assert all(one.status == Recomputed() for one in named)
     write_csv(path, rows()[::-1])
-    assert "has changed" in next(iter(verify(saved, data_files=[tmp_path]))).message
+    assert "has changed" in verify(saved, data_files=[tmp_path])[0].unchecked[0]
 
 
 def test_forged_records_are_inconsistent(tmp_path: Path) -> None:
@@ -239,7 +228,7 @@ def test_forged_records_are_inconsistent(tmp_path: Path) -> None:
         changed = json.loads(json.dumps(document))
         edit(changed)
         (tmp_path / "forged.json").write_text(json.dumps(changed), "utf-8")
-        return all(one.consistent for one in verify(load(tmp_path / "forged.json"), data_files=[tmp_path]))
+        return all(one.status == Recomputed() for one in verify(load(tmp_path / "forged.json"), data_files=[tmp_path]))
 
     assert edited(lambda one: None)
     assert not edited(lambda one: one["files"]["own"]["card"]["template"].update(instruction="Sort. "))
@@ -252,12 +241,12 @@ def test_rows_of_a_program_are_verified_with_the_benchmark_only() -> None:
     benchmark = LongICL(datasets=[dataset()], rounds=[1], test_number=30)
     result = benchmark(right)
     assert not result.files
-    found = list(verify(result))
-    assert all(one.consistent for one in found)
-    assert "pass the benchmark itself" in found[0].message
-    assert all(one.consistent and one.same is not False for one in verify(result, benchmark))
+    (found,) = verify(result)
+    assert isinstance(found.status, Unchecked)
+    assert "pass the benchmark itself" in found.status.reason
+    assert all(one.status == Recomputed() and one.same is not False for one in verify(result, benchmark))
     other = LongICL(datasets=[dataset(split=SplitSizes(21, 230, 114))], rounds=[1], test_number=30)
-    assert not all(one.consistent for one in verify(result, other))
+    assert not all(one.status == Recomputed() for one in verify(result, other))
 
 
 def test_everything_that_changes_prompts_changes_the_signature() -> None:
@@ -277,24 +266,6 @@ def test_everything_that_changes_prompts_changes_the_signature() -> None:
     ]
     assert len(set(signatures)) == len(signatures)
     assert signature() == signatures[0]
-
-
-def test_another_process_writes_the_same_prompts(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "own.csv")
-    code = "import sys; from StaICC import *; d = Dataset.from_file(sys.argv[1], 'query', 'intent')\n"
-    code += "print(LongICL(datasets=[d], rounds=[2, 1]).signature())"
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", code, str(path)],
-            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in "12"
-    }
-    own = Dataset.from_file(path, "query", "intent")
-    assert printed == {f"{LongICL(datasets=[own], rounds=[2, 1]).signature()}\n"}
 
 
 def test_remarks_of_the_data_are_warnings(tmp_path: Path) -> None:

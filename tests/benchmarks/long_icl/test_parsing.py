@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.benchmarks.long_icl import card, cards, parse_answer
-from StaICC.benchmarks.long_icl.data.items import DialogueItem, EntityItem, TextItem, as_item
+from StaICC.benchmarks.long_icl.prompts import as_item, entity_item, text_item
 from StaICC.benchmarks.long_icl.scoring import tally_prediction
 from StaICC.errors import ArgumentError, UnknownNameError
 
@@ -201,8 +201,8 @@ def test_refusals() -> None:
         parse_answer("few_nerd", "x", TEXT)
     with pytest.raises(ArgumentError, match="needs 'relations'"):
         parse_answer("dialogre", "x", {"dialogue": "a"})
-    with pytest.raises(ArgumentError, match="an item of tacred is a RelationItem"):
-        parse_answer("tacred", "x", TextItem(0, "a", "b"))
+    with pytest.raises(ArgumentError, match="an item of tacred is of the kind 'relation'"):
+        parse_answer("tacred", "x", text_item(0, "a", "b"))
     with pytest.raises(ArgumentError, match="lacks the text 'text'; it has nothing"):
         parse_answer("goemotions", "x", {})
 
@@ -217,5 +217,5 @@ def test_items_know_their_kind() -> None:
         "dialogre": "dialogue",
     }
     entities = as_item("few_nerd", {"sentence": "a", "entities": {"a": "art-film"}, "row": 7})
-    assert entities == EntityItem(7, "a", (("a", "art-film"),))
-    assert isinstance(as_item("dialogre", {"dialogue": "a", "relations": []}), DialogueItem)
+    assert entities == entity_item(7, "a", (("a", "art-film"),))
+    assert as_item("dialogre", {"dialogue": "a", "relations": []}).kind == "dialogue"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from StaICC.benchmarks.long_icl import card
-from StaICC.benchmarks.long_icl.data.items import (
-    DialogueItem,
-    EntityItem,
+from StaICC.benchmarks.long_icl.prompts import (
     Item,
-    PairItem,
-    Relation,
-    RelationItem,
-    TextItem,
+    dialogue_item,
+    entity_item,
+    merge_dialogues,
+    pair_item,
+    relation_item,
+    text_item,
+    write_answer,
+    write_context,
+    write_query,
 )
-from StaICC.benchmarks.long_icl.protocol.prompts import merge_dialogues, write_answer, write_context, write_query
 
 
 def whole(name: str, demonstration: Item, query: Item, *, instruct: bool = False) -> str:
@@ -21,7 +23,7 @@ def whole(name: str, demonstration: Item, query: Item, *, instruct: bool = False
 
 
 def test_banking77() -> None:
-    shown, asked = TextItem(0, "Card {gone}? ", "card_arrival"), TextItem(1, "Top up\nfailed", "top_up_failed")
+    shown, asked = text_item(0, "Card {gone}? ", "card_arrival"), text_item(1, "Top up\nfailed", "top_up_failed")
     demonstrations = (
         "service query: Card {gone}? \nintent category: card_arrival\nservice query: Top up\nfailed\nintent category: "
     )
@@ -43,7 +45,7 @@ def test_banking77() -> None:
 
 
 def test_goemotions() -> None:
-    text = whole("goemotions", TextItem(0, "hm ", "neutral"), TextItem(1, "wow", "joy"))
+    text = whole("goemotions", text_item(0, "hm ", "neutral"), text_item(1, "wow", "joy"))
     assert text == (
         "Given a comment, please predict the emotion category of this comment. The predict answer must come from the "
         "demonstration examples with the exact format. The examples are as follows: \n"
@@ -52,7 +54,7 @@ def test_goemotions() -> None:
 
 
 def test_discovery() -> None:
-    text = whole("discovery", PairItem(0, "a .", "b .", "yet,"), PairItem(1, "c .", "d .", "and"), instruct=True)
+    text = whole("discovery", pair_item(0, "a .", "b .", "yet,"), pair_item(1, "c .", "d .", "and"), instruct=True)
     assert text.startswith(
         "Given two sentence1 and sentence2, please predict the conjunction word between the two sentences. "
         "The predict "
@@ -68,8 +70,8 @@ def test_discovery() -> None:
 
 
 def test_tacred() -> None:
-    shown = RelationItem(0, "Ann is 7.", "Ann", "7", "per:age")
-    asked = RelationItem(1, "Bo runs Ox.", "Bo", "Ox", "per:title")
+    shown = relation_item(0, "Ann is 7.", "Ann", "7", "per:age")
+    asked = relation_item(1, "Bo runs Ox.", "Bo", "Ox", "per:title")
     assert whole("tacred", shown, asked) == (
         "Given a sentence and a pair of subject and object entities within the sentence, please predict the relation "
         "between the given entities. The examples are as follows: \n"
@@ -83,8 +85,8 @@ def test_tacred() -> None:
 
 
 def test_few_nerd() -> None:
-    shown = EntityItem(0, "Ann in Rome.", (("Ann", "person-other"), ("Rome", "location-GPE")))
-    asked = EntityItem(1, "Ox.", (("Ox", "other-god"),))
+    shown = entity_item(0, "Ann in Rome.", (("Ann", "person-other"), ("Rome", "location-GPE")))
+    asked = entity_item(1, "Ox.", (("Ox", "other-god"),))
     tail = "Sentence: Ann in Rome.\nAnn: person-other\nRome: location-GPE\nSentence: Ox.\n"
     assert whole("few_nerd", shown, asked) == (
         "Given the sentence, please find the name entities in the sentence and their corresponding entity "
@@ -101,12 +103,12 @@ def test_few_nerd() -> None:
 
 
 def test_dialogre() -> None:
-    shown = DialogueItem(
+    shown = dialogue_item(
         0,
         "S1: a\nS2: b",
-        (Relation("S1", "O'Hara", "per:age"), Relation('"Ed" O\'', "Zoë\\", "per:boss")),
+        (("S1", "O'Hara", "per:age"), ('"Ed" O\'', "Zoë\\", "per:boss")),
     )
-    asked = DialogueItem(1, "S1: c", (Relation("x", "y", "per:pet"),))
+    asked = dialogue_item(1, "S1: c", (("x", "y", "per:pet"),))
     text = whole("dialogre", shown, asked)
     assert text == (
         "Given the dialogue, please find the name pair entities in the dialogue and their corresponding "
@@ -122,12 +124,12 @@ def test_dialogre() -> None:
 
 
 def test_an_answer_is_what_a_demonstration_adds_to_its_query() -> None:
-    own, item = card("goemotions"), TextItem(0, "ha", "joy")
+    own, item = card("goemotions"), text_item(0, "ha", "joy")
     assert write_context(own, [item]) == write_context(own, []) + write_query(own, item) + write_answer(own, item)
 
 
 def test_pairs_of_one_dialogue_are_put_together() -> None:
-    a, b, c = (Relation("x", str(i), "per:age") for i in range(3))
-    merged = merge_dialogues([DialogueItem(4, "d1", (a,)), DialogueItem(5, "d2", (b,)), DialogueItem(9, "d1", (c,))])
-    assert merged == [DialogueItem(4, "d1", (a, c)), DialogueItem(5, "d2", (b,))]
+    a, b, c = (("x", str(i), "per:age") for i in range(3))
+    merged = merge_dialogues([dialogue_item(4, "d1", (a,)), dialogue_item(5, "d2", (b,)), dialogue_item(9, "d1", (c,))])
+    assert merged == [dialogue_item(4, "d1", (a, c)), dialogue_item(5, "d2", (b,))]
     assert merge_dialogues([]) == []

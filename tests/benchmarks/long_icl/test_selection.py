@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.benchmarks.long_icl.protocol.selection import at_most, by_pairs, by_passes, by_turns, covering
+from StaICC.benchmarks.long_icl.prompts import at_most, by_pairs, by_passes, by_turns, covering
 
 rows = st.lists(st.sampled_from("abcde"), max_size=30)
 turns = st.integers(0, 6)
@@ -74,20 +74,6 @@ def test_strict_turns_are_even(labels: list[str], number: int) -> None:
 
 
 @given(rows, turns)
-def test_a_round_is_the_beginning_of_the_next(labels: list[str], number: int) -> None:
-    shorter = by_turns(labels, number)
-    assert by_turns(labels, number + 1)[: len(shorter)] == shorter
-
-
-@given(rows, turns)
-def test_rows_without_a_label_are_never_chosen(labels: list[str], number: int) -> None:
-    holes = [None if label == "c" else label for label in labels]
-    kept = [i for i, label in enumerate(holes) if label is not None]
-    alone = by_turns([labels[i] for i in kept], number)
-    assert by_turns(holes, number) == [kept[i] for i in alone]
-
-
-@given(rows, turns)
 def test_by_passes(labels: list[str], number: int) -> None:
     assert by_passes(labels, number) == passes_as_written(labels, number)
 
@@ -129,11 +115,3 @@ def test_by_pairs(counts: list[int], size: int) -> None:
     pairs = [(i, pair) for i, count in enumerate(counts) for pair in range(count)]
     assert [(i, pair) for i, count in chosen for pair in range(count)] == pairs[:size]
     assert by_pairs(counts, None) == by_pairs(counts, sum(counts) + 1)
-
-
-def test_nothing_gives_nothing() -> None:
-    assert by_turns([], 3) == []
-    assert by_passes([], 2) == [[], []]
-    assert covering([], ["a"], 2) == []
-    assert at_most([], ["a"], 2) == []
-    assert by_pairs([], 5) == []

@@ -7,51 +7,28 @@ import dataclasses
 import itertools
 import multiprocessing
 import pickle
-import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("openai")
-sys.path.insert(0, str(Path(__file__).parent))
 
 import endpoint_server as wrong
 
 from StaICC import Normal
+from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, EditionError, OutputError
 from StaICC.inference.edition import Served, pin_for_run
 from StaICC.inference.recheck import tolerance_of
+from StaICC.inference.runner import ask
 from StaICC.inference.store import PredictionStore
-from StaICC.kernels.endpoint.kernel import NO_NUMBERS, WHO, EndpointError, EndpointKernel
-from StaICC.kernels.endpoint.transport import Edition
+from StaICC.kernels.endpoint import NO_NUMBERS, WHO, EndpointError, EndpointKernel
 from StaICC.kernels.protocol import METHODS, Capability, Kernel
+from StaICC.kernels.text_inference import text_inference
+from StaICC.kernels.transport import Edition
+from StaICC.prompting import Query
 
 LABELS = ["the", "very", "good"]
 PROMPTS = [f"film {number} is " for number in range(12)]
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    running = wrong.Server()
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def make(server):
-    kernels = []
-
-    def kernel(scoring="top-logprobs", **options):
-        if scoring == "top-logprobs":
-            options.setdefault("unlisted", "bound")
-        kernels.append(EndpointKernel(server.url, wrong.MODEL, scoring=scoring, backoff=0.01, **options))
-        return kernels[-1]
-
-    yield kernel
-    for one in kernels:
-        one.close()
 
 
 def served_by(**names):
@@ -61,18 +38,10 @@ def served_by(**names):
 OLD, NEW = {"system_fingerprint": "fp_old"}, {"system_fingerprint": "fp_new"}
 CHANGES = {
     "system fingerprint": (OLD, NEW, "from model 'words'; system_fingerprint 'fp_old' to .*'fp_new'"),
-    "date": (
-        {"model": "words-2025-01-31"},
-        {"model": "words-20250601"},
-        "model 'words-2025-01-31' to .*'words-20250601'",
-    ),
+    "date": ({"model": "words-2025-01-31"}, {"model": "words-20250601"}, "'words-2025-01-31' to .*'words-20250601'"),
     "alias to date": ({"model": "words"}, {"model": "words-2025-01-31"}, "model 'words' to model 'words-2025-01-31'"),
     "both": ({"model": "words-0101", **OLD}, {"model": "words-0202", **NEW}, "'fp_old' to model 'words-0202'"),
-    "fingerprint without model": (
-        {"model": None, **OLD},
-        {"model": None, **NEW},
-        "from system_fingerprint 'fp_old' to",
-    ),
+    "fingerprint without model": ({"model": None, **OLD}, {"model": None, **NEW}, "from system_fingerprint 'fp_old'"),
 }
 
 
@@ -127,9 +96,7 @@ def test_a_change_ends_a_run_also_where_failures_are_collected(make, server, tmp
         with pytest.raises(OutputError, match=r"the served edition of 'words' changed from .*'fp_old' to .*'fp_new'"):
             Normal(datasets=["mini"], limit=24)(kernel, store=store, on_error=on_error, chunk_size=2)
         assert 20 < len(server.requests) < 30  # it did not go on
-        assert (
-            1 <= sum(model.answers for model in store.info().models) <= 6
-        )  # three labels a query: only of the old one
+        assert 1 <= store.info().answers <= 6  # three labels a query: only of the old one
         stored = store.info()
         with pytest.raises(OutputError, match="the served edition"):
             Normal(datasets=["mini"], limit=24)(kernel, store=store, on_error=on_error)
@@ -231,11 +198,79 @@ def test_a_store_of_runs_that_allowed_changes_stays_one(make, server, tmp_path):
         pin_for_run(make("text", allow_edition_change=True), store, "m")
         with pytest.raises(EditionError, match="predictions of editions that were allowed to change during a run"):
             pin_for_run(make("text"), store, "m")  # whether it did change is unknown if the run was killed
-        kernel = make("text", allow_edition_change=True)
-        for number in range(70):
-            server.always = served_by(system_fingerprint=str(number))
-            assert pin_for_run(kernel, store, "m")
-        assert sum(model.answers for model in store.info().models) == 64
+
+
+# -- runs ----------------------------------------------------------------------------------------------------------
+
+CHANGED = "the store has predictions of .*'fp_old', the server now serves .*'fp_new'"
+
+
+@pytest.mark.parametrize("on_error", ["raise", "collect"])
+def test_a_run_that_goes_on_with_another_edition_is_refused(make, server, tmp_path, on_error):
+    server.always = served_by(**OLD)
+    path = str(tmp_path / "s.sqlite")
+    short, longer = Normal(datasets=["mini"], limit=4), Normal(datasets=["mini"], limit=8)
+    first = short(make("prompt-logprobs"), store=path)
+    server.always = served_by(**NEW)
+    server.requests.clear()
+    assert short(make("prompt-logprobs"), store=path, on_error=on_error) == first  # complete: nothing is asked
+    assert server.requests == []
+    with pytest.raises(EditionError, match=CHANGED):
+        longer(make("prompt-logprobs"), store=path, on_error=on_error)
+    assert len(server.requests) == 1  # the one that asks for the edition
+    assert longer(make("prompt-logprobs", allow_edition_change=True), store=path, on_error=on_error).complete
+    with pytest.raises(EditionError):
+        Normal(datasets=["mini"], limit=12)(make("prompt-logprobs"), store=path)
+    other = str(tmp_path / "other.sqlite")
+    assert longer(make("prompt-logprobs"), store=other).complete
+    server.always = served_by(**OLD)
+    with pytest.raises(EditionError):
+        Normal(datasets=["mini"], limit=12)(make("prompt-logprobs"), store=other)
+
+
+def test_the_same_edition_goes_on(make, server, tmp_path):
+    server.always = served_by(**OLD)
+    path = str(tmp_path / "s.sqlite")
+    Normal(datasets=["mini"], limit=4)(make("prompt-logprobs"), store=path)
+    assert Normal(datasets=["mini"], limit=8)(make("prompt-logprobs"), store=path) == Normal(
+        datasets=["mini"], limit=8
+    )(make("prompt-logprobs"))
+
+
+def test_one_kernel_may_be_used_for_two_editions_without_a_store(make, server):
+    server.always = served_by(**OLD)
+    kernel = make("prompt-logprobs")
+    assert Normal(datasets=["mini"], limit=4)(kernel).complete
+    server.always = served_by(**NEW)
+    assert Normal(datasets=["mini"], limit=4)(kernel).complete
+
+
+def test_a_run_in_workers_holds_to_its_edition(make, server, tmp_path):
+    server.always = served_by(**OLD)
+    server.wrong = [served_by(**OLD)]
+    server.always = served_by(**NEW)
+    with (
+        concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
+        pytest.raises(OutputError, match=r"changed from .*'fp_old' to .*'fp_new'"),
+    ):
+        Normal(datasets=["mini"], limit=8)(
+            make("prompt-logprobs"), executor=pool, on_error="collect", store=str(tmp_path / "s.sqlite")
+        )
+
+
+def test_the_record_of_a_run_has_editions_and_retries(make, server):
+    server.always = served_by(**OLD)
+    kernel = make("text")
+    server.wrong = [served_by(**OLD), wrong.status(500)]
+    for function, retried in ((text_inference(kernel, 3), 1), (text_inference(kernel, 3), 0)):
+        with RunContext(False) as running:
+            queries = [Query(text, ("b",), 0, 0, 0) for text in "ac"]
+            ask(function, queries, "p", running.options_for(function, free_text=True))
+        (record,) = running.records
+        assert record.editions == ("model 'words'; system_fingerprint 'fp_old'",)
+        assert record.counts.retried == retried
+        assert record.counts.computed == 2
+        assert function.recheck_tolerance is None
 
 
 # -- counts ---------------------------------------------------------------------------------------------------------

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 pytest.importorskip("openai")
-sys.path.insert(0, str(Path(__file__).parent))
 
 import endpoint_server as wrong
 
 from StaICC import Normal
 from StaICC.errors import OutputError
-from StaICC.kernels.endpoint.kernel import EndpointKernel
+from StaICC.kernels.endpoint import EndpointKernel
 from StaICC.kernels.text_inference import text_inference
 
 LABELS = ["food", "travel", "weather"]
@@ -41,8 +38,8 @@ class Fault(NamedTuple):
     says: str = ""
 
 
-def refused(code, message, kind=None, status=400):
-    return wrong.status(status, body={"error": {"message": message, "code": code, "type": kind}})
+def refused(code, message, status=400):
+    return wrong.status(status, body={"error": {"message": message, "code": code}})
 
 
 def content(text, reason="stop"):
@@ -50,66 +47,28 @@ def content(text, reason="stop"):
 
 
 TOO_LONG = "the prompt is longer than the model's context length"
+
+
+def error(message, code=400, kind=None):
+    return {"error": {"message": message, "code": code, "type": kind}}
+
+
+CONTEXT = {
+    "vLLM": (400, error("The decoder prompt (length 5012) is longer than the maximum model length of 4096.")),
+    "TGI": (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5012 `inputs` tokens and 100"}),
+    "SGLang": (400, error("The input (5012 tokens) is longer than the model's context length (4096 tokens).")),
+    "llama.cpp": (400, error("the request exceeds the available context size", 400, "exceed_context_size_error")),
+    "OpenAI": (400, error("Your input exceeds the limit of this model.", "context_length_exceeded")),
+    "Azure": (400, error("This model's maximum context length is 8192 tokens, you requested 9000 tokens", None)),
+    "Anthropic": (400, error("input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000", None)),
+    "Gemini": (400, [error("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")]),
+}
+
 FAULTS = {
-    "context: vLLM": Fault(
-        refused(400, "The decoder prompt (length 5012) is longer than the maximum model length of 4096."),
-        "query",
-        TOO_LONG,
-    ),
-    "context: TGI": Fault(
-        wrong.status(
-            422,
-            body={
-                "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5012 "
-                "`inputs` tokens and 100 `max_new_tokens`",
-                "error_type": "validation",
-            },
-        ),
-        "query",
-        TOO_LONG,
-    ),
-    "context: SGLang": Fault(
-        refused(400, "The input (5012 tokens) is longer than the model's context length (4096 tokens)."),
-        "query",
-        TOO_LONG,
-    ),
-    "context: llama.cpp": Fault(
-        refused(400, "the request exceeds the available context size, try increasing it", "exceed_context_size_error"),
-        "query",
-        TOO_LONG,
-    ),
-    "context: OpenAI": Fault(
-        refused("context_length_exceeded", "Your input exceeds the limit of this model. Please adjust your input."),
-        "query",
-        TOO_LONG,
-    ),
-    "context: Azure": Fault(
-        refused(None, "This model's maximum context length is 8192 tokens, however you requested 9000 tokens"),
-        "query",
-        TOO_LONG,
-    ),
-    "context: Anthropic": Fault(
-        refused(None, "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000", "invalid"),
-        "query",
-        TOO_LONG,
-    ),
-    "context: Gemini": Fault(
-        wrong.status(
-            400,
-            body=[
-                {
-                    "error": {
-                        "code": 400,
-                        "status": "INVALID_ARGUMENT",
-                        "message": "The input token count (1200000) exceeds the maximum number of tokens allowed "
-                        "(1048576).",
-                    }
-                }
-            ],
-        ),
-        "query",
-        TOO_LONG,
-    ),
+    **{
+        f"context: {name}": Fault(wrong.status(status, body=body), "query", TOO_LONG)
+        for name, (status, body) in CONTEXT.items()
+    },
     "filtered reply": Fault(content("", "content_filter"), "unparsed", r"withheld the reply \(content filter\)"),
     "filtered prompt": Fault(
         refused("content_filter", "The response was filtered by the content management policy."), "unparsed", "withheld"

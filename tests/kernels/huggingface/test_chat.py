@@ -12,8 +12,7 @@ import pytest
 from StaICC import Normal, load_kernel
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError
-from StaICC.kernels.huggingface.chat import DATE, PromptFormat, split_turns
-from StaICC.kernels.huggingface.options import KernelOptions
+from StaICC.kernels.huggingface.prompts import DATE, KernelOptions, PromptFormat, split_turns
 from StaICC.kernels.protocol import Capability
 
 torch = pytest.importorskip("torch")

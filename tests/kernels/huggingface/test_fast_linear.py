@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from StaICC.kernels.huggingface import fast_linear as module
+from StaICC.kernels.huggingface import operators as module
 
 torch = pytest.importorskip("torch")
 

@@ -16,7 +16,7 @@ import pytest
 
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.huggingface import kernel as causal_lm
-from StaICC.kernels.huggingface.capabilities import is_out_of_memory
+from StaICC.kernels.huggingface.forward import is_out_of_memory
 from StaICC.kernels.huggingface.generation import Ending
 from StaICC.kernels.huggingface.kernel import CausalLMKernel, PromptError
 from StaICC.kernels.label_scores import softmax

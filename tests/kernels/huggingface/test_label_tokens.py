@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from StaICC.errors import ArgumentError
-from StaICC.kernels.huggingface.label_tokens import audit_labels, continuations, deciding_tokens
+from StaICC.kernels.huggingface.prompts import audit_labels, continuations, deciding_tokens
 
 
 class Words:

@@ -124,7 +124,7 @@ def test_label_by_label(
     assert ours.outputs is not None
     assert theirs.outputs is not None
     for mine, other in zip(ours.outputs["mini"], theirs.outputs["mini"], strict=True):
-        assert mine["predicted_probabilities"] == pytest.approx(other["predicted_probabilities"], abs=1e-5)
+        assert mine["normalised_probabilities"] == pytest.approx(other["normalised_probabilities"], abs=1e-5)
 
 
 def glued() -> Any:
@@ -152,7 +152,7 @@ def test_the_named_difference_at_the_border(
 
     Ours goes back to the border before that token, for all labels, and its audit names the label.
     """
-    from StaICC.kernels.huggingface.label_tokens import audit_labels
+    from StaICC.kernels.huggingface.prompts import audit_labels
 
     model, tokenizer = make_model("GPT2", **LONG), glued()
     benchmark = StaICC.Normal(datasets=["mini"], limit=4)

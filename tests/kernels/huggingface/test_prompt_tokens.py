@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError, PromptError
-from StaICC.kernels.huggingface.prompt_tokens import (
+from StaICC.kernels.huggingface.prompts import (
     PromptReader,
     check_start,
     drop_demonstrations,

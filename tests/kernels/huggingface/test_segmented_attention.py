@@ -6,11 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from StaICC.kernels.huggingface.capabilities import examine
+from StaICC.kernels.huggingface.forward import ModelCalls, examine
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-from StaICC.kernels.huggingface.model_calls import ModelCalls
+from StaICC.kernels.huggingface.operators import Segment, segmented_attention
 from StaICC.kernels.huggingface.prefix_plan import Row
-from StaICC.kernels.huggingface.segmented_attention import Segment, segmented_attention
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.kernels.huggingface import shared_encoding
-from StaICC.kernels.huggingface.shared_encoding import encode_shared
+from StaICC.kernels.huggingface import prompts
+from StaICC.kernels.huggingface.prompts import encode
 
 tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
@@ -100,7 +100,7 @@ def test_a_long_context(made: dict[str, Any], kind: str, special: bool) -> None:
     questions = [f"service query: {word}\nintent category: " for word in ("why", "a b", " x", "\n", "12's", "", "why")]
     texts = [CONTEXT + question for question in questions]
     tokenizer = Counting(made[kind])
-    assert encode_shared(tokenizer, texts, special) == whole(made[kind], texts, special)
+    assert encode(tokenizer, texts, special) == whole(made[kind], texts, special)
     if kind in SHARES:
         assert tokenizer.characters < 4 * len(CONTEXT)
     elif kind != "gpt2 with an end" or special:
@@ -122,23 +122,23 @@ pieces = st.lists(
 def test_any_texts(made: dict[str, Any], kind: str, start: list[str], ends: list[list[str]], special: bool) -> None:
     texts = ["".join(start) * 9 + "\nab" * 12 + "".join(end) for end in ends]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared_encoding, "LEAST_SAVING", 1)
-        patch.setattr(shared_encoding, "MARGIN", 2)
-        assert encode_shared(made[kind], texts, special) == whole(made[kind], texts, special)
+        patch.setattr(prompts, "LEAST_SAVING", 1)
+        patch.setattr(prompts, "MARGIN", 2)
+        assert encode(made[kind], texts, special) == whole(made[kind], texts, special)
 
 
 def test_short_lists_are_tokenized_whole(made: dict[str, Any]) -> None:
     tokenizer = Counting(made["gpt2"])
-    assert encode_shared(tokenizer, []) == []
-    encode_shared(tokenizer, [CONTEXT] * 3)
+    assert encode(tokenizer, []) == []
+    encode(tokenizer, [CONTEXT] * 3)
     assert tokenizer.characters == 3 * len(CONTEXT)
-    encode_shared(tokenizer, ["ab\ncd"] * 50)
+    encode(tokenizer, ["ab\ncd"] * 50)
     assert tokenizer.characters == 3 * len(CONTEXT) + 250
 
 
 def test_nothing_in_common(made: dict[str, Any]) -> None:
     texts = [f"{i}{CONTEXT}" for i in range(6)]
-    assert encode_shared(made["gpt2"], texts) == whole(made["gpt2"], texts, True)
+    assert encode(made["gpt2"], texts) == whole(made["gpt2"], texts, True)
 
 
 def test_a_slow_tokenizer_is_asked_for_whole_texts() -> None:
@@ -147,4 +147,4 @@ def test_a_slow_tokenizer_is_asked_for_whole_texts() -> None:
             return {"input_ids": [[*map(ord, text)] for text in texts]}
 
     texts = [CONTEXT + str(i) for i in range(9)]
-    assert encode_shared(Slow(), texts) == [tuple(map(ord, text)) for text in texts]
+    assert encode(Slow(), texts) == [tuple(map(ord, text)) for text in texts]

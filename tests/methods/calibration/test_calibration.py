@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError
 from StaICC.inference.identity import Identity
-from StaICC.methods.calibration.samples import (
+from StaICC.methods.calibration.base import (
     content_free_prompts,
     domain_prompts,
     labelled_prompts,
@@ -250,18 +250,6 @@ def test_hidden_by_hand(variant: str) -> None:
     assert made([0.9, 0.1], None, [4.0, 0.0]) == pytest.approx([1 / (1 + math.exp(4)), 1 / (1 + math.exp(-4))])
 
 
-def test_hidden_centroids_are_means() -> None:
-    made = sc.HiddenCalibration(LABELS)
-    kernel = Kernel(states)
-    made.train(write, kernel, ROWS, calibration_number=10, k=2)
-    queries = [int(prompt.split(" / ")[-1].split()[0][1:]) for prompt in kernel.asked]
-    assert sorted(queries) == list(range(10))  # no row twice before all were
-    assert made.centroid.tolist() == [pytest.approx([0.0, 1 / 5]), pytest.approx([4.0, 1 / 5])]
-    for prompt in kernel.asked:
-        shown = [part.split("=")[0] for part in prompt.split(" / ")]
-        assert shown[-1] not in shown[:-1]  # none among its own demonstrations
-
-
 def test_function_that_returns_tuples() -> None:
     """The call shape of 0.1.1: (label probabilities, hidden state)."""
     pytest.importorskip("numpy")
@@ -308,7 +296,7 @@ def test_knn_by_hand() -> None:
 
 def test_divergence_by_hand() -> None:
     numpy = pytest.importorskip("numpy")
-    from StaICC.methods import nearest
+    from StaICC.methods.calibration import neighbours as nearest
 
     anchors = numpy.array([[0.75, 0.25], [1.0, 0.0]])
     found = nearest.kullback_leibler(numpy.log([[0.5, 0.5], [0.25, 0.75]]), anchors)
@@ -322,7 +310,7 @@ def test_divergence_by_hand() -> None:
 
 def test_euclidean_by_hand() -> None:
     numpy = pytest.importorskip("numpy")
-    from StaICC.methods import nearest
+    from StaICC.methods.calibration import neighbours as nearest
 
     found = nearest.euclidean(numpy.array([[0.0, 0.0], [1e6, 1.0]]), numpy.array([[3.0, 4.0], [1e6, 0.0]]))
     assert found[0].tolist() == pytest.approx([5.0, 1e6])
@@ -576,19 +564,6 @@ def test_calibrated_kernel_keeps_the_place_of_a_query_without_an_answer() -> Non
     assert isinstance(found[1], OutputError)
     assert found[0] == found[2] == pytest.approx([0.5, 0.5])
     assert pickle.loads(pickle.dumps(trained()[0])).prior == trained()[0].prior
-
-
-def test_runs_in_a_benchmark_as_in_0_1_1() -> None:
-    from StaICC import Normal
-    from StaICC.kernels.ppm import PPMKernel
-
-    one = Normal(datasets=["mini"], limit=6)[0]
-    made = sc.contextual_calibration(one.get_label_space())
-    write_prompt = one.prompt_former.write_prompt_from_dataline
-    assert made.train(write_prompt, PPMKernel(), one.calibration_set(), calibration_number=8, k=2) is None  # type: ignore[func-returns-value]
-    scores, success = one.auto_run(sc.CalibratedKernel(PPMKernel(), made))
-    assert success
-    assert 0 <= scores["accuracy"] <= 1
 
 
 def test_canonical_names_and_their_aliases() -> None:

@@ -23,8 +23,8 @@ from StaICC.methods.calibration import (
     TemperatureScaling,
     load_calibration,
 )
-from StaICC.methods.calibration.fitted import assignment, fit_mixture, log_densities
-from StaICC.methods.run import Method, run_all
+from StaICC.methods.calibration.label_probabilities import assignment, fit_mixture, log_densities
+from StaICC.methods.run import Method
 
 numpy = pytest.importorskip("numpy")
 
@@ -196,7 +196,7 @@ def test_prototypes_are_the_authors(width: int) -> None:
     fit is scikit-learn's, the assignment is that of the largest sum of means, and of all fits the largest sum counts.
     """
     optimize = pytest.importorskip("scipy.optimize")
-    from StaICC.methods.calibration.fitted import _shares_of_nearest
+    from StaICC.methods.calibration.label_probabilities import _shares_of_nearest
     from StaICC.prompting import StableRandom
 
     data, other = numpy.array(rows(60, width, 4)[0]), rows(40, width, 9)[0]
@@ -351,11 +351,3 @@ def test_invalid_predictions_are_named(made: Any) -> None:
             made(["a", "b"]).learn(bad, [0] * 6)
     with pytest.raises(ArgumentError, match="not trained"):
         made(["a", "b"]).apply([[0.5, 0.5]])
-
-
-def test_in_one_table() -> None:
-    methods = ["vanilla", *FITTED, "ensemble"]
-    table = run_all(PPMKernel(), Normal(k=2, datasets=["mini"], limit=8), calibration_number=24, methods=methods)
-    assert list(table) == methods
-    accuracy = {name: result["Averaged results"]["accuracy"] for name, result in table.items()}
-    assert accuracy["temperature_scaling"] == accuracy["vanilla"]

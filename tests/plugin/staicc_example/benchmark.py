@@ -7,8 +7,17 @@ import string
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from StaICC.benchmarks import Condition, Outcome, Scores, Scoring, Task, TaskBenchmark, TaskInput
-from StaICC.benchmarks.scoring import classification_scores, condition_missing
+from StaICC.benchmarks import (
+    Condition,
+    Outcome,
+    Scores,
+    Scoring,
+    Task,
+    TaskBenchmark,
+    TaskInput,
+    classification_scores,
+    condition_missing,
+)
 
 
 class SymbolLabelsTask(Task):

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from StaICC.benchmarks import Experimentor
 from StaICC.inference import Failure
-from StaICC.methods.catalogue import MethodSpec
-from StaICC.methods.options import option
-from StaICC.methods.specification import Prepared, Workbench
+from StaICC.methods.specification import MethodSpec, Prepared, Workbench, option
 
 
 @dataclass(frozen=True)

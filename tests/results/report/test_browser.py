@@ -5,7 +5,6 @@ Needs Chromium and its driver (Debian: ``apt-get install chromium chromium-drive
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.written_prompts import written_prompts
+from StaICC.benchmarks.rebuild import written_prompts
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.results import Result, ResultGroup
 from StaICC.results.report import write_report
@@ -96,75 +95,6 @@ def test_no_errors_and_no_requests(show: Open, suite: ResultGroup) -> None:
     assert {url.split(":")[0] for url in requests(browser)} == {"file"}
 
 
-def test_every_figure_is_seen(show: Open, suite: ResultGroup) -> None:
-    browser = show(suite)
-    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
-    sizes = browser.execute_script(
-        "return [...document.querySelectorAll('figure .panels svg')].map(s => [s.getBoundingClientRect().width, "
-        "s.getBoundingClientRect().height, s.querySelectorAll('.m').length])"
-    )
-    assert len(sizes) == 41
-    assert all(width > 190 and height > 55 and marks for width, height, marks in sizes)
-
-
-def test_six_runs_take_six_screens_and_a_click_and_a_key_unfold(show: Open, suite: ResultGroup) -> None:
-    browser = show({f"run {number}": suite for number in range(6)})
-    screen = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    try:
-        assert browser.execute_script("return document.documentElement.scrollHeight") <= 6 * 800
-        board = browser.execute_script("return document.querySelector('.board').getBoundingClientRect().bottom")
-        assert board <= 800
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def test_every_text_of_a_figure_lies_within_it(show: Open, suite: ResultGroup) -> None:
-    browser = show({"one": suite, "two": suite})
-    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
-    outside = browser.execute_script(
-        """
-        return [...document.querySelectorAll('figure svg')].flatMap(svg => {
-          const frame = svg.getBoundingClientRect();
-          return [...svg.querySelectorAll('text')].filter(text => {
-            const box = text.getBoundingClientRect();
-            return box.left < frame.left - 3 || box.right > frame.right + 3 || box.top < frame.top - 3
-              || box.bottom > frame.bottom + 3;
-          }).map(text => text.textContent);
-        })
-        """
-    )
-    assert outside == []
-
-
-def test_light_dark_and_print(show: Open, suite: ResultGroup) -> None:
-    browser = show(suite)
-    light, dark = theme(browser, "light"), theme(browser, "dark")
-    assert light == "rgb(255, 255, 255)"
-    assert dark == "rgb(22, 24, 29)"
-    colours = "return getComputedStyle(document.querySelector('figure svg text')).fill"
-    on_dark = browser.execute_script(colours)
-    assert theme(browser, "dark", "print") == light  # ink on paper, whatever the screen is
-    assert browser.execute_script(colours) != on_dark
-
-
-def test_it_prints_with_every_section(show: Open, suite: ResultGroup, tmp_path: Path) -> None:
-    browser = show(suite)
-    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = false)")
-    made = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
-    assert made.startswith(b"%PDF")
-    reader = shutil.which("pdftotext")
-    if reader is not None:
-        import subprocess
-
-        (tmp_path / "p.pdf").write_bytes(made)
-        text = subprocess.run([reader, tmp_path / "p.pdf", "-"], capture_output=True, text=True, check=True).stdout
-        for words in ("Leaderboard", "How biased?", "How robust?", "Signatures", "Reliability", "0.5000"):
-            assert words in text
-    still_closed = browser.execute_script("return [...document.querySelectorAll('details')].every(one => !one.open)")
-    assert still_closed  # as the reader left it
-
-
 def test_tables_sort_by_number_and_back(show: Open, normal: Result) -> None:
     browser = show(normal)
     script = """
@@ -179,15 +109,6 @@ def test_tables_sort_by_number_and_back(show: Open, normal: Result) -> None:
     assert (state, foot) == ("none", "mean")
     assert browser.execute_script(script, True) == ["ascending", sorted(before), "mean"]
     assert browser.execute_script(script, True) == ["descending", sorted(before, reverse=True), "mean"]
-
-
-def test_folding(show: Open, normal: Result) -> None:
-    browser = show(normal)
-    count = "return [...document.querySelectorAll('details')].filter(one => one.open).length"
-    total = browser.execute_script("return document.querySelectorAll('details').length")
-    for button, expected in ((0, total), (1, 0)):
-        browser.execute_script("document.querySelectorAll('.tools button')[arguments[0]].click()", button)
-        assert browser.execute_script(count) == expected
 
 
 def test_it_is_whole_without_scripts(show: Open, normal: Result) -> None:
@@ -209,22 +130,6 @@ def test_markup_in_the_data_stays_text(show: Open, nasty: Result) -> None:
     assert browser.get_log("browser") == []
 
 
-def test_no_errors_and_no_requests_would_be_noticed(show: Open, normal: Result, tmp_path: Path) -> None:
-    """The two checks above can fail: a page that loads, or throws, is seen to."""
-    browser = show(normal)
-    page = (tmp_path / "report.html").read_text("utf-8")
-    guarded = page.replace("</main>", '<img src="http://127.0.0.1:9/pixel.png" alt=""></main>')
-    (tmp_path / "guarded.html").write_text(guarded, "utf-8")
-    browser.get((tmp_path / "guarded.html").as_uri())
-    assert any("Content Security Policy" in entry["message"] for entry in browser.get_log("browser"))
-    policy = page[page.index("<meta http-equiv") : page.index(">", page.index("<meta http-equiv")) + 1]
-    (tmp_path / "open.html").write_text(guarded.replace(policy, "").replace('"use strict";', "nosuch();", 1), "utf-8")
-    browser.get_log("performance")
-    browser.get((tmp_path / "open.html").as_uri())
-    assert "http" in {url.split(":")[0] for url in requests(browser)}
-    assert any("nosuch is not defined" in entry["message"] for entry in browser.get_log("browser"))
-
-
 @pytest.mark.parametrize("name", ["light", "dark"])
 def test_no_violations_of_accessibility_rules(name: str, show: Open, suite: ResultGroup, nasty: Result) -> None:
     """By axe-core: ``npm install axe-core`` in the root of the repository or a folder above."""
@@ -244,53 +149,8 @@ def test_no_violations_of_accessibility_rules(name: str, show: Open, suite: Resu
     assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
 
 
-def test_the_keyboard_sorts_and_folds(show: Open, normal: Result) -> None:
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-
-    browser = show({"a": normal, "b": normal})
-    head = next(
-        table for table in browser.find_elements(By.CSS_SELECTOR, "table") if table.text.startswith("Leaderboard")
-    ).find_elements(By.CSS_SELECTOR, "thead th")[1]
-    button = head.find_element(By.CSS_SELECTOR, "button")
-    browser.execute_script("arguments[0].focus()", button.find_element(By.XPATH, "preceding::button[1]"))
-    browser.switch_to.active_element.send_keys(Keys.TAB)
-    assert browser.switch_to.active_element == button  # in reach, and in the order in which it stands
-    outline = browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", button)
-    assert outline == "solid"  # seen to be there
-    for state in ("ascending", "descending"):
-        browser.switch_to.active_element.send_keys(Keys.ENTER)
-        assert head.get_attribute("aria-sort") == state
-    summary = browser.find_element(By.CSS_SELECTOR, "#accurate > details > summary")
-    for opened in (None, "true"):
-        summary.send_keys(Keys.ENTER)
-        assert summary.find_element(By.XPATH, "..").get_attribute("open") == opened
-
-
-def test_a_narrow_screen_does_not_scroll_sideways(show: Open, suite: ResultGroup) -> None:
-    """At 400 pixels: wide tables and figures scroll by themselves, so letters stay large enough to read."""
-    browser = show({"one": suite, "two": suite})
-    screen = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    try:
-        assert browser.execute_script("return window.innerWidth") == 400
-        assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-        small = browser.execute_script(
-            """
-            return [...document.querySelectorAll('figure svg text')].filter(
-              text => text.getBoundingClientRect().height && parseFloat(getComputedStyle(text).fontSize)
-                * text.ownerSVGElement.getScreenCTM().a < 8
-            ).map(text => text.textContent)
-            """
-        )
-        assert small == []
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
 # -- single queries
 
-ROWS = "return [...document.querySelectorAll('.query-row')].map(one => one.textContent)"
 COUNT = "return document.querySelector('#query-view > p').textContent"
 DETAIL = "return document.querySelector('.query-detail').textContent"
 SET = """
@@ -335,61 +195,6 @@ def test_filters_select_the_queries_of_the_result(show: Open) -> None:
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize("chosen", [{"run": "all"}, {"run": "all", "text": "all"}, {"set": "Normal/mini"}])
-def test_the_address_keeps_each_filter_of_its_own(chosen: dict[str, str], show: Open) -> None:
-    first, other = two_runs().values()
-    browser = show({"first": first, "all": other}, queries=True)
-    for key, value in chosen.items():
-        browser.execute_script(SET, key, value)
-    browser.execute_script("document.getElementById('query-text').dispatchEvent(new Event('change'))")
-    expected, link = browser.execute_script(COUNT), browser.current_url
-    browser.execute_script("location.hash = 'accurate'")
-    browser.execute_async_script("setTimeout(arguments[0], 50)")  # the event of the change has been handled
-    for key, value in chosen.items():
-        assert browser.execute_script(f"return document.getElementById('query-{key}').value") == value
-    browser.get("about:blank")
-    browser.get(link)
-    for key, value in chosen.items():
-        assert browser.execute_script(f"return document.getElementById('query-{key}').value") == value
-    assert browser.execute_script(COUNT) == expected
-
-
-def test_a_query_without_true_label_is_neither_right_nor_wrong(show: Open) -> None:
-    result = StaICC.ContextualBias(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.95, 0.03, 0.02])
-    browser = show({"one": result, "two": two_runs()["one"]}, queries=True)
-    assert browser.execute_script(COUNT) == "6 of 6 queries."
-    assert browser.execute_script(ROWS)[0].startswith("no true label food (0.9500)Contextual_bias")
-    browser.execute_script(SET, "other", "two")
-    browser.execute_script("document.querySelector('.query-row').click()")
-    assert "True label: none.one: food, no true label.two: not evaluated." in browser.execute_script(DETAIL)
-    for name in ("wrong", "confident"):
-        browser.execute_script(SET, "show", name)
-        assert browser.execute_script(COUNT) == "0 of 6 queries."
-
-
-def test_a_failed_query_has_no_prediction_that_differs(show: Open) -> None:
-    def model(prompt: str, label_space: list[str]) -> list[float]:
-        if len(prompt) % 3 == 0:
-            raise ValueError
-        return [0.95, 0.03, 0.02] if len(prompt) % 2 else [0.3, 0.3, 0.4]
-
-    few = StaICC.Normal(datasets=["mini"], limit=5)(lambda prompt, label_space: 0)
-    failing = StaICC.Normal(datasets=["mini"], limit=30)(model, on_error="collect")
-    (own,) = failing.details["mini"].conditions
-    browser = show({"a": failing, "x\udcff": few}, "#run=x%5Cudcff&other=a&show=differs", queries=True)
-    expected = sum(label not in (None, 0) for row, label in zip(own.rows, own.predictions, strict=True) if row < 5)
-    assert 0 < expected < sum(label != 0 for row, label in zip(own.rows, own.predictions, strict=True) if row < 5)
-    failed = sum(label is None for row, label in zip(own.rows, own.predictions, strict=True) if row < 5)
-    said = f"{expected} of 10 queries; {failed} have no prediction of both runs."
-    assert browser.execute_script(COUNT) == said
-    for key, value in {"run": "a", "other": "x\\udcff", "show": "all"}.items():
-        browser.execute_script(SET, key, value)
-    browser.execute_script("document.querySelector('.query-list').scrollTop = 1e6")
-    browser.execute_script("document.querySelector('.query-list').focus()")
-    browser.switch_to.active_element.send_keys("\ue010")  # the End key
-    assert "The prompt is not shown: not evaluated." in browser.execute_script(DETAIL)
-
-
 def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:
     runs = two_runs()
     browser = show(runs, queries=True)
@@ -419,31 +224,6 @@ def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Ope
     assert browser.execute_script("return document.getElementById('query-other').value") == "two"
     top = browser.execute_script("return document.getElementById('queries').getBoundingClientRect().top")
     assert abs(top) < 5
-
-
-@pytest.mark.parametrize("mark", ["#show=", "#query=%00&show=x&run=nobody&set=%FF", "#runs", "#query=__proto__", "#%"])
-def test_links_that_lead_nowhere_show_all_queries(mark: str, show: Open) -> None:
-    browser = show(two_runs(), mark, queries=True)
-    assert browser.execute_script(COUNT) == "60 of 60 queries."
-    assert browser.get_log("browser") == []
-
-
-def test_the_keyboard_selects_queries(show: Open) -> None:
-    from selenium.webdriver.common.keys import Keys
-
-    browser = show(two_runs(), queries=True)
-    browser.execute_script("document.querySelector('.query-controls button').focus()")
-    browser.switch_to.active_element.send_keys(Keys.TAB)
-    assert browser.execute_script("return document.activeElement.className") == "query-list"
-    chosen = "return document.querySelector('.query-row[aria-selected=true]').getAttribute('aria-posinset')"
-    for key, expected in ((Keys.ARROW_DOWN, 1), (Keys.ARROW_DOWN, 2), (Keys.ARROW_UP, 1), (Keys.END, 60)):
-        browser.switch_to.active_element.send_keys(key)
-        assert browser.execute_script(chosen) == str(expected)
-    active = "return document.activeElement.getAttribute('aria-activedescendant')"
-    assert browser.execute_script(active) == "query-row-59"
-    browser.switch_to.active_element.send_keys(Keys.HOME)
-    assert browser.execute_script(chosen) == "1"
-    assert browser.execute_script("return document.querySelectorAll('.query-row').length") < 30  # those in sight
 
 
 def test_texts_of_queries_stay_text(show: Open) -> None:

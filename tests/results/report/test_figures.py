@@ -24,8 +24,8 @@ from StaICC.results.report import (
     rounds_chart,
     shots_chart,
 )
-from StaICC.results.report.drawing import Panel, clip, printable
 from StaICC.results.report.figures import noise_series
+from StaICC.results.report.html import Panel, clip, printable
 
 PIXEL = 0.011
 """Coordinates have two decimals."""
@@ -192,18 +192,6 @@ def test_names_of_every_kind_are_drawn_as_text(nasty: Result) -> None:
     texts = {one.text for one in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
     assert {"__hidden", "$\\bad$", "\ufffd<b>"} <= texts
     assert ElementTree.fromstring(svg).find(".//{http://www.w3.org/2000/svg}b") is None
-
-
-def test_twelve_runs_differ_by_colour_or_marker_and_more_are_in_the_table(suite: ResultGroup) -> None:
-    runs = {f"run {number}": suite["GLER"] for number in range(13)}
-    figure = noise_lines(runs)
-    styles = {(mark.series or 0) % 6 for panel in figure.panels for mark in panel.marks}
-    assert len(styles) == 6
-    svg = figure.svg()
-    samples = re.findall(r'<path class="(m s\d)" d="M11 7([^"]*)"', svg)
-    assert len(samples) == len(set(samples)) == 12
-    assert "The first 12 of 13 runs are drawn, the table has all." in figure.caption
-    assert {row[1] for row in figure.rows} == set(runs)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from html import unescape
@@ -12,14 +11,13 @@ from pathlib import Path
 import pytest
 
 import StaICC
-from StaICC.benchmarks.statistics import Statistics
+from StaICC.benchmarks import Statistics
 from StaICC.errors import ArgumentError
 from StaICC.metrics import Metric
 from StaICC.results import Result, ResultGroup, load
 from StaICC.results.report import report_html, write_report
-from StaICC.results.report.drawing import ROLES, STYLE, resource
-from StaICC.results.report.html import Markup, element, escape, table
-from StaICC.results.report.leaderboard import latex_scores, leaderboard
+from StaICC.results.report.html import escape, resource
+from StaICC.results.report.page import latex_scores, leaderboard
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 
@@ -100,23 +98,6 @@ def test_every_question_and_figure_is_there(text: str, page: Page) -> None:
     assert "Not drawn" not in text
 
 
-def first_view(text: str) -> str:
-    """Return a page without what is folded at first."""
-    while (end := text.find("</details>")) >= 0:
-        start = text.rindex("<details", 0, end)
-        opened = text[start : text.index(">", start)].endswith(" open")
-        text = text[:start] + (text[start:end].replace("<details", "<opened") if opened else "") + text[end + 10 :]
-    return text
-
-
-def test_six_runs_under_a_megabyte_and_their_first_view_under_300_kb(suite: ResultGroup) -> None:
-    six = report_html({f"run {number}": suite for number in range(6)})
-    assert len(six.encode()) < 1_000_000
-    assert "Mean predictions, run 0" not in first_view(six)
-    assert "How robust?" in first_view(six)
-    assert len(first_view(six).encode()) < 100_000
-
-
 def test_every_score_is_there(text: str, suite: ResultGroup) -> None:
     for result in suite.results():
         for name, value in result.averaged.items():
@@ -127,27 +108,6 @@ def test_every_score_is_there(text: str, suite: ResultGroup) -> None:
 
 def test_the_same_results_give_the_same_bytes(text: str, suite: ResultGroup) -> None:
     assert report_html({"run": suite}) == text
-
-
-def test_long_icl(long_icl: Result) -> None:
-    found = report_html({"run": long_icl})
-    assert "Score by rounds of demonstrations" in found
-    assert "0.5000" in found
-
-
-def test_several_runs_are_compared(normal: Result) -> None:
-    other = StaICC.Normal(datasets=["mini"], limit=3)(lambda prompt, label_space: [0.2, 0.3, 0.5])
-    same = report_html({"a": normal, "b": normal})
-    assert "Normal: a (first) and b (second)" in same
-    assert "Not comparable with the published figures" in same
-    assert "What changed between two runs?" not in report_html({"a": normal, "b": other})
-
-
-def test_equal_signatures_stand_once_with_their_runs(normal: Result) -> None:
-    found = Page(report_html({"a": normal, "b": normal}))
-    code = "".join(data for tag, data in found.texts if tag == "code")
-    assert code == str(normal.signature)
-    assert "a, b: " in [data for tag, data in found.texts if tag == "li"]
 
 
 def rows_of(text: str, caption: str) -> list[list[str]]:
@@ -173,7 +133,7 @@ def known(share: float, shift: int = 0) -> Result:
     ]
 
     def knows(prompt: str, label_space: list[str]) -> list[float]:
-        query = prompt.rsplit("text: " if "text: " in prompt else ": ", 2)[-2]
+        query = prompt.rsplit(": ", 2)[-2]
         right = "no" in query.split("\n")[0]
         wrong = (int(re.findall(r"\d+", query)[0]) + shift) % 10 >= 10 * share
         return [0.2, 0.8] if right != wrong else [0.8, 0.2]
@@ -234,15 +194,6 @@ def test_only_comparable_runs_share_a_table(suite: ResultGroup, normal: Result) 
     assert "These runs are not comparable" not in report_html({"mini": mini, "again": mini})
 
 
-def test_a_suite_and_a_run_of_one_of_its_benchmarks_share_a_table(suite: ResultGroup) -> None:
-    text = report_html({"all": suite, "one": suite["Normal"]})
-    (head, *rows) = rows_of(text, "Leaderboard")
-    assert [row[0].split()[0] for row in rows] == ["all", "one"]
-    assert len(head) == 11
-    assert rows[1][5].split() == ["-", "[1]"]
-    assert "[1] Contextual_bias was not run." in text
-
-
 def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
     for page in (text, wild):
         cells = [unescape(re.sub("<[^>]*>", "", cell)).strip() for cell in re.findall(r"<td.*?</td>", page, re.DOTALL)]
@@ -272,21 +223,6 @@ def test_heat_maps_have_the_numbers_of_the_results(text: str, suite: ResultGroup
     assert {0, 10} <= shades <= set(range(11))
 
 
-def test_why_published_figures_do_not_stand_beside_is_said_once(normal: Result) -> None:
-    found = [data for tag, data in Page(report_html({"a": normal, "b": normal})).texts if "Not comparable" in data]
-    assert len(found) == 1
-    assert found[0].startswith(
-        "Not comparable with the published figures: a, b (accuracy, true-label likelihood, macro F1, calibration error "
-        "(ECE-1)): the published figures are means over the ten data sets, this result has"
-    )
-
-
-def test_what_cannot_be_drawn_says_why() -> None:
-    labels = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 1)
-    found = report_html({"run": labels})
-    assert "Not drawn: the result has no confidences: its predictions are labels" in found
-
-
 def test_a_partial_run_says_so() -> None:
     def failing(prompt: str, label_space: list[str]) -> list[float] | None:
         return None if len(prompt) % 2 else [0.5, 0.3, 0.2]
@@ -295,19 +231,6 @@ def test_a_partial_run_says_so() -> None:
     assert "PARTIAL, failed queries: run, Normal." in found
     assert re.search("PARTIAL: \\d+ queries failed", rows_of(found, "Leaderboard")[1][0])
     assert "failed queries</summary>" in found
-
-
-def test_of_many_labels_the_most_frequent_confusions_are_listed() -> None:
-    from StaICC.datasets import Dataset
-
-    own = Dataset.from_rows(
-        [(f"text {row}", row % 20) for row in range(100)], name="many", label_space=[f"l{n}" for n in range(20)]
-    )
-    found = report_html({"run": StaICC.Normal(datasets=[own], limit=30)(lambda prompt, label_space: 3)})
-    head, *rows = rows_of(found, "many, run: confusions")
-    assert head == ["true label", "predicted label", "queries"]
-    assert {row[1].strip() for row in rows} == {"l3"}
-    assert "l3" not in {row[0].strip() for row in rows}
 
 
 def test_confusions_count_every_query(normal: Result) -> None:
@@ -366,13 +289,6 @@ def test_markup_in_names_is_text(wild: str) -> None:
     assert "<i>a</i>" in texts
 
 
-def test_mathematics_in_names_is_text(wild: str) -> None:
-    texts = "".join(data for _, data in Page(wild).texts)
-    assert "$\\frac{1}{2}$ _no_" in texts
-    assert "_b & $x$" in texts
-    assert "_b & $x$" in [data for tag, data in Page(wild).texts if tag == "text"]
-
-
 def test_no_control_characters_anywhere(wild: str) -> None:
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", wild) == []
     assert "maybe & \ufffd\ufffd" in "".join(data for _, data in Page(wild).texts)
@@ -387,90 +303,12 @@ def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:
 # -- accessible
 
 
-def luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def blend(colour: str, ground: str, share: float) -> str:
-    mixed = (round(int(colour[p : p + 2], 16) * share + int(ground[p : p + 2], 16) * (1 - share)) for p in (1, 3, 5))
-    return "#" + "".join(f"{part:02x}" for part in mixed)
-
-
-def themes() -> list[dict[str, str]]:
-    blocks = re.findall(r":root \{(.*?)\}", resource("style.css"), re.DOTALL)
-    return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in blocks]
-
-
-def test_contrast_in_both_themes() -> None:
-    """WCAG 2: 4.5 : 1 for text, 3 : 1 for what must be told apart in a figure."""
-    assert len(themes()) == 2
-    for theme in themes():
-        for ground in ("surface", "panel"):
-            for text in ("ink", "soft"):
-                assert contrast(theme[text], theme[ground]) >= 4.5, (text, ground)
-        assert contrast(theme["warn"], theme["warn-panel"]) >= 4.5
-        assert contrast(theme["series-1"], theme["surface"]) >= 4.5  # links
-        for mark in ("mark", *(f"series-{number}" for number in range(1, 7))):
-            assert contrast(theme[mark], theme["surface"]) >= 3, mark
-        for cell in ("series-1", "series-2"):  # the deepest cell of a confusion matrix, with its number on it
-            assert contrast(theme["ink"], blend(theme[cell], theme["surface"], 0.55)) >= 4.5, cell
-
-
-def test_figures_are_drawn_in_the_light_theme_s_colours() -> None:
-    assert list(ROLES) == ["surface", "ink", "soft", "grid", "mark", *(f"series-{number}" for number in range(1, 7))]
-    assert ROLES.items() <= themes()[0].items()
-    assert len(set(ROLES.values())) == len(ROLES)
-
-
-def test_every_colour_of_a_figure_is_the_theme_s(text: str) -> None:
-    figures = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
-    assert re.findall(r"#[0-9a-fA-F]{6}\b|style=", figures) == []
-    assert re.findall(r"#[0-9a-fA-F]{6}\b|(?<!fill-)opacity", STYLE) == []
-    assert set(re.findall(r"var\(--([\w-]+)\)", STYLE)) <= {*ROLES, "c"}
-    assert {one for classes in re.findall(r'class="([^"]*)"', figures) for one in classes.split()} <= set(
-        re.findall(r"\.([\w]+)", STYLE)
-    )
-
-
-def test_headings_go_down_one_by_one(page: Page) -> None:
-    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
-
-
-def test_language_title_and_landmarks(page: Page) -> None:
-    assert page.all("html")[0]["lang"] == "en"
-    assert next(data for tag, data in page.texts if tag == "title") == "StaICC report"
-    for landmark in ("header", "main", "nav"):
-        assert page.count(landmark) == 1
-
-
 def test_every_figure_has_a_name_a_caption_and_its_numbers(page: Page) -> None:
     drawings = [one for one in page.all("svg") if one.get("aria-hidden") != "true"]
     assert len(drawings) > 30
     assert all(one["role"] == "img" and "The table below has the numbers" in str(one["aria-label"]) for one in drawings)
     assert page.count("figcaption") == page.count("figure") == 5
     assert sum(one.get("class") == "numbers" for one in page.all("details")) == 5
-
-
-def test_every_table_has_caption_and_scopes(page: Page) -> None:
-    assert page.count("caption") == page.count("table") == page.count("thead")
-    assert all(one.get("scope") in ("col", "row") for one in page.all("th"))
-
-
-def test_every_scrolling_part_is_reached_and_named(page: Page) -> None:
-    regions = [one for one in page.all("div") if one.get("class") == "scroll"]
-    assert regions
-    assert all(one["tabindex"] == "0" and one["aria-label"] for one in regions)
-    assert len({one["aria-label"] for one in regions}) == len(regions)
 
 
 def test_identifiers_are_unique_and_pointers_lead_somewhere(text: str, page: Page) -> None:
@@ -497,14 +335,6 @@ def test_a_file_whole_or_not_at_all(tmp_path: Path, normal: Result) -> None:
 def test_nothing_to_report() -> None:
     with pytest.raises(ArgumentError, match="a report needs at least one result"):
         report_html({})
-
-
-def test_building_blocks() -> None:
-    assert element("a", "<", Markup("<b></b>"), href='"x"', hidden=True, id=None, class_="c") == (
-        '<a href="&quot;x&quot;" hidden class="c">&lt;<b></b></a>'
-    )
-    made = Page(table("what", ["name", "n"], [["<a>", "1"]], [["all", "2"]]))
-    assert [data for tag, data in made.texts if tag == "bdi"] == ["<a>", "all"]
 
 
 @pytest.mark.parametrize("better", [True, False, None])

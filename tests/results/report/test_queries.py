@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.written_prompts import written_prompts
+from StaICC.benchmarks.rebuild import written_prompts
 from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.results import Result, load
@@ -92,21 +92,9 @@ def test_every_query_is_there_with_its_prediction_and_probabilities() -> None:
         assert own["truth"] == [one["ground_truth"] for one in records]
         assert list(zip(own["row"], own["nth"], strict=True)) == [(one["row"], one["repeat"]) for one in records]
         for scores, one in zip(run["scores"], records, strict=True):
-            assert scores == [round(10000 * value) for value in one["predicted_probabilities"]]
+            assert scores == [round(10000 * value) for value in one["normalised_probabilities"]]
         assert prompts_in(data, number) == benchmark[0].prompt_set()
     assert len(data["parts"]) < 5 * 2 * 6  # each text is stored once
-
-
-def test_runs_with_other_prompts_are_paired_by_test_row() -> None:
-    few = StaICC.Normal(datasets=["mini"], k=1, limit=4)(scorer(1))
-    many = StaICC.Normal(datasets=["mini"], k=3, limit=2)(scorer(2))
-    data = data_of(report_html({"few": few}, more=query_section({"few": few, "many": many}, written_prompts)))
-    (own,) = data["sets"]
-    places = [place for place, row in enumerate(own["row"]) if row < 2]
-    assert [own["runs"]["1"]["predictions"][place] >= 0 for place in places] == [True] * 4
-    absent = [one for place, one in enumerate(own["runs"]["1"]["predictions"]) if place not in places]
-    assert set(absent) <= {-4}
-    assert prompts_in(data, 0)[0] != prompts_in(data, 1)[0]
 
 
 def test_other_rows_of_the_same_name_are_a_set_of_their_own() -> None:
@@ -167,16 +155,6 @@ def test_a_forged_result_has_no_prompts(tmp_path: Path) -> None:
     assert "differs" in written_prompts(load(path))["mini"]
 
 
-def test_prompts_come_from_whichever_run_has_the_data() -> None:
-    """Equal prompts are written again for the second run if the first one's data are not there."""
-    result = StaICC.Normal(datasets=["mini"], limit=3)(scorer(0))
-    runs = {"a": result, "b": StaICC.Normal(datasets=["mini"], limit=3)(scorer(1))}
-    here = query_section(runs, lambda one: {"mini": "no data"} if one is result else written_prompts(one))
-    (own,) = data_of(report_html(runs, more=here))["sets"]
-    assert own["runs"]["0"]["missing"] == "no data"
-    assert len(own["runs"]["1"]["prompts"]) == 6
-
-
 @pytest.mark.parametrize("kept", [slice(5), slice(None), slice(None, None, -1)])
 def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
     """Fewer records, more of them, or others, than the prompts and the scores: not paired with them."""
@@ -217,18 +195,6 @@ def test_texts_cannot_become_markup() -> None:
     page.encode("utf-8")
 
 
-def test_the_page_without_queries_has_nothing_of_them(normal: Result) -> None:
-    page = report_html({"a": normal})
-    assert "query" not in re.sub(r"quer(y|ies)[^-]", "", page)
-    assert page.count("<script") == 1
-
-
-def test_the_same_results_give_the_same_bytes() -> None:
-    runs = {"a": StaICC.Suite(datasets=["mini"], limit=3)(scorer(0))}
-    pages = {report_html(runs, more=query_section(runs, written_prompts)) for _ in range(2)}
-    assert len(pages) == 1
-
-
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rows of the user's own file are found next to the result."""
     table = tmp_path / "own.csv"
@@ -247,25 +213,3 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     run = data_of((tmp_path / "r.html").read_text("utf-8"))["sets"][0]["runs"]["0"]
     assert run["prompts"] is None
     assert "own.csv is not here" in run["missing"]
-
-
-def test_files_of_one_name_next_to_their_results(tmp_path: Path) -> None:
-    for name in "ab":
-        folder = tmp_path / name
-        folder.mkdir()
-        table = folder / "own.csv"
-        table.write_text("text,label\n" + "".join(f"{name} {n},{'ab'[n % 2]}\n" for n in range(60)), "utf-8")
-        options = ["--data", str(table), "--text", "text", "--label", "label", "--limit", "3"]
-        assert main(["run", "normal", *options, "--json", str(folder / "r.json")]) == 0
-    results = [str(tmp_path / name / "r.json") for name in "ab"]
-    assert main(["report", *results, "-o", str(tmp_path / "r.html"), "--queries"]) == 0
-    sets = data_of((tmp_path / "r.html").read_text("utf-8"))["sets"]
-    assert [one["runs"][str(run)]["missing"] for run, one in enumerate(sets)] == ["", ""]
-
-
-def test_results_without_records_of_queries_have_no_view_of_them(long_icl: Result) -> None:
-    """LongICL has its predictions; its prompts are too long."""
-    sets = data_of(report_html({"a": long_icl}, more=query_section({"a": long_icl}, written_prompts)))["sets"]
-    assert [one["dataset"] for one in sets] == ["banking77", "tacred"]
-    assert all(one["runs"]["0"]["prompts"] is None for one in sets)
-    assert {one["runs"]["0"]["missing"] for one in sets} == {"prompts of LongICL are too long for a page"}

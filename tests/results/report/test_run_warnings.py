@@ -15,8 +15,8 @@ def first(prompt: Any, label_space: list[str]) -> list[float]:
 def test_each_warning_is_shown_once_with_its_runs() -> None:
     rows = [(f"t{i}", i % 2) for i in range(40)]
     data = Dataset.from_rows(rows, name="<b>own</b>", label_space=["a", "b"])
-    suite = Suite(k=64, datasets=[data], limit=2)(first)
-    runs = {"one": suite, "two": Normal(k=64, datasets=[data], limit=2)(first)}
+    suite = Suite(k=64, datasets=[data], limit=1)(first)
+    runs = {"one": suite, "two": Normal(k=64, datasets=[data], limit=1)(first)}
     assert len({text for one in suite.results() for text in one.warnings}) == 2
     page = report_html(runs)
     assert "Warnings about data and prompts: 2" in page

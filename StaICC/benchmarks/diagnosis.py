@@ -1,0 +1,484 @@
+"""StaICC-Diagnosis: prediction bias, and robustness against irrelevant changes of the prompt.
+
+Bias: does the model prefer a label independent of the query?
+
+* Contextual bias (Zhao et al. 2021, arXiv 2102.09690): the query is empty.
+* Domain bias (Fei et al. 2023, arXiv 2305.19148): the query is random words of the demonstrations.
+* Posterior bias, the paper's "empirical bias": the queries of StaICC-Normal; how far the averaged prediction is from
+  the frequencies of the true labels.
+
+``entropy`` is the score of the README, the entropy of the averaged prediction; ``contextual_bias`` and ``domain_bias``
+are the paper's (Eq. 2), minus the average entropy of the single predictions. ``DL div.`` is the release's name of the
+divergence that the paper calls ``empirical_bias`` (Eq. 3).
+
+Robustness:
+
+* GLER (Yoo et al. 2022, arXiv 2205.12685): the slope of accuracy over the share of correct demonstration labels.
+* Template sensitivity: nine templates, an orthogonal array of instruction, input prefix, label prefix, label affix.
+* Demonstration sensitivity: eight lists of demonstrations for the same query.
+
+The latter two report consistency: per query the share of its most frequent predicted label, averaged over queries.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from StaICC.benchmarks.benchmark import Benchmark, DatasetChoice, MetricChoice, Settings, TaskBenchmark
+from StaICC.benchmarks.intervals import Intervals, bias_intervals, consistency_intervals, slope_intervals
+from StaICC.benchmarks.task import (
+    NO_PREDICTIONS,
+    Condition,
+    Outcome,
+    Scores,
+    Scoring,
+    Task,
+    TaskInput,
+    attempt,
+    classification_scores,
+    condition_missing,
+)
+from StaICC.datasets import Card
+from StaICC.errors import ArgumentError, UndefinedMetricError, set_integers
+from StaICC.metrics import bias, consistency, gler, released
+from StaICC.metrics.registry import SCORES
+from StaICC.metrics.robustness import noisy_label_shares
+from StaICC.prompting import (
+    DOMAIN_QUERY_LENGTH,
+    PromptSettings,
+    StableRandom,
+    SubsetView,
+    domain_queries,
+    empty_queries,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+_DIVERGENCES = [score.key for score in SCORES.values() if score.statistic == "divergence"]
+"""The key of 0.1.1, and that of the paper, for one score."""
+
+
+def _undefined(keys: Sequence[str], reason: str) -> Scores:
+    averaged = [key for key in keys if key != "distribution"]  # label spaces differ: there is no mean distribution
+    return Scores(dict.fromkeys(keys), dict.fromkeys(averaged), dict.fromkeys(keys, reason))
+
+
+def _released(key: str, score: Callable[..., Any], distribution: Callable[..., Any], *data: Any) -> Scores:
+    """Return a score and the mean prediction as 0.1.1 computes them; it reports zero as the mean of distributions."""
+    missing: dict[str, str] = {}
+    values = {
+        key: attempt(missing, key, score, *data),
+        "distribution": attempt(missing, "distribution", distribution, *data),
+    }
+    return Scores(values, {key: values[key], "distribution": 0.0}, missing)
+
+
+def _readable(outcome: Outcome) -> tuple[Sequence[Sequence[float]] | None, str]:
+    """Return the probabilities of an outcome, or ``None`` and the reason."""
+    if not outcome.queries:
+        return None, NO_PREDICTIONS
+    return outcome.normalised.probabilities, outcome.normalised.reason or NO_PREDICTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class _PriorBiasTask(Task):
+    """Predicts queries without content, and reports the entropy of the predictions."""
+
+    name: ClassVar[str]
+    bias_key: ClassVar[str]
+    content_free: ClassVar[bool] = True
+    repeats: int = 2
+
+    def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
+        """Return the queries without content."""
+        raise NotImplementedError
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return Normal's queries with their texts replaced."""
+        return [
+            Condition(
+                self.bias_key,
+                task_input.queries(pseudo=self.pseudo_queries(task_input.card, task_input.demonstration_set)),
+            )
+        ]
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return the entropy of the mean prediction, the mean prediction, and the paper's score."""
+        outcome = outcomes[0]
+        missing: dict[str, str] = {}
+        if scoring.metric_set.as_released:
+            return _released("entropy", released.entropy_of_mean, released.mean_distribution, outcome.rows)
+        rows, reason = _readable(outcome)
+        if rows is None:
+            return _undefined(["entropy", "distribution", self.bias_key], reason)
+        values: dict[str, Any] = {"entropy": bias.entropy_of_mean(rows), "distribution": bias.mean_distribution(rows)}
+        if outcome.hard:
+            values[self.bias_key] = None
+            missing[self.bias_key] = "the predictions are bare labels, which have no entropy"
+        else:
+            values[self.bias_key] = bias.negated_mean_entropy(rows)
+        return Scores(values, {"entropy": values["entropy"], self.bias_key: values[self.bias_key]}, missing)
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+        """Return the intervals of both entropies."""
+        keys = ["entropy"] if outcomes[0].hard else ["entropy", self.bias_key]
+        return bias_intervals(outcomes[0], scoring.statistics, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextualBiasTask(_PriorBiasTask):
+    """Predicts empty queries."""
+
+    name: ClassVar[str] = "Contextual_bias"
+    bias_key: ClassVar[str] = "contextual_bias"
+
+    def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
+        """Return empty queries."""
+        return empty_queries(len(card.template.input_text_prefixes))
+
+
+@dataclass(frozen=True, slots=True)
+class DomainBiasTask(_PriorBiasTask):
+    """Predicts queries of random words of the demonstrations."""
+
+    name: ClassVar[str] = "Domain_bias"
+    bias_key: ClassVar[str] = "domain_bias"
+    domain_query_length: int = DOMAIN_QUERY_LENGTH
+
+    def __post_init__(self) -> None:
+        set_integers(self, domain_query_length=0)
+
+    def options(self) -> Mapping[str, Any]:
+        """Return the number of words per query."""
+        return {"domain_query_length": self.domain_query_length}
+
+    def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
+        """Return queries of random words."""
+        return domain_queries(demonstration_set, self.domain_query_length)
+
+
+@dataclass(frozen=True, slots=True)
+class PosteriorBiasTask(Task):
+    """Predicts Normal's queries, and reports the divergence of the mean prediction from the label frequencies."""
+
+    name: ClassVar[str] = "Post_bias"
+    repeats: int = 2
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return Normal's queries."""
+        return [Condition("posterior_bias", task_input.queries())]
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return the divergence and the mean prediction."""
+        outcome = outcomes[0]
+        missing: dict[str, str] = {}
+        if scoring.metric_set.as_released:
+            data = outcome.truth, outcome.rows
+            return _released(_DIVERGENCES[0], released.divergence, released.excess_distribution, *data)
+        rows, reason = _readable(outcome)
+        if rows is None:
+            return _undefined([_DIVERGENCES[0], "distribution", _DIVERGENCES[1]], reason)
+        divergence: float | None = bias.empirical_bias(rows, outcome.truth)
+        if divergence is None or math.isinf(divergence):
+            reason = "infinite: a label that no test row has gets a positive probability"
+            divergence, missing = None, dict.fromkeys(_DIVERGENCES, reason)
+        name, paper_name = _DIVERGENCES
+        values = {name: divergence, "distribution": bias.mean_distribution(rows), paper_name: divergence}
+        return Scores(values, dict.fromkeys(_DIVERGENCES, divergence), missing)
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+        """Return the interval of the divergence."""
+        return bias_intervals(outcomes[0], scoring.statistics, _DIVERGENCES)
+
+
+class ContextualBias(TaskBenchmark):
+    """Contextual bias over the ten data sets (arguments as :class:`~StaICC.benchmarks.normal.Normal`)."""
+
+    __slots__ = ()
+    task_name = ContextualBiasTask.name
+    task_class = ContextualBiasTask
+
+
+class DomainBias(Benchmark):
+    """Domain bias over the ten data sets.
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: Metric set.
+        datasets: Data sets; the ten by default.
+        domain_query_length: Words per query.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
+
+    __slots__ = ()
+    task_name = DomainBiasTask.name
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: MetricChoice = "standard",
+        datasets: DatasetChoice = None,
+        domain_query_length: int = DOMAIN_QUERY_LENGTH,
+        **settings: Unpack[Settings],
+    ) -> None:
+        task = DomainBiasTask(domain_query_length=domain_query_length)
+        super().__init__(task, k, noisy_channel, metrics, datasets, **settings)
+
+
+class PosteriorBias(Benchmark):
+    """Posterior (empirical) bias over the ten data sets (arguments as :class:`~StaICC.benchmarks.normal.Normal`).
+
+    ``domain_query_length`` has no effect; it is accepted because 0.1.1 accepts it.
+    """
+
+    __slots__ = ()
+    task_name = PosteriorBiasTask.name
+
+    def __init__(
+        self,
+        k: int = 4,
+        noisy_channel: bool = False,
+        metrics: MetricChoice = "standard",
+        datasets: DatasetChoice = None,
+        domain_query_length: int = DOMAIN_QUERY_LENGTH,
+        **settings: Unpack[Settings],
+    ) -> None:
+        super().__init__(PosteriorBiasTask(), k, noisy_channel, metrics, datasets, **settings)
+
+
+L9 = ("0000", "0111", "0222", "1012", "1120", "1201", "2021", "2102", "2210")
+"""The orthogonal array L9(3^4). A row is a template: levels of instruction, input prefix, label prefix, label affix."""
+
+
+@dataclass(frozen=True, slots=True)
+class GLERTask(Task):
+    """Predicts Normal's queries with an increasing share of wrong labels in the demonstrations."""
+
+    name: ClassVar[str] = "GLER"
+    repeats: int = 2
+    scores_accuracy: ClassVar[bool] = True
+    interpolations: int = 5
+
+    def __post_init__(self) -> None:
+        set_integers(self, interpolations=2)
+
+    def options(self) -> Mapping[str, Any]:
+        """Return the number of noise rates."""
+        return {"interpolations": self.interpolations}
+
+    def _rates(self) -> list[float]:
+        return [step / (self.interpolations - 1) for step in range(self.interpolations)]
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return one condition for each rate of label noise, from 0 to 1; all conditions share one generator."""
+        settings = task_input.settings
+        noise = StableRandom()
+        return [
+            Condition(str(step), task_input.queries(dataclasses.replace(settings, label_wrong_rate=rate), noise=noise))
+            for step, rate in enumerate(self._rates())
+        ]
+
+    def shares_of_correct_labels(self, k: int) -> list[float]:
+        """Return the share of demonstrations with their true label, condition by condition.
+
+        Args:
+            k: Demonstrations per prompt.
+        """
+        return noisy_label_shares(k, self.interpolations)
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return each condition's metrics, and each metric's regression line on the share of correct labels."""
+        values: dict[str, Any] = {}
+        missing: dict[str, str] = {}
+        for outcome in outcomes:
+            values[outcome.condition.name], reasons = classification_scores(outcome, scoring.metric_set)
+            missing |= condition_missing(outcome.condition.name, reasons)
+        shares = self.shares_of_correct_labels(scoring.k)
+        lines: dict[str, list[float] | None] = {}
+        for metric in values["0"]:
+            series = [values[outcome.condition.name][metric] for outcome in outcomes]
+            if any(not isinstance(value, (int, float)) for value in series):
+                lines[metric], missing[f"sensitivity.{metric}"] = None, "the metric is undefined at some noise rate"
+            elif scoring.metric_set.as_released:
+                lines[metric] = list(released.gler(series))
+            elif len(set(shares)) < 2:
+                lines[metric], missing[f"sensitivity.{metric}"] = None, "without demonstrations, labels cannot be wrong"
+            else:
+                lines[metric] = list(gler(series, shares))
+        values["sensitivity"] = lines
+        return Scores(values, {metric: line[0] if line else None for metric, line in lines.items()}, missing)
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+        """Return the intervals of the slopes."""
+        return slope_intervals(outcomes, self.shares_of_correct_labels(scoring.k), scoring.statistics)
+
+
+class _ConsistencyTask(Task, Protocol):
+    """Scores how often the conditions agree on a query, over the queries with a prediction in every condition."""
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return the consistency over the conditions."""
+        missing: dict[str, str] = {}
+        value = attempt(missing, "sensitivity.consistency", _consistency, outcomes, scoring)
+        return Scores({"sensitivity": {"consistency": value}}, {"consistency": value}, missing)
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+        """Return the interval of the consistency."""
+        return consistency_intervals(outcomes, scoring.statistics)
+
+
+def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
+    if len(outcomes) < 2:
+        raise UndefinedMetricError(
+            "there is only one condition to compare (demonstrations set by hand give one list for each query)"
+        )
+    by_query = zip(*(outcome.predictions for outcome in outcomes), strict=True)
+    complete = [[label for label in labels if label is not None] for labels in by_query if None not in labels]
+    if not complete:
+        raise UndefinedMetricError("no query has a prediction in every condition")
+    if scoring.metric_set.as_released and len(complete) == len(outcomes[0].answers):
+        return released.consistency([row for outcome in outcomes for row in outcome.rows], len(complete))
+    return consistency(complete)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSensitivityTask(_ConsistencyTask):
+    """Predicts the same queries with nine templates."""
+
+    name: ClassVar[str] = "Template_sens"
+    test_rows: int | None = 100
+    repeats: int = 1
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return one condition for each template of the orthogonal array."""
+        settings = [template_of_levels(task_input, row) for row in L9]
+        return [Condition(str(place), task_input.queries(each)) for place, each in enumerate(settings)]
+
+
+def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
+    """Return the settings with the template of one row of the array."""
+    alternatives = task_input.card.alternatives
+    if alternatives is None:
+        raise ArgumentError(
+            f"the card of {task_input.card.name} has no alternative templates, which template sensitivity needs; give "
+            "the data set's card 'alternatives' (three levels of instruction, input prefixes, label prefix, label "
+            "affix)"
+        )
+    instruction, prefixes, label_prefix, label_affix = map(int, levels)
+    settings = task_input.settings
+    template = dataclasses.replace(
+        settings.template,
+        instruction=alternatives.instruction[instruction],
+        input_text_prefixes=alternatives.input_text_prefixes[prefixes],
+        label_prefix=alternatives.label_prefix[label_prefix],
+        label_affix=alternatives.label_affix[label_affix],
+    )
+    return dataclasses.replace(settings, template=template)
+
+
+@dataclass(frozen=True, slots=True)
+class DemonstrationSensitivityTask(_ConsistencyTask):
+    """Predicts the same queries with eight lists of demonstrations."""
+
+    name: ClassVar[str] = "Demo_sens"
+    test_rows: int | None = 128
+    repeats: int = 8
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return one condition for each repeat."""
+        queries = task_input.queries()
+        return [
+            Condition(str(repeat), tuple(query for query in queries if query.repeat == repeat))
+            for repeat in range(task_input.repeats)
+        ]
+
+
+class GLER(Benchmark):
+    """Sensitivity to label noise over the ten data sets.
+
+    ``Averaged results`` holds the slopes: the change of each metric from no correct label to all correct labels.
+
+    Args:
+        k: Demonstrations per prompt.
+        metrics: Metric set, or functions by name.
+        datasets: Data sets; the ten by default.
+        interpolations: Number of noise rates, from 0 to 1 in equal steps.
+        noisy_channel: Score the text given the label (noisy channel).
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
+
+    __slots__ = ()
+    task_name = GLERTask.name
+
+    def __init__(
+        self,
+        k: int = 4,
+        metrics: MetricChoice = "standard",
+        datasets: DatasetChoice = None,
+        interpolations: int = 5,
+        *,
+        noisy_channel: bool = False,
+        **settings: Unpack[Settings],
+    ) -> None:
+        task = GLERTask(interpolations=interpolations)
+        super().__init__(task, k, noisy_channel, metrics, datasets, **settings)
+
+
+class TemplateSensitivity(Benchmark):
+    """Consistency over nine templates on the ten data sets (100 test rows each).
+
+    Args:
+        k: Demonstrations per prompt.
+        metrics: Metric set.
+        datasets: Data sets; the ten by default.
+        noisy_channel: Score the text given the label (noisy channel).
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
+
+    __slots__ = ()
+    task_name = TemplateSensitivityTask.name
+
+    def __init__(
+        self,
+        k: int = 4,
+        metrics: MetricChoice = "standard",
+        datasets: DatasetChoice = None,
+        *,
+        noisy_channel: bool = False,
+        **settings: Unpack[Settings],
+    ) -> None:
+        super().__init__(TemplateSensitivityTask(), k, noisy_channel, metrics, datasets, **settings)
+
+
+class DemonstrationSensitivity(Benchmark):
+    """Consistency over eight lists of demonstrations on the ten data sets (128 test rows each).
+
+    Args:
+        k: Demonstrations per prompt.
+        datasets: Data sets; the ten by default.
+        metrics: Metric set.
+        noisy_channel: Score the text given the label (noisy channel).
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
+
+    __slots__ = ()
+    task_name = DemonstrationSensitivityTask.name
+
+    def __init__(
+        self,
+        k: int = 4,
+        datasets: DatasetChoice = None,
+        *,
+        metrics: MetricChoice = "standard",
+        noisy_channel: bool = False,
+        **settings: Unpack[Settings],
+    ) -> None:
+        super().__init__(DemonstrationSensitivityTask(), k, noisy_channel, metrics, datasets, **settings)

@@ -1,0 +1,682 @@
+"""Export prompts and import predictions, for engines that this library does not call and for lm-evaluation-harness.
+
+Every query has a constant id, to which predictions are matched, never by order. An id names benchmark, data set,
+condition, test row and repeat, and ends with 48 bits of the digest of the prompt and its label space::
+
+    Normal/TREC/normal/17/0/3f0c52a9d1be
+
+The digest identifies the prompt: with another k, another template or another version of the data the ids differ, so
+predictions of other prompts are not scored by mistake. Names are percent-encoded, so an id contains no blanks and can
+be split at its slashes.
+
+Files of prompts and of predictions are JSON Lines, or CSV where the name ends in ``.csv``. A prediction is a record
+with the ``id`` of its query and exactly one of these fields:
+
+* ``probabilities`` or ``logits``: a list with one number for each label, or a mapping from each label name to its
+  number;
+* ``index``: the index of the predicted label;
+* ``label``: the name of the predicted label;
+* ``reply``: a generated text, from which :mod:`StaICC.inference.reply_parser` reads the label.
+
+Other fields are ignored, so an engine may add its prediction to the record of the prompt. In CSV, lists and mappings
+are JSON within their cell, and an empty cell is a missing field.
+
+For lm-evaluation-harness (Gao et al., https://github.com/EleutherAI/lm-evaluation-harness), :func:`export_tasks` writes
+one task for each data set and condition, of type ``multiple_choice`` with the labels as choices. The prompts are the
+benchmark's, byte for byte. :func:`read_samples` reads what ``lm_eval --log_samples`` logged, after checking that its
+prompts are the exported ones. The harness scores a label by the log-probability of all its tokens, as a kernel with
+``label_scoring="full"`` does.
+
+>>> from StaICC import Normal
+>>> benchmark = Normal(datasets=["mini"], limit=2)
+>>> next(prompt_records(benchmark))["id"]
+'Normal/mini/normal/0/0/9055ecc97560'
+>>> predictions = {query.id: {"label": "weather"} for query in identified_queries(benchmark)}
+>>> score_predictions(benchmark, predictions)["Averaged results"]["accuracy"]
+1.0
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import itertools
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+from StaICC.benchmarks.base import Predictions
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.benchmarks.task import Condition
+from StaICC.datasets.json_reading import parse_json, refuse_device
+from StaICC.datasets.storage import write_output
+from StaICC.errors import ArgumentError, OutputError, SchemaError, whole_number
+from StaICC.inference import Answer, Failure, Unparsed, check_answer
+from StaICC.inference.chunk import read_reply
+from StaICC.inference.reply_parser import PARSER_VERSION
+from StaICC.metrics import Kind
+from StaICC.prompting import Query, as_argument
+from StaICC.results import Result, ResultGroup, short_digest
+from StaICC.safe_text import csv_cell
+from StaICC.version import __version__
+
+__all__ = [
+    "IdentifiedQuery",
+    "export_tasks",
+    "identified_queries",
+    "prompt_records",
+    "query_id",
+    "read_predictions",
+    "read_samples",
+    "score_predictions",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifiedQuery:
+    """A query with its id, benchmark, data set and condition."""
+
+    id: str
+    benchmark: str
+    """Name of the benchmark in results."""
+    dataset: str
+    condition: str
+    query: Query
+
+
+def query_id(benchmark: str, dataset: str, condition: str, query: Query) -> str:
+    """Return the id of a query.
+
+    Args:
+        benchmark: Name of the benchmark in results.
+        dataset: Name of the data set.
+        condition: Name of the condition.
+        query: The query.
+
+    Returns:
+        The id; it depends on the place and the prompt only.
+
+    Example:
+        >>> query_id("Normal", "my set", "normal", Query("a text", ("no", "yes"), 1, 17, 0))
+        'Normal/my%20set/normal/17/0/4a9f6b7f4f08'
+    """
+    digest = short_digest([as_argument(query.prompt), list(query.label_space)])
+    place = "/".join(quote(name, safe="") for name in (benchmark, dataset, condition))
+    return f"{place}/{query.row}/{query.repeat}/{digest}"
+
+
+def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
+    """Return the single benchmarks, by the name of their part (a single benchmark by its own name).
+
+    Args:
+        benchmark: A benchmark or a group of benchmarks.
+    """
+    return benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
+
+
+def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[IdentifiedQuery]:
+    """Yield every query of a benchmark, data set by data set and condition by condition, in the order of a run.
+
+    Args:
+        benchmark: A benchmark, or a group of benchmarks (the same prompt may appear in several members).
+    """
+    for member in members(benchmark).values():
+        name = member.task.name
+        for experimentor in member:
+            for condition in experimentor.conditions():
+                for query in condition.queries:
+                    key = query_id(name, experimentor.name, condition.name, query)
+                    yield IdentifiedQuery(key, name, experimentor.name, condition.name, query)
+
+
+def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield one plain record for each query, for files and data frames.
+
+    Args:
+        benchmark: A benchmark or a group of benchmarks.
+        with_truth: Add ``ground_truth``, the index of the true label.
+
+    Yields:
+        ``id``, ``benchmark``, ``dataset``, ``condition``, ``row``, ``repeat``, ``label_space`` (the label names) and
+        ``prompt``: a text, or in the noisy channel a list with one text for each label.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> import pandas  # doctest: +SKIP
+        >>> pandas.DataFrame(prompt_records(Normal(datasets=["mini"])))  # doctest: +SKIP
+    """
+    for identified in identified_queries(benchmark):
+        query = identified.query
+        record: dict[str, Any] = {
+            "id": identified.id,
+            "benchmark": identified.benchmark,
+            "dataset": identified.dataset,
+            "condition": identified.condition,
+            "row": query.row,
+            "repeat": query.repeat,
+            "label_space": list(query.label_space),
+            "prompt": as_argument(query.prompt),
+        }
+        yield record | {"ground_truth": query.label} if with_truth else record
+
+
+PREDICTION_FIELDS = ("probabilities", "logits", "index", "label", "reply")
+"""The fields that hold a prediction."""
+
+LONGEST_ID = 1000
+"""The maximum length of an id, in characters. No query has a longer one, and it would fill error messages."""
+_CSV = ".csv"
+
+
+def json_lines(records: Iterator[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield records as JSON Lines."""
+    for record in records:
+        yield json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> Iterator[str]:
+    """Yield records as CSV, with a header; lists and mappings are JSON within their cell.
+
+    A text that a spreadsheet would run as a formula is prefixed with an apostrophe
+    (:func:`StaICC.safe_text.csv_cell`).
+
+    Args:
+        records: The records, all with the keys of the first.
+        verbatim: Refuse texts that would be prefixed, because another program reads them.
+
+    Raises:
+        ArgumentError: A text cannot be written verbatim.
+    """
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\r\n")  # so that a cell with a carriage return is quoted
+
+    def line(cells: Iterable[Any]) -> str:
+        try:
+            writer.writerow(cells)
+        except csv.Error as error:  # of a null character, before Python 3.11
+            raise ArgumentError(f"a text cannot be written as CSV ({error}); write JSON Lines instead") from error
+        text = buffer.getvalue().removesuffix("\r\n") + "\n"
+        buffer.seek(0)
+        buffer.truncate()
+        return text
+
+    for number, record in enumerate(records):
+        if number == 0:
+            yield line(csv_cell(key) for key in record)
+        cells = [_cell(value) for value in record.values()]
+        shown = [csv_cell(cell) for cell in cells]
+        if verbatim and shown != cells:
+            field = next(key for key, cell, safe in zip(record, cells, shown, strict=True) if cell != safe)
+            raise ArgumentError(
+                f"record {number}: its {field} begins with {record[field][:1]!r}, and a spreadsheet would run such a "
+                "cell of CSV as a formula; write JSON Lines instead (a file name that does not end in .csv)"
+            )
+        yield line(shown)
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False) if isinstance(value, (list, dict)) else value
+
+
+def _decoded(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a file; raise an error that names the file if it is not UTF-8."""
+    try:
+        yield from lines
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{path}: this is not UTF-8 text ({error}); save the predictions as UTF-8") from error
+
+
+def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the records of a JSON Lines file with their line numbers.
+
+    Args:
+        path: The file.
+
+    Raises:
+        SchemaError: A line is not a JSON object.
+        OSError: The file cannot be read.
+    """
+    refuse_device(path)
+    with path.open(encoding="utf-8-sig", errors="surrogatepass") as lines:
+        for number, line in enumerate(_decoded(path, lines), 1):
+            if not line.strip():
+                continue
+            record = parse_json(line, f"{path}, line {number}", constants=True)
+            if not isinstance(record, dict):
+                raise SchemaError(f"{path}, line {number}: expected a JSON object, found {type(record).__name__}")
+            yield number, record
+
+
+def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    refuse_device(path)
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.DictReader(_decoded(path, lines))
+        try:
+            names = reader.fieldnames or []
+            for name in names:
+                if names.count(name) > 1:
+                    raise SchemaError(f"{path}, line 1: the column {name!r} appears twice")
+            for record in reader:
+                if None in record:
+                    raise SchemaError(f"{path}, line {reader.line_num}: more cells than the header has")
+                yield reader.line_num, {key: value for key, value in record.items() if value}
+        except csv.Error as error:
+            raise SchemaError(f"{path}, line {reader.line_num}: {error}") from error
+
+
+def _from_cell(where: str, field: str, text: str) -> Any:
+    """Read a prediction from a CSV cell."""
+    if field in ("label", "reply"):
+        return text
+    try:
+        return parse_json(text, f"{where}, {field}", constants=True)
+    except SchemaError as error:
+        raise SchemaError(f"{error}; write a list as [0.2, 0.8]") from error
+
+
+def read_predictions(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+    """Read predictions.
+
+    Args:
+        path: A file of JSON Lines, or of CSV if its name ends in ``.csv`` (see the module).
+
+    Returns:
+        For each id, the prediction under its field, such as ``{"index": 2}``.
+
+    Raises:
+        SchemaError: The file is damaged, an id is missing or appears twice, or a record does not have exactly one
+            prediction.
+        OSError: The file cannot be read.
+    """
+    path = Path(path)
+    as_csv = path.suffix.lower() == _CSV
+    predictions: dict[str, dict[str, Any]] = {}
+    lines: dict[str, int] = {}
+    for number, record in _csv_records(path) if as_csv else numbered_records(path):
+        where = f"{path}, line {number}"
+        key = record.get("id")
+        if not isinstance(key, str) or len(key) > LONGEST_ID:
+            raise SchemaError(f"{where}: there is no id (a text); copy it from the record of the prompt")
+        if key in predictions:
+            raise SchemaError(f"{where}: the id {key} appears twice; it is in line {lines[key]} too")
+        fields = [field for field in PREDICTION_FIELDS if record.get(field) is not None]
+        if len(fields) != 1:
+            what = f"{len(fields)} predictions ({', '.join(fields)})" if fields else "no prediction"
+            raise SchemaError(f"{where}: {what} for {key}; expected exactly one of {', '.join(PREDICTION_FIELDS)}")
+        (field,) = fields
+        predictions[key] = {field: _from_cell(where, field, record[field]) if as_csv else record[field]}
+        lines[key] = number
+    return predictions
+
+
+_NUMBERS = ("probabilities", "logits")
+
+
+def score_predictions(
+    benchmark: Benchmark | BenchmarkGroup,
+    predictions: Mapping[str, Mapping[str, Any]],
+    *,
+    partial: bool = False,
+    return_outputs: bool = False,
+) -> Result | ResultGroup:
+    """Score predictions.
+
+    Args:
+        benchmark: The benchmark, or group of benchmarks, of the predictions.
+        predictions: For each id the prediction under its field, as returned by
+            :func:`~StaICC.benchmarks.exchange.read_predictions`.
+        partial: Allow queries without a prediction; they count as failed, as do unparsed replies, unless the
+            benchmark has ``unparsed="wrong"`` or ``"excluded"``.
+        return_outputs: Keep the prediction of each query in ``result.outputs``.
+
+    Returns:
+        The result; for a group, a group of results.
+
+    Raises:
+        ArgumentError: A prediction is missing, or belongs to no query of this benchmark.
+        OutputError: A prediction is invalid (the message names its id), a reply has no label, or predictions are of
+            different kinds.
+    """
+    started = time.monotonic()
+    by_part = {part: list(identified_queries(member)) for part, member in members(benchmark).items()}
+    queries = [query for of_part in by_part.values() for query in of_part]
+    _check_ids(queries, predictions, partial)
+    kind = _kind(predictions)
+    unparsed = next(one.unparsed for member in members(benchmark).values() for one in member)
+    answers = {
+        query.id: _answer(query, predictions[query.id], unparsed) for query in queries if query.id in predictions
+    }
+    if not partial:
+        _check_parsed(answers)
+    has_replies = any("reply" in prediction for prediction in predictions.values())
+    predicted = Predictions(given=f"given;parser={PARSER_VERSION}") if has_replies else Predictions()
+    parts = {}
+    for part, member in members(benchmark).items():
+        runs = _runs(member, by_part[part], answers)
+        read = {record.output for run in runs.values() for record in run.details.conditions}
+        if kind in _NUMBERS and read != {kind}:
+            member = member.copy_with(experimentor=[copy.copy(one) for one in member])
+            for one in member:
+                one.outputs = cast("Kind", kind)
+            runs = _runs(member, by_part[part], answers)
+        parts[part] = member.collect(runs, time.monotonic() - started, predicted, return_outputs)
+    return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
+
+
+def _kind(predictions: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the kind of all predictions: ``"labels"``, ``"probabilities"`` or ``"logits"``."""
+    first: dict[str, str] = {}
+    for key, prediction in predictions.items():
+        for field in prediction:
+            first.setdefault("labels" if field in ("index", "label", "reply") else field, key)
+    if len(first) > 1:
+        listed = ", ".join(f"{field} ({key})" for field, key in first.items())
+        raise OutputError(f"the predictions are of different kinds: {listed}; use one kind for all queries")
+    if not first:
+        raise ArgumentError("there are no predictions to score")
+    return next(iter(first))
+
+
+def _check_ids(queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Any], partial: bool) -> None:
+    for key, value in predictions.items():
+        if not isinstance(value, Mapping):
+            raise OutputError(
+                f"{key}: expected a dictionary with one of {', '.join(PREDICTION_FIELDS)}, got {value!r:.60}"
+            )
+    known = {query.id for query in queries}
+    unknown = [key for key in predictions if key not in known]
+    if unknown:
+        raise ArgumentError(
+            f"{len(unknown)} of {len(predictions)} ids belong to no query of this benchmark, the first is {unknown[0]}"
+            f"{_why_unknown(unknown[0], queries)}"
+        )
+    missing = [query.id for query in queries if query.id not in predictions]
+    if missing and not partial:
+        raise ArgumentError(
+            f"{len(missing)} of {len(queries)} queries have no prediction, the first is {missing[0]}; predict all of "
+            "them, or allow a partial result"
+        )
+
+
+def _why_unknown(key: str, queries: Sequence[IdentifiedQuery]) -> str:
+    """Return which part of an id is unknown, as the end of a message."""
+    place, _, _ = key.rpartition("/")
+    if any(query.id.startswith(place + "/") for query in queries):
+        return ": there is such a query, but with another prompt; was k, the template or the data another one?"
+    names = key.split("/")[:2]
+    if len(names) == 2 and not any(query.id.split("/")[:2] == names for query in queries):
+        existing = dict.fromkeys("/".join(query.id.split("/")[:2]) for query in queries)
+        return f": this benchmark has {', '.join(existing)}"
+    return ": there is no such row or repeat; was the limit another one?"
+
+
+def _check_parsed(answers: Mapping[str, Answer | Failure]) -> None:
+    """Raise an error if a reply has no label."""
+    unparsed = {key: answer for key, answer in answers.items() if isinstance(answer, Failure) and answer.reply is None}
+    if unparsed:
+        key, first = next(iter(unparsed.items()))
+        raise OutputError(
+            f"{len(unparsed)} of {len(answers)} replies are unparsed, the first is of {key}: {first.reason}. A "
+            "partial result leaves them out, too"
+        )
+
+
+def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
+    """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply."""
+    if len(prediction) != 1:
+        raise OutputError(
+            f"{query.id}: expected exactly one of {', '.join(PREDICTION_FIELDS)}, got {', '.join(prediction) or '{}'}"
+        )
+    ((field, value),) = prediction.items()
+    space = query.query.label_space
+    try:
+        if field not in PREDICTION_FIELDS:
+            raise OutputError(f"a prediction is one of {', '.join(PREDICTION_FIELDS)}, not {field!r}")
+        if isinstance(value, Mapping) and field in _NUMBERS:
+            if set(value) != set(space):
+                raise OutputError(f"the labels are {list(space)}, but the prediction has {list(value)}")
+            value = [value[label] for label in space]
+        if field in _NUMBERS and isinstance(value, (str, int, float)):
+            raise OutputError(f"{field} must be a list with one number for each of {len(space)} labels, not {value!r}")
+        if field == "index" and whole_number(value) is None:
+            raise OutputError(f"index must be an integer, not {value!r}")
+        if field == "label" and not isinstance(value, str):
+            raise OutputError(f"label must be a label name, not {value!r}")
+        if field == "reply":
+            if not isinstance(value, str):
+                raise OutputError(f"reply must be a text, not {value!r}")
+            return read_reply(value, space, unparsed)
+        return check_answer(value, space)
+    except OutputError as error:
+        raise OutputError(f"{query.id}: {error}") from error
+
+
+def _runs(
+    member: Benchmark, queries: Sequence[IdentifiedQuery], answers: Mapping[str, Answer | Failure]
+) -> dict[str, DatasetRun]:
+    runs = {}
+    for name, of_dataset in itertools.groupby(queries, attrgetter("dataset")):
+        own = list(of_dataset)
+        conditions = [
+            Condition(condition, tuple(one.query for one in some))
+            for condition, some in itertools.groupby(own, attrgetter("condition"))
+        ]
+        given = [answers.get(one.id, Failure("no prediction was given")) for one in own]
+        runs[name] = member[name].assemble(conditions, given, f"{member.task.name}, {name}")
+    return runs
+
+
+def _task_name(*parts: str) -> str:
+    return "_".join(["staicc", *(re.sub(r"[^0-9a-z]+", "_", part.casefold()).strip("_") or "x" for part in parts)])
+
+
+def _yaml(values: Mapping[str, Any]) -> str:
+    """Write a flat mapping as YAML; JSON values are valid YAML."""
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())
+
+
+def _task(name: str, file: str, alias: str) -> dict[str, Any]:
+    return {
+        "task": name,
+        "task_alias": alias,
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": file}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "prompt",
+        "doc_to_choice": "label_space",
+        "doc_to_target": "ground_truth",
+        "target_delimiter": "",
+        "num_fewshot": 0,
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+        "metadata": {"version": __version__},
+    }
+
+
+def export_tasks(
+    benchmark: Benchmark | BenchmarkGroup, folder: str | os.PathLike[str], command: str = "score normal logged"
+) -> tuple[str, ...]:
+    """Write a benchmark as tasks of lm-evaluation-harness.
+
+    Args:
+        benchmark: A benchmark, or a group of benchmarks, in the direct channel.
+        folder: The folder of the files. It is created if necessary; files of the same names are replaced.
+        command: The arguments of ``python -m StaICC`` that score the samples in ``logged``, for the instructions.
+
+    Returns:
+        The names of the groups of tasks, one for each benchmark.
+
+    Raises:
+        ArgumentError: The benchmark uses the noisy channel, which scores texts instead of labels, or two tasks would
+            have the same name.
+        OSError: The folder cannot be written.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"{folder} is a file; the tasks are several files, so give a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    by_task: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for record in prompt_records(benchmark, with_truth=True):
+        if not isinstance(record["prompt"], str):
+            raise ArgumentError(
+                "the noisy channel scores the text after each label, which is not multiple choice among labels; export "
+                "the direct channel"
+            )
+        by_task.setdefault((record["benchmark"], record["dataset"], record["condition"]), []).append(record)
+    several = Counter((one, dataset) for one, dataset, _ in by_task)
+    groups: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    for (one, dataset, condition), records in by_task.items():
+        parts = (one, dataset, condition) if several[one, dataset] > 1 else (one, dataset)
+        name = _task_name(*parts)
+        if name in seen:
+            raise ArgumentError(f"two data sets or conditions have the task name {name}; rename one of them")
+        seen.add(name)
+        groups.setdefault(one, []).append(name)
+        _write(folder / f"{name}.jsonl", "".join(json_lines(iter(records))))
+        _write(folder / f"{name}.yaml", _yaml(_task(name, f"{name}.jsonl", ", ".join(parts[1:]))))
+    for one, tasks in groups.items():
+        group = {
+            "group": _task_name(one),
+            "task": tasks,
+            "aggregate_metric_list": [{"metric": "acc", "aggregation": "mean", "weight_by_size": False}],
+            "metadata": {"version": __version__},
+        }
+        _write(folder / f"{_task_name(one)}.yaml", _yaml(group))
+    names = tuple(_task_name(one) for one in groups)
+    meanings = "\n".join(
+        f"| {_task_name(one)} | "
+        + ("the benchmark's accuracy" if one == "Normal" else "not a score of this benchmark: score the logged samples")
+        + " |"
+        for one in groups
+    )
+    settings = "\n".join(f"    {member.signature()}" for member in members(benchmark).values())
+    readme = (resources.files(__package__) / "harness_readme.md").read_text("utf-8")
+    facts = {"groups": ",".join(names), "command": command, "meanings": meanings, "settings": settings}
+    _write(folder / "README.md", readme.format(version=__version__, **facts))
+    return names
+
+
+def _write(path: Path, text: str) -> None:
+    write_output(path, [text.encode("utf-8", "surrogatepass")])
+
+
+def is_sample_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether the first record of a file is a sample that lm_eval logged.
+
+    Args:
+        path: The file; ``False`` if it is not JSON Lines.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    try:
+        return any(_is_sample(record) for _, record in itertools.islice(numbered_records(Path(path)), 1))
+    except (SchemaError, UnicodeError):
+        return False
+
+
+def _is_sample(record: Mapping[str, Any]) -> bool:
+    return "doc" in record and ("filtered_resps" in record or "resps" in record)
+
+
+def find_sample_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the files to which lm_eval logged samples.
+
+    Args:
+        path: The folder of ``--output_path``, or one file.
+
+    Returns:
+        The files, by name.
+
+    Raises:
+        ArgumentError: There are none.
+    """
+    path = Path(path)
+    if path.is_file():
+        return [path]
+    files = sorted(path.rglob("samples_*.jsonl"))
+    if not files:
+        raise ArgumentError(f"{path} contains no samples_*.jsonl; run lm_eval with --log_samples and --output_path")
+    return files
+
+
+def read_samples(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+    """Read the samples that lm_eval logged, as predictions.
+
+    Args:
+        path: The folder of ``--output_path``, or one file.
+
+    Returns:
+        For each id, ``{"logits": [...]}``: the log-probability of each label.
+
+    Raises:
+        ArgumentError: There are no logged samples.
+        SchemaError: A sample is damaged, appears twice, or has another prompt than the exported one.
+    """
+    predictions: dict[str, dict[str, Any]] = {}
+    origin: dict[str, str] = {}
+    for file in find_sample_files(path):
+        for number, record in numbered_records(file):
+            where = f"{file}, line {number}"
+            key, logits = _read_sample(where, record)
+            if key in predictions:
+                raise SchemaError(
+                    f"{where}: the id {key} appears twice; it is in {origin[key]} too. Give the folder of one run, "
+                    "or one file"
+                )
+            predictions[key], origin[key] = {"logits": logits}, where
+    return predictions
+
+
+def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, list[float]]:
+    if not _is_sample(record):
+        raise SchemaError(
+            f"{where}: this is not a sample that lm_eval logged (expected doc, and resps or filtered_resps)"
+        )
+    doc = record["doc"]
+    key, space = (doc.get("id"), doc.get("label_space")) if isinstance(doc, dict) else (None, None)
+    if not isinstance(key, str) or len(key) > LONGEST_ID or not isinstance(space, list) or "prompt" not in doc:
+        raise SchemaError(f"{where}: the sample is not of a task that StaICC exported")
+    try:
+        answers = record.get("filtered_resps") or [answer for (answer,) in record["resps"]]
+        logits = [float(answer[0]) for answer in answers]
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        found = str(record.get("filtered_resps") or record.get("resps"))[:200]
+        raise SchemaError(f"{where}: expected a log-probability for each label of {key}, found {found}") from error
+    if len(logits) != len(space):
+        raise SchemaError(f"{where}: {len(logits)} answers for the {len(space)} labels of {key}")
+    for place, (context, continuation) in enumerate(_arguments(where, record, len(space))):
+        if context != doc["prompt"] or continuation != space[place]:
+            raise SchemaError(
+                f"{where}: lm_eval used another prompt than the exported one of {key}; run it without "
+                "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
+            )
+    return key, logits
+
+
+def _arguments(where: str, record: Mapping[str, Any], labels: int) -> list[tuple[str, str]]:
+    """Return context and continuation of each label, as lm_eval used them."""
+    given = record.get("arguments")
+    pairs = list(given.values()) if isinstance(given, dict) else given
+    if not isinstance(pairs, list) or len(pairs) < labels:
+        raise SchemaError(f"{where}: the sample has no prompts (field 'arguments')")
+    arguments = []
+    for pair in pairs[:labels]:
+        values = list(pair.values()) if isinstance(pair, dict) else pair
+        if not isinstance(values, list) or len(values) < 2:
+            raise SchemaError(f"{where}: the sample has no prompts (field 'arguments')")
+        arguments.append((values[0], values[1]))
+    return arguments

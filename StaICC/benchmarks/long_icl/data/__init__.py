@@ -1,1 +1,0 @@
-"""LongICL's data: cards, readers of the published files, and where they come from."""

@@ -1,0 +1,325 @@
+"""Installs data sets in the data folder: from a folder of the user, or from the Hugging Face hub (extra ``hub``).
+
+From a folder, nothing is downloaded: the user provides the files, under the licences of the cards. They are checked as
+for a run, then copied atomically.
+
+The hub has BANKING77, GoEmotions and Discovery. TACRED needs the user's own LDC copy, the licence of DialogRE must be
+accepted at its source, and only the repository of LongICLBench has its selection of Few-NERD sentences. The hub's own
+Parquet conversion (revision ``refs/convert/parquet``) is read, so no script of a repository runs. Each split is written
+once, in the published file format, and its SHA-256 is compared with the published one. The hub guarantees neither order
+nor wording; other rows are refused. For Discovery no digest is known; its number of rows is compared.
+
+The licence notice of a data set is shown before its files are opened. A missing or wrong data set does not prevent the
+installation of the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from StaICC.benchmarks.long_icl.data import (
+    LoadedFile,
+    LongICLData,
+    Skipped,
+    find,
+    load,
+    show_notice,
+    wanted,
+)
+from StaICC.benchmarks.long_icl.task_cards import HubTable, TaskCard, card, cards
+from StaICC.datasets.pack import OFFLINE, TableStatus, data_home
+from StaICC.datasets.storage import check_outputs, file_digest, passing_folder, write_output
+from StaICC.errors import DataDamagedError, DataError, DataMissingError, StaICCError
+from StaICC.optional import require
+from StaICC.safe_text import logger
+
+FOLDER = "long_icl"
+
+_log = logger(__name__)
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The outcome of an installation."""
+
+    folder: Path
+    datasets: tuple[str, ...]
+    """Installed now or before."""
+    files: tuple[Path, ...]
+    """Their files."""
+    skipped: tuple[Skipped, ...]
+    """Missing or wrong data sets, with reasons."""
+
+
+def default_folder(home: str | Path | None = None) -> Path:
+    """Return the default data folder.
+
+    Args:
+        home: The library's data home; None for :func:`StaICC.datasets.pack.data_home`.
+
+    Raises:
+        DataMissingError: The home folder is unknown.
+    """
+    return (data_home() if home is None else Path(home)) / FOLDER
+
+
+def status(home: str | Path | None = None, *, verify: bool = False) -> list[TableStatus]:
+    """Return which of the six data sets are installed.
+
+    Args:
+        home: The library's data home (see :func:`default_folder`).
+        verify: Read the files and compare them with the published ones. A data set whose published digests are not
+            known stays ``installed``.
+    """
+    folder, found = default_folder(home), []
+    for name, own in cards().items():
+        files = [find(name, folder, split) for split in ("train", "test")]
+        present = [file[0] for file in files if file is not None]
+        specs = [own.files[split][0] if file is None else file[1] for split, file in zip(own.files, files, strict=True)]
+        state, reason, digests = "missing", own.instructions(), None
+        if len(present) == len(files):
+            state, reason = "installed", ""
+            if verify:
+                digests = "+".join(map(file_digest, present))
+                try:
+                    loaded = load(name, folder, announce=lambda notice: None)
+                    state = "verified" if loaded.train_file.verified and loaded.test_file.verified else state
+                except (DataDamagedError, DataMissingError) as error:
+                    state, reason = "damaged", str(error)
+        rows = sum(spec.rows or 0 for spec in specs)
+        size = sum(path.stat().st_size for path in present) if present else None
+        expected = "+".join(spec.sha256[0] if spec.sha256 else "unknown" for spec in specs)
+        found.append(TableStatus(name, state, str(folder), rows, size, expected, digests, reason))
+    return found
+
+
+def _pieces(file: LoadedFile) -> Iterator[bytes]:
+    """Yield the bytes of a file; raise an error at the end if the file changed after its check."""
+    digest = hashlib.sha256()
+    with open(file.path, "rb") as source:
+        while piece := source.read(_PIECE):
+            digest.update(piece)
+            yield piece
+    if digest.hexdigest() != file.sha256:
+        raise DataDamagedError(f"{file.path} changed while it was being copied; install it again")
+
+
+def _copy(data: LongICLData, folder: Path) -> list[Path]:
+    targets = []
+    for file in (data.train_file, data.test_file):
+        if file.made_up:
+            raise DataDamagedError(f"{file.path} holds made-up rows; they are used from where they are, not installed")
+        targets.append(folder / file.spec.names[0])
+    for file, target in zip((data.train_file, data.test_file), targets, strict=True):
+        if not target.is_file() or file_digest(target) != file.sha256:
+            check_outputs([target], [file.path])
+            write_output(target, _pieces(file))
+    return targets
+
+
+def install(
+    from_dir: str | Path,
+    home: str | Path | None = None,
+    datasets: Iterable[str] | None = None,
+    *,
+    announce: Callable[[str], object] = show_notice,
+) -> Installed:
+    """Install the data sets of a folder.
+
+    Args:
+        from_dir: Folder with the published files, under the names of the cards.
+        home: The library's data home (default: see :func:`default_folder`).
+        datasets: Names; None for all six.
+        announce: Called with the licence notice of each data set before its files are opened.
+
+    Returns:
+        The installed data sets, and the skipped ones with reasons and instructions.
+
+    Raises:
+        DataMissingError: The folder does not exist, nothing in it could be installed, or the copies cannot be written.
+        UnknownNameError: A data set is unknown.
+        ArgumentError: The list is empty or has duplicates.
+    """
+    source, folder = Path(from_dir), default_folder(home)
+    if not source.is_dir():
+        raise DataMissingError(f"there is no folder {source}; name the folder with the published files")
+
+    def copy(own: TaskCard) -> list[Path]:
+        data = load(own.name, source, announce=announce)
+        folder.mkdir(parents=True, exist_ok=True)
+        return _copy(data, folder)
+
+    return install_each(
+        [card(name) for name in wanted(datasets)], folder, copy, f"nothing in {source} could be installed"
+    )
+
+
+def install_each(
+    chosen: Iterable[TaskCard], folder: Path, install_one: Callable[[TaskCard], list[Path]], nothing: str
+) -> Installed:
+    """Install data sets one by one; one that is missing or damaged does not prevent the others.
+
+    Args:
+        chosen: Their cards.
+        folder: The folder of the data.
+        install_one: Installs one data set, and returns its files.
+        nothing: The beginning of the error if nothing could be installed.
+
+    Raises:
+        DataMissingError: Nothing could be installed, or the files cannot be written.
+    """
+    files: dict[str, list[Path]] = {}
+    skipped: list[Skipped] = []
+    for own in chosen:
+        try:
+            files[own.name] = install_one(own)
+        except DataError as error:
+            skipped.append(Skipped(own.name, str(error), own.instructions()))
+            _log.warning("%s is not installed: %s", own.title, error)
+        except OSError as error:
+            raise DataMissingError(f"{own.title} cannot be installed in {folder}: {error}") from error
+    if not files:
+        raise DataMissingError(f"{nothing}: {'; '.join(f'{one.dataset}: {one.reason}' for one in skipped)}")
+    return Installed(folder, tuple(files), tuple(chain.from_iterable(files.values())), tuple(skipped))
+
+
+REVISION = "refs/convert/parquet"
+EXTRA = "hub"
+FEATURE = "fetching LongICL data from the hub"
+
+Record = Mapping[str, Any]
+
+
+def _cells(card: TaskCard, source: HubTable, record: Record) -> Iterator[str]:
+    """Yield the cells of a line of the published file, from a record of the hub."""
+    for column in source.columns:
+        value = record.get(column)
+        if column == source.label:
+            places = value if isinstance(value, (list, tuple)) and source.label_ids else [value]
+            known = [place for place in places if type(place) is int and 0 <= place < len(card.labels)]
+            if not places or len(known) < len(places):
+                raise DataDamagedError(
+                    f"the hub's {card.title} has the label {value!r}, expected 0 to {len(card.labels) - 1}"
+                )
+            yield ",".join(map(str, known)) if source.label_ids else card.labels[known[0]]
+        elif not isinstance(value, str):
+            raise DataDamagedError(f"the hub's {card.title} has no text {column!r} in a row; it has {sorted(record)}")
+        elif source.dialect.get("quoting") == csv.QUOTE_NONE and any(mark in value for mark in "\t\n\r"):
+            raise DataDamagedError(f"a sentence of the hub's {card.title} holds a tab or a line end: {value!r}")
+        else:
+            yield value
+
+
+def read_parquet(path: str | os.PathLike[str], label: str) -> tuple[list[str] | None, Iterator[Record]]:
+    """Read a Parquet file of the hub.
+
+    Args:
+        path: The file.
+        label: Name of the column with the label.
+
+    Returns:
+        The names of the label indices, ``None`` if the file has none, and its records in order.
+
+    Raises:
+        MissingDependencyError: ``pyarrow`` is not installed.
+    """
+    parquet = require("pyarrow.parquet", EXTRA, FEATURE)
+    about = json.loads((parquet.read_schema(os.fspath(path)).metadata or {}).get(b"huggingface", b"{}"))
+    column = about.get("info", {}).get("features", {}).get(label, {})
+    names = column.get("feature", column).get("names")  # of one label, or of a list of labels
+
+    def records() -> Iterator[Record]:
+        with parquet.ParquetFile(os.fspath(path)) as file:
+            for batch in file.iter_batches():
+                yield from batch.to_pylist()
+
+    return names, records()
+
+
+def _records(hub: Any, source: HubTable, card: TaskCard, split: str) -> Iterator[Record]:
+    """Yield the records of a split, file by file; any error of another package becomes a ``DataMissingError``."""
+    start = f"{source.config}/{split}/"
+    try:
+        listed = sorted(hub.HfApi().list_repo_files(source.repository, repo_type="dataset", revision=REVISION))
+        chosen = [name for name in listed if name.startswith(start) and name.endswith(".parquet")]
+        if not chosen:
+            there = ", ".join(listed[:20]) or "nothing"
+            raise DataMissingError(
+                f"{source.repository} has no {start}*.parquet on the hub ({REVISION}); it has {there}"
+            )
+        for name in chosen:
+            path = hub.hf_hub_download(source.repository, name, repo_type="dataset", revision=REVISION)
+            labels, records = read_parquet(path, source.label)
+            if labels is not None and labels != list(card.labels):
+                raise DataDamagedError(
+                    f"{source.repository}, {name}: its labels are {labels}, which are not those of the benchmark; get "
+                    f"the published files instead. {card.obtain}"
+                )
+            yield from records
+    except StaICCError:
+        raise
+    except Exception as error:
+        raise DataMissingError(
+            f"{card.title} could not be fetched from the hub ({source.repository}): {type(error).__name__}: {error}"
+        ) from error
+
+
+def _write_split(hub: Any, card: TaskCard, split: str, folder: Path) -> None:
+    """Write the records of a split as the published file."""
+    assert card.hub is not None
+    dialect: Any = card.hub.dialect
+    with open(folder / card.files[split][0].names[0], "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, **dialect)
+        writer.writerows([card.hub.header] if card.hub.header else [])
+        writer.writerows(_cells(card, card.hub, record) for record in _records(hub, card.hub, card, split))
+
+
+def install_from_hub(
+    datasets: Iterable[str] | None = None,
+    home: str | Path | None = None,
+    *,
+    announce: Callable[[str], object] = show_notice,
+) -> Installed:
+    """Download the data sets that the hub has, and install them.
+
+    Args:
+        datasets: Names; None for all six. Those that the hub does not have are reported as skipped.
+        home: The library's data home (see :func:`~StaICC.benchmarks.long_icl.installing.default_folder`).
+        announce: Called with the licence notice of each data set before its download.
+
+    Returns:
+        The installed data sets, and the skipped ones with reasons and instructions.
+
+    Raises:
+        DataMissingError: Nothing could be installed, ``STAICC_OFFLINE`` forbids downloads, or the files cannot be
+            written.
+        MissingDependencyError: The extra ``hub`` is not installed.
+        UnknownNameError: There is no such data set.
+    """
+    chosen = [card(name) for name in wanted(datasets)]
+    if os.environ.get(OFFLINE, "") not in ("", "0"):
+        raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
+    folder = default_folder(home)
+    hub = require("huggingface_hub", EXTRA, FEATURE)
+    require("pyarrow.parquet", EXTRA, FEATURE)
+
+    def fetch(card: TaskCard) -> list[Path]:
+        if card.hub is None:
+            raise DataMissingError(f"{card.title} is not fetched from the hub")
+        announce(card.notice())
+        folder.mkdir(parents=True, exist_ok=True)
+        with passing_folder(folder) as passing:
+            for split in card.files:
+                _write_split(hub, card, split, passing)
+            return _copy(load(card.name, passing, announce=lambda notice: None), folder)
+
+    return install_each(chosen, folder, fetch, "nothing could be fetched from the hub")

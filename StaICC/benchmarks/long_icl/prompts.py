@@ -1,0 +1,374 @@
+"""Items, prompts, and the selection of rows.
+
+Items are the rows of the data sets as records. There are five kinds: a text with a label (BANKING77, GoEmotions), two
+sentences with a label (Discovery), a sentence with two entities and their relation (TACRED), a sentence with its
+entities and their types (Few-NERD), a dialogue with pairs of entities and their relations (DialogRE).
+
+All queries of a round share the text before the query (the *context*: instruction, label list if asked for, and
+demonstrations), so kernels and servers with prefix caching compute it once.
+
+Demonstrations and test items are selected by deterministic rules over labels. A rule takes the labels of the rows in
+file order and returns the indices of the selected rows, in prompt order. The rules of the published protocol:
+
+* ``turns`` (:func:`by_turns`): one row of each label in each turn, labels in the order in which they first occur;
+* ``covering`` (:func:`covering`): one pass through the file; a row is selected if it has a label that is new in this
+  turn;
+* ``passes`` (:func:`by_passes`): each pass goes through the file from its start and selects the next row of each label;
+* ``at_most`` (:func:`at_most`): the first rows of each label, in file order;
+* ``first``: the first rows; ``pairs`` (:func:`by_pairs`): the first dialogues, until the number of pairs is reached.
+
+The strict variant differs in one rule: a turn has no row for an exhausted label, while the published rule selects a row
+of the next label instead (so ``joy`` has 26 test items of GoEmotions, other labels 20).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeVar
+
+from StaICC.benchmarks.long_icl.task_cards import TaskCard, card
+from StaICC.errors import ArgumentError, unknown_name
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "pair": ("sentence1", "sentence2"),
+    "relation": ("sentence", "subject_entity", "object_entity"),
+    "entities": ("sentence",),
+    "dialogue": ("dialogue",),
+}
+"""The fields of the query template for each kind of item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row of a data set."""
+
+    kind: str
+    """A key of :data:`FIELDS`."""
+    row: int
+    """0-based row in the file (for DialogRE demonstrations: among the kept rows)."""
+    texts: tuple[str, ...]
+    """One for each field of the query template."""
+    gold: tuple[str, ...]
+    """The true labels, in order."""
+    arguments: tuple[tuple[str, ...], ...] = ()
+    """What each true label is about: an entity, or two; empty for items with one label."""
+    searched: str = ""
+    """The text that the parsers search for, if it is not one of the texts."""
+
+    @property
+    def needle(self) -> str:
+        """The text that the published parsers search for in a response, to skip a repeated prompt."""
+        return self.searched or self.texts[self.kind == "pair"]
+
+
+def text_item(row: int, text: str, label: str, searched: str = "") -> Item:
+    """Return a text with one label."""
+    return Item("text", row, (text,), (label,), (), searched)
+
+
+def pair_item(row: int, sentence1: str, sentence2: str, label: str) -> Item:
+    """Return two sentences with a discourse marker as label."""
+    return Item("pair", row, (sentence1, sentence2), (label,))
+
+
+def relation_item(row: int, sentence: str, subject: str, object_: str, label: str) -> Item:
+    """Return a sentence, two entities and their relation."""
+    return Item("relation", row, (sentence, subject, object_), (label,))
+
+
+def entity_item(row: int, sentence: str, entities: Iterable[Sequence[str]]) -> Item:
+    """Return a sentence and its entities, in prompt order and each once, with their types."""
+    pairs = list(entities)
+    return Item("entities", row, (sentence,), tuple(pair[1] for pair in pairs), tuple((pair[0],) for pair in pairs))
+
+
+def dialogue_item(row: int, dialogue: str, relations: Iterable[Sequence[str]]) -> Item:
+    """Return a dialogue and the queried pairs of entities, each with its relation."""
+    known = list(relations)
+    pairs = tuple((subject, object_) for subject, object_, _ in known)
+    return Item("dialogue", row, (dialogue,), tuple(relation for _, _, relation in known), pairs)
+
+
+def relabelled(item: Item, label: str) -> Item:
+    """Return an item that has one label with another label."""
+    return dataclasses.replace(item, gold=(label,))
+
+
+def as_item(dataset: str, item: Item | Mapping[str, Any]) -> Item:
+    """Return the item of a data set, from a record or from a mapping with the fields of the query.
+
+    Args:
+        dataset: Such as ``"banking77"``.
+        item: A record of the right kind (returned unchanged), or a mapping with the fields of the query: ``text``;
+            ``sentence1`` and ``sentence2``; ``sentence``, ``subject_entity``, ``object_entity``; ``sentence``;
+            ``dialogue`` and ``relations``. ``row`` and the true labels may be missing; other keys are ignored.
+
+    Raises:
+        UnknownNameError: The data set is unknown.
+        ArgumentError: The item is of another kind or lacks a field.
+
+    Example:
+        >>> as_item("banking77", {"text": "Where is my card?"}).needle
+        'Where is my card?'
+    """
+    kind = card(dataset).kind
+    if isinstance(item, Item) and item.kind == kind:
+        return item
+    if not isinstance(item, Mapping):
+        raise ArgumentError(f"an item of {dataset} is of the kind {kind!r}, or a mapping with its fields, not {item!r}")
+    missing = [name for name in FIELDS[kind] if not isinstance(item.get(name), str)]
+    if missing:
+        there = ", ".join(map(repr, item)) or "nothing"
+        raise ArgumentError(f"the item lacks the text {missing[0]!r}; it has {there}")
+    row, texts = item.get("row", -1), [item[name] for name in FIELDS[kind]]
+    if kind == "entities":
+        entities = item.get("entities", ())
+        return entity_item(row, texts[0], entities.items() if isinstance(entities, Mapping) else entities)
+    if kind != "dialogue":
+        return Item(kind, row, tuple(texts), (item.get("label", ""),))
+    relations = item.get("relations")
+    if not isinstance(relations, (list, tuple)):
+        raise ArgumentError("a dialogue item needs 'relations', a list of records; their number is part of the query")
+    names = ("subject_entity", "object_entity", "relation")
+    return dialogue_item(row, texts[0], [[relation.get(name, "") for name in names] for relation in relations])
+
+
+ARRANGEMENTS = ("interleaved", "grouped")
+"""``interleaved``: as published; ``grouped``: all demonstrations of a label together, labels in alphabetical order, as
+the paper does with TACRED."""
+
+
+def write_query(card: TaskCard, item: Item) -> str:
+    r"""Return the text of a query, up to the position where the model continues.
+
+    Example:
+        >>> from StaICC.benchmarks.long_icl.task_cards import card
+        >>> from StaICC.benchmarks.long_icl.prompts import text_item
+        >>> write_query(card("banking77"), text_item(0, "Where is it?", "card_arrival"))
+        'service query: Where is it?\nintent category: '
+    """
+    pairs = ", ".join(map(repr, item.arguments))  # as Python tuples of strings
+    fields = dict(zip(FIELDS[item.kind], item.texts, strict=True), count=str(len(item.gold)), pairs=pairs)
+    return card.template.query.format_map(fields)
+
+
+def write_answer(card: TaskCard, item: Item) -> str:
+    """Return the true answer as demonstrations show it, with a final line feed."""
+    if item.kind == "entities":
+        found = zip(item.arguments, item.gold, strict=True)
+        return "".join(card.template.answer.format_map({"entity": entity, "type": kind}) for (entity,), kind in found)
+    return card.template.answer.format_map(dict.fromkeys(("label", "relations"), ", ".join(item.gold)))
+
+
+def write_context(card: TaskCard, demonstrations: Iterable[Item], *, instruct: bool = False) -> str:
+    """Return the text before the query.
+
+    Args:
+        card: Card of the data set.
+        demonstrations: The demonstrations, in order.
+        instruct: Show the label list.
+
+    Returns:
+        Instruction and demonstrations.
+    """
+    before, after = card.template.instruct
+    head = before + ", ".join(card.labels) + after if instruct else card.template.plain
+    return head + "".join(write_query(card, item) + write_answer(card, item) for item in demonstrations)
+
+
+def arrange(card: TaskCard, demonstrations: Sequence[Item], arrangement: str) -> list[Item]:
+    """Return demonstrations in an arrangement.
+
+    Args:
+        card: Card of the data set.
+        demonstrations: The demonstrations as selected.
+        arrangement: One of :data:`ARRANGEMENTS`.
+
+    Raises:
+        UnknownNameError: The arrangement is unknown.
+        ArgumentError: Demonstrations have several labels, so they cannot be grouped by label.
+    """
+    if arrangement not in ARRANGEMENTS:
+        raise unknown_name("arrangement", arrangement, ARRANGEMENTS)
+    if arrangement == "interleaved":
+        return list(demonstrations)
+    if card.structured:
+        raise ArgumentError(f"{card.title}: a demonstration has several labels, so the arrangement cannot be 'grouped'")
+    return sorted(demonstrations, key=lambda item: item.gold)
+
+
+def merge_dialogues(items: Iterable[Item]) -> list[Item]:
+    """Put pairs of the same dialogue together, as DialogRE's demonstrations are shown.
+
+    Dialogues come in the order in which they first occur, pairs in the order of the items. So the demonstrations of a
+    round are not the beginning of the next round's: a later pair can join an earlier dialogue.
+    """
+    merged: dict[str, Item] = {}
+    for item in items:
+        first = merged.setdefault(item.texts[0], item)
+        if first is not item:
+            gold, arguments = first.gold + item.gold, first.arguments + item.arguments
+            merged[item.texts[0]] = dataclasses.replace(first, gold=gold, arguments=arguments)
+    return list(merged.values())
+
+
+_Label = TypeVar("_Label", bound=Hashable)
+
+
+def by_turns(labels: Sequence[_Label | None], turns: int, *, strict: bool = False) -> list[int]:
+    """Select one row of each label in each turn.
+
+    Args:
+        labels: Label of each row, in file order; None for a row that cannot be selected.
+        turns: Number of turns.
+        strict: Select no row for an exhausted label, instead of a row of the next label that has one.
+
+    Returns:
+        Indices of the selected rows. Unless a label runs out, the rows of n turns begin those of n + 1 turns.
+
+    Example:
+        >>> by_turns(["a", "b", "a", "a"], 2)
+        [0, 1, 2]
+        >>> by_turns(["b", "a", "a", "a"], 2)
+        [0, 1, 2, 3]
+        >>> by_turns(["b", "a", "a", "a"], 2, strict=True)
+        [0, 1, 2]
+    """
+    if strict:
+        return list(chain.from_iterable(turns_of(labels)[:turns]))
+    rows = list(_rows_of(labels).values())
+    used = [0] * len(rows)
+    chosen: list[int] = []
+    for _ in range(turns):
+        for own in range(len(rows)):
+            giver = next((i for i in range(own, len(rows)) if used[i] < len(rows[i])), None)
+            if giver is not None:
+                chosen.append(rows[giver][used[giver]])
+                used[giver] += 1
+    return chosen
+
+
+def turns_of(labels: Iterable[_Label | None]) -> list[list[int]]:
+    """Return all turns of one row of each label, as far as the rows go; an exhausted label is left out.
+
+    Example:
+        >>> turns_of(["b", "a", "a", None, "a"])
+        [[0, 1], [2], [4]]
+    """
+    groups = _rows_of(labels).values()
+    most = max(map(len, groups), default=0)
+    return [[rows[turn] for rows in groups if turn < len(rows)] for turn in range(most)]
+
+
+def _rows_of(labels: Iterable[_Label | None]) -> dict[_Label, list[int]]:
+    groups: dict[_Label, list[int]] = {}
+    for place, label in enumerate(labels):
+        if label is not None:
+            groups.setdefault(label, []).append(place)
+    return groups
+
+
+def covering(labels: Iterable[Collection[_Label]], wanted: Collection[_Label], turns: int) -> list[list[int]]:
+    """Select rows that show every label once per turn, in one pass through the file.
+
+    Args:
+        labels: Labels of each row, in file order (a row may have several, or none).
+        wanted: The labels to show; others are ignored.
+        turns: Number of turns.
+
+    Returns:
+        For each turn, the places of its rows: those with a wanted label that no earlier row of the turn has. A turn
+        ends with the row that completes it; the next one begins with the row after that. The last turn may be
+        incomplete, and turns that never began are missing.
+
+    Example:
+        >>> covering([["a"], ["a"], ["b"], ["b"], ["a"]], ["a", "b"], 2)
+        [[0, 2], [3, 4]]
+    """
+    every = frozenset(wanted)
+    chosen: list[list[int]] = []
+    seen: set[_Label] = set()
+    complete = True
+    for place, own in enumerate(labels):
+        new = every.intersection(own) - seen
+        if not new:
+            continue
+        if complete:
+            if len(chosen) == turns:
+                break
+            chosen.append([])
+        chosen[-1].append(place)
+        seen |= new
+        complete = seen == every
+        if complete:
+            seen = set()
+    return chosen
+
+
+def by_passes(labels: Sequence[_Label], passes: int) -> list[list[int]]:
+    """Select, in each pass through the rows in file order, the next row of each label.
+
+    Args:
+        labels: Each row's label, in file order.
+        passes: Number of passes.
+
+    Returns:
+        For each pass, the indices of its rows, in file order; empty if all labels are exhausted.
+
+    Example:
+        >>> by_passes(["a", "a", "b", "a"], 3)
+        [[0, 2], [1], [3]]
+    """
+    chosen: list[list[int]] = [[] for _ in range(passes)]
+    seen: Counter[_Label] = Counter()
+    for place, label in enumerate(labels):
+        if seen[label] < passes:
+            chosen[seen[label]].append(place)
+        seen[label] += 1
+    return chosen
+
+
+def at_most(labels: Sequence[_Label | None], wanted: Collection[_Label], size: int) -> list[int]:
+    """Select the first rows of each wanted label, in file order.
+
+    Example:
+        >>> at_most(["a", "b", "a", "x", "a"], ["a", "b"], 2)
+        [0, 1, 2]
+    """
+    every = frozenset(wanted)
+    seen: Counter[_Label] = Counter()
+    chosen = []
+    for place, label in enumerate(labels):
+        if label is not None and label in every and seen[label] < size:
+            seen[label] += 1
+            chosen.append(place)
+    return chosen
+
+
+def by_pairs(counts: Sequence[int], size: int | None) -> list[tuple[int, int]]:
+    """Select the first dialogues, until the number of pairs is reached.
+
+    Args:
+        counts: Number of pairs of each dialogue, in file order.
+        size: Number of pairs; None for all.
+
+    Returns:
+        Index of each selected dialogue, and its number of selected pairs. A dialogue without pairs is left out; of the
+        last dialogue, some pairs may be left out.
+
+    Example:
+        >>> by_pairs([2, 0, 3, 1], 4)
+        [(0, 2), (2, 2)]
+    """
+    left = sum(counts) if size is None else size
+    chosen = []
+    for place, count in enumerate(counts):
+        if left and count:
+            chosen.append((place, min(count, left)))
+            left -= min(count, left)
+    return chosen

@@ -1,1 +1,0 @@
-"""LongICL's protocol: which rows are selected, how prompts are written, and how replies are parsed."""

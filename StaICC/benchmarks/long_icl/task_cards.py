@@ -1,0 +1,214 @@
+"""Cards of the six data sets: source, licence, files, labels, prompt templates, parsing and scoring options.
+
+``cards.json`` has everything that differs between the data sets; the other modules have the rules. Terms: a
+*demonstration* is an in-context example; each *round* adds one demonstration per label (round 3 shows each label three
+times, if there are enough rows); the *query* is the item to classify; the *cue* is the text before an answer; the
+*marker* is the text at which another example begins.
+
+Prompt strings are exact: no blank is added between two parts.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from StaICC.datasets.json_reading import read_value
+from StaICC.errors import unknown_name
+
+ROUNDS = 5
+"""Number of rounds of the benchmark."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpec:
+    """One file format of a split, with its names and published digests."""
+
+    names: tuple[str, ...]
+    """Paths in the data folder; the first one is the installed name."""
+    made_up: tuple[str, ...]
+    """Paths of synthetic rows for tests; their counts and digests are not checked."""
+    format: str
+    """Reader, a key of :data:`StaICC.benchmarks.long_icl.files.READERS`."""
+    rows: int | None
+    """Rows of the published file; None if unknown."""
+    sha256: tuple[str, ...]
+    """Digests of the published file, one for each known serialisation of the same rows."""
+    rows_sha256: str | None
+    """Digest of the rows as read (see :func:`StaICC.benchmarks.long_icl.data.load`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemonstrationRule:
+    """How demonstrations are selected (see :mod:`StaICC.benchmarks.long_icl.prompts`)."""
+
+    rule: str
+    expected: tuple[int, ...]
+    """Number of demonstrations of rounds 1 to 5 with the published data."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestRule:
+    """How test items are selected (see :mod:`StaICC.benchmarks.long_icl.prompts`)."""
+
+    __test__ = False  # pytest collects classes by this name
+
+    rule: str
+    size: int | None
+    """Number of turns, or of items per label; None if the rule has no such number."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """The constant strings of the prompts."""
+
+    plain: str
+    """First text of the prompt, without label list."""
+    instruct: tuple[str, str]
+    """First text of the prompt, before and after the label list."""
+    query: str
+    """The query; names in braces are fields of the item."""
+    answer: str
+    """The answer of a demonstration, repeated for each answer of the item."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """Strings that the published parsers search for, and how labels are compared."""
+
+    cue: str
+    """The text before an answer; empty if there is none."""
+    marker: str | None
+    lower: bool
+    """Labels are compared in lower case."""
+    delete: str
+    """Characters removed before labels are compared."""
+
+    def normal(self, text: str) -> str:
+        """Return the normal form of a label or an answer, in which they are compared.
+
+        Example:
+            >>> card("discovery").answers.normal("Actually,")
+            'actually'
+        """
+        text = text.strip()
+        if self.delete:
+            text = text.translate(dict.fromkeys(map(ord, self.delete)))
+        return text.lower().strip() if self.lower else text
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringRule:
+    """Metric, and its published deviations."""
+
+    metric: str
+    """``accuracy`` or ``micro_f1``."""
+    f1_constant: float
+    """The published F1 adds this to its denominator."""
+    stop_at: int | None
+    """The published score ends with the item that reaches this number of gold labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubTable:
+    """The place of a data set on the Hugging Face hub, and how its records become lines of the published file."""
+
+    repository: str
+    config: str
+    columns: tuple[str, ...]
+    """The columns that become the cells of a line, in order."""
+    label: str
+    """The column with the label (or labels)."""
+    label_ids: bool
+    """The file has the indices of labels, not their names."""
+    header: tuple[str, ...]
+    """The cells of the first line; empty if the file has no header."""
+    dialect: Mapping[str, object]
+    """Arguments of :func:`csv.writer`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCard:
+    """All facts about a data set, without its rows."""
+
+    name: str
+    title: str
+    task: str
+    kind: str
+    """Kind of item: ``text``, ``pair``, ``relation``, ``entities`` or ``dialogue``."""
+    source: str
+    licence: str
+    restricted: bool
+    """The licence requires an action before use."""
+    terms: str
+    """The licence terms in a sentence or two."""
+    citation: str
+    obtain: str
+    """How to get the files."""
+    offensive: bool
+    """The texts contain offensive language."""
+    labels: tuple[str, ...]
+    """Label names, in prompt order and in the order of label indices."""
+    other_labels: tuple[str, ...]
+    """Labels in the files that the benchmark leaves out."""
+    files: Mapping[str, tuple[FileSpec, ...]]
+    """Accepted files of ``train`` and ``test``, in order of preference."""
+    demonstrations: DemonstrationRule
+    test: TestRule
+    template: PromptTemplate
+    answers: AnswerFormat
+    scoring: ScoringRule
+    hub: HubTable | None = None
+    """Where the hub has the rows; None if it has not."""
+
+    @property
+    def structured(self) -> bool:
+        """Whether an item has several labels, so that the prediction must be text."""
+        return self.kind in ("entities", "dialogue")
+
+    def notice(self) -> str:
+        """Return licence, terms and source, to show before the data are used."""
+        return f"{self.title}: {self.licence}. {self.terms} Source: {self.source}"
+
+    def instructions(self) -> str:
+        """Return how to get missing files."""
+        return (
+            f"{self.obtain} Put them into the data folder, or install them: "
+            f"python -m StaICC data install long-icl --from FOLDER. Licence: {self.licence}. {self.terms}"
+        )
+
+
+@functools.cache
+def cards() -> Mapping[str, TaskCard]:
+    """Return the cards by name, in the order of the benchmark.
+
+    Example:
+        >>> list(cards())
+        ['banking77', 'goemotions', 'discovery', 'tacred', 'few_nerd', 'dialogre']
+    """
+    text = (importlib.resources.files(__package__) / "cards.json").read_text(encoding="utf-8")
+    return {
+        data["name"]: read_value(TaskCard, data, f"the card of {data['name']}") for data in json.loads(text)["cards"]
+    }
+
+
+def card(name: str) -> TaskCard:
+    """Return the card of a data set.
+
+    Args:
+        name: Such as ``"banking77"``.
+
+    Raises:
+        UnknownNameError: The data set is unknown; the message suggests the nearest name.
+
+    Example:
+        >>> len(card("discovery").labels)
+        174
+    """
+    try:
+        return cards()[name]
+    except (KeyError, TypeError):
+        raise unknown_name("LongICL data set", name, cards()) from None

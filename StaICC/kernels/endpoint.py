@@ -1,0 +1,924 @@
+"""A served model as an inference function: vLLM, llama.cpp, TGI, hosted services, every OpenAI-compatible server.
+
+:class:`EndpointKernel` sends requests and computes label scores from the responses, in one of three ways:
+
+``scoring="prompt-logprobs"``
+    The log-probability of all tokens of each label after the prompt, from the completions interface with ``echo``:
+    one request for each label. The local kernel calls this ``label_scoring="full"``. vLLM and SGLang support it; most
+    hosted services do not. Before the first query the kernel requests one token twice, generated and echoed, and
+    refuses a server whose two log-probabilities differ (llama-cpp-python shifts its echo by one token if a model has
+    no start token).
+``scoring="top-logprobs"``
+    The probability that the next token begins the label, from the list of the ``top_n`` most probable next tokens:
+    one request. A label that is not listed is a :class:`NoMatch`, unless ``unlisted="bound"``.
+``scoring="text"``
+    The reply: one request, no probabilities. A run finds its label (:mod:`StaICC.inference.reply_parser`). With
+    ``guided`` the server lets the model write nothing but a label.
+
+A query without a prediction is an exception. A call of the kernel raises it; ``batch`` returns it in the query's
+place, so that the other predictions are kept. After an error that every query would meet (key, model, quota, a refused
+setting) nothing more is requested, and the run ends. The key is read from OPENAI_API_KEY and sent in the request only
+(:mod:`StaICC.kernels.transport`).
+
+A server may move a model's name to another edition. :meth:`EndpointKernel.pin_edition` requests the current one. Every
+response is compared with the first one; a change is an :class:`~StaICC.errors.EditionError`, which ends a run.
+
+Needs the package ``openai`` (extra ``endpoint``), imported with the first query.
+
+A server may return invalid content with status 200, so everything is checked: the tokens must spell the text that was
+sent, every used number must be a log-probability, and missing values are errors, never defaults.
+
+*Prompt log-probabilities* (``joint_log_probabilities``). The server echoes prompt + label with the
+log-probability of each token. A label's score is the sum over its tokens. Where a token holds the end of the prompt
+and the start of the label (a space, mostly), the sum starts at the last border of tokens that all labels have in
+common, so that all are scored given the same text; this is what ``label_scoring="full"`` of the local kernel does.
+
+*Top log-probabilities* (``next_token_scores``). The server lists the N most probable next tokens. A label's score
+is the probability that the next token begins this label and no other: the sum over the listed tokens whose text,
+without white space in front, is a beginning of it. Tokens that begin several labels count for none; where they weigh
+more than what tells the labels apart, the query has no answer. A label none of whose tokens is listed is either a
+:class:`NoMatch` (the default), or gets an upper bound: it can have no more than the least probable listed token, and
+no more than what the list leaves over.
+
+Some servers echo a prompt with log-probabilities that belong to other tokens (llama-cpp-python: those of the token
+before, where a model has no start token). No single echo shows it. But a token can be asked for twice: generated
+after a text, and echoed at the end of text + token. Both are the same number, or the echo is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import math
+import os
+import re
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from urllib.parse import urlsplit
+
+from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, set_integers, unknown_name
+from StaICC.inference.identity import Identity
+from StaICC.kernels.label_scores import checked_labels, softmax
+from StaICC.kernels.protocol import Capability
+from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
+from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result
+from StaICC.kernels.transport import (
+    KEY_VARIABLE,
+    Api,
+    Edition,
+    EndpointError,
+    EndpointUsage,
+    ServerOptions,
+    Transport,
+    UnusableEndpointError,
+    clip,
+    has_key,
+    redact,
+)
+from StaICC.safe_text import logger
+
+Json: TypeAlias = "Mapping[str, Any]"
+Unlisted = Literal["refuse", "bound"]
+
+_SPECIAL = re.compile(r"(?:<\|[^<>|\s]+\|>|</?[A-Za-z_]+>|\[[A-Z]+\])$")  # <|im_start|>, </s>, [BOS]
+_SLACK = 1e-3  # servers compute in 16 bits: a log-probability may come out this much above zero
+
+
+class NoMatch(OutputError):
+    """The listed next tokens do not tell which label the model predicts."""
+
+
+def _log_sum(values: Sequence[float]) -> float:
+    """Logarithm of the sum of the exponentials; exact where they underflow (some servers give -9999 for "hardly")."""
+    top = max(values)
+    return top + math.log(math.fsum(math.exp(value - top) for value in values))
+
+
+def _log_probability(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value > _SLACK:
+        shown = "no log-probability" if value is None else f"{value!r} as log-probability"
+        raise EndpointError(f"the server gave {shown} of {what}; a number of at most 0 was expected")
+    return min(float(value), 0.0)
+
+
+def _choice(body: Json) -> Json:
+    match body.get("choices"):
+        case [Mapping() as choice]:
+            return choice
+        case list() as choices:
+            raise EndpointError(f"the server answered with {len(choices)} choices, where one was expected")
+    raise EndpointError("the server answered with no list of choices")
+
+
+# -- prompt log-probabilities ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EchoedTokens:
+    """The last tokens of a text that a server echoed, as far back as they spell it."""
+
+    tokens: tuple[str, ...]
+    """The tokens' texts, in order; together they are the end of the text."""
+
+    starts: tuple[int, ...]
+    """Position in the text at which each begins."""
+
+    log_probabilities: tuple[object, ...]
+    """What the server gave for each; not yet checked."""
+
+
+def echoed_tokens(body: Json, text: str) -> EchoedTokens:
+    """Find the tokens of a text in the server's echo of it.
+
+    The text is followed by the few tokens that were generated after it; special tokens may come before it.
+
+    Args:
+        body: The server's answer to a completion with ``echo``.
+        text: The text that was sent.
+
+    Raises:
+        EndpointError: The echo is of another text, or its log-probabilities are missing, cut short, constant, or not
+            those of the text's tokens.
+    """
+    choice = _choice(body)
+    echoed = choice.get("text")
+    if not isinstance(echoed, str) or not echoed.startswith(text):
+        raise EndpointError(
+            f"the server did not echo the text that was sent (it sent back {clip(echoed)}); it cut or changed the "
+            "prompt, or does not know echo. Use scoring='top-logprobs' or 'text' for such a server"
+        )
+    generated = echoed[len(text) :]
+    found = choice.get("logprobs")
+    tokens, values = (found.get("tokens"), found.get("token_logprobs")) if isinstance(found, Mapping) else (None, None)
+    if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
+        raise EndpointError("no log-probabilities of the prompt's tokens; use scoring='top-logprobs' or 'text'")
+    if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
+        raise EndpointError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
+    numbers = [value for value in values if value is not None]
+    if len(values) >= 4 and numbers and all(value == numbers[0] for value in numbers):
+        raise EndpointError(f"the server computes none: the same log-probability, {numbers[0]!r}, for every token")
+    usage = body.get("usage")
+    counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
+    guesses = [counted] if type(counted) is int and 0 <= counted < len(tokens) else []
+    for after in dict.fromkeys([*guesses, 1, 0]):
+        if after >= len(tokens):
+            continue
+        spelled = _spell_backwards(tokens[: len(tokens) - after], text)
+        if spelled is not None:
+            if after == 0 and (generated or counted):
+                raise EndpointError(
+                    "the server generated a token after the prompt, but its log-probability is not behind those of the "
+                    "prompt; they are cut short or shifted. Use scoring='top-logprobs' for such a server"
+                )
+            first = len(tokens) - after - len(spelled)
+            last = len(tokens) - after
+            return EchoedTokens(tuple(tokens[first:last]), tuple(spelled), tuple(values[first:last]))
+    raise EndpointError(
+        f"the tokens whose log-probabilities the server gave do not spell the text that was sent (they end in "
+        f"{clip(''.join(tokens[-4:]))}, the text in {clip(text[-30:])}); they are cut short or shifted"
+    )
+
+
+def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
+    """Starts of the last tokens as far as they spell a text; None if they do not.
+
+    Spelling ends at the text's start (tokens before it are special ones that the server added), or at a character that
+    is no ASCII: several tokens may share it, and then none of them shows it. Special tokens that the text names may be
+    shown without text, or not at all.
+    """
+    starts: list[int] = []
+    end, left = len(text), len(tokens)
+    while end > 0:
+        token = tokens[left - 1] if left else None
+        if token is not None and text.endswith(token, 0, end):  # also a token without text
+            end -= len(token)
+            starts.append(end)
+            left -= 1
+        elif special := _SPECIAL.search(text, 0, end):
+            end = special.start()
+        elif token is not None and not text[end - 1].isascii():
+            break
+        else:
+            return None
+    return starts[::-1] or None
+
+
+def joint_log_probabilities(echoes: Sequence[EchoedTokens], prompt: str, label_space: Sequence[str]) -> list[float]:
+    """Sum the log-probabilities of each label's tokens.
+
+    Args:
+        echoes: The echo of prompt + label, for each label.
+        prompt: The prompt.
+        label_space: The labels.
+
+    Returns:
+        For each label, the log-probability in nats of the text from the last common border of tokens on, given the
+        text before it.
+
+    Raises:
+        EndpointError: A label's tokens cannot be separated from the prompt's, or lack a log-probability, or all labels
+            have exactly the same score.
+    """
+    known = max(echo.starts[0] for echo in echoes)
+    # Where tokens begin, up to the one that reaches into the label. Tokens without text are at no place of their own.
+    before = [
+        [
+            start
+            for start, token in zip(echo.starts, echo.tokens, strict=True)
+            if token and known <= start <= len(prompt)
+        ]
+        for echo in echoes
+    ]
+    border = None  # the last place where a token begins, with all labels split alike up to there
+    for places in zip(*before, strict=False):
+        if len(set(places)) > 1:
+            break
+        border = places[0]
+    if border is None:
+        raise EndpointError(
+            f"the echoed tokens do not tell where the labels {', '.join(map(repr, label_space))} begin; "
+            "a label with characters that no single token shows cannot be scored this way"
+        )
+    scores = []
+    for echo, label in zip(echoes, label_space, strict=True):
+        first = next(i for i, token in enumerate(echo.tokens) if token and echo.starts[i] == border)
+        scores.append(
+            math.fsum(
+                _log_probability(value, f"the token {token!r} of the label {label!r}")
+                for token, value in zip(echo.tokens[first:], echo.log_probabilities[first:], strict=True)
+            )
+        )
+    if len(scores) >= 3 and len(set(scores)) == 1:
+        raise EndpointError(f"the server gave all {len(scores)} labels exactly the same log-probability, {scores[0]!r}")
+    return scores
+
+
+# -- top log-probabilities of the next token ------------------------------------------------------------------------
+
+
+def _first(steps: object) -> object:
+    return steps[0] if isinstance(steps, list) and steps else None
+
+
+def next_tokens(body: Json, most: int) -> dict[str, float]:
+    """Read the list of the most probable next tokens.
+
+    Args:
+        body: The server's answer to a completion or a chat completion.
+        most: How many were asked for; what is listed beyond them (the token that was drawn) is left out.
+
+    Returns:
+        Log-probabilities by the tokens' texts, the most probable first.
+
+    Raises:
+        EndpointError: The list is missing, too short to be one, constant, or not of log-probabilities.
+    """
+    found = _choice(body).get("logprobs")
+    listed: list[tuple[object, object]] = []
+    if isinstance(found, Mapping):
+        chat, plain = _first(found.get("content")), _first(found.get("top_logprobs"))
+        if isinstance(chat, Mapping) and isinstance(chat.get("top_logprobs"), list):  # as in chat completions
+            entries = [entry for entry in chat["top_logprobs"] if isinstance(entry, Mapping)]
+            listed = [(entry.get("token"), entry.get("logprob")) for entry in entries]
+        elif isinstance(plain, Mapping):  # as in completions
+            listed = list(plain.items())
+    if not listed:
+        raise EndpointError("the server gave no list of the most probable next tokens; use scoring='text'")
+    tokens: dict[str, float] = {}
+    for token, value in listed:
+        if not isinstance(token, str):
+            raise EndpointError(f"the server lists {clip(token)} as a next token, which is no text")
+        if isinstance(value, float) and value == -math.inf:
+            continue
+        number = _log_probability(value, f"the next token {token!r}")
+        tokens[token] = _log_sum([tokens[token], number]) if token in tokens else number
+    tokens = dict(sorted(tokens.items(), key=lambda item: -item[1])[:most])
+    if len(tokens) < 2:
+        raise EndpointError(
+            f"the server lists {len(tokens)} next tokens, where {most} were asked for (or applied its temperature)"
+        )
+    if len(tokens) >= 3 and len(set(tokens.values())) == 1:
+        same = next(iter(tokens.values()))
+        raise EndpointError(f"the server computes none: the same log-probability, {same!r}, for every next token")
+    total = math.fsum(map(math.exp, tokens.values()))
+    if total > 1 + len(tokens) * _SLACK:
+        raise EndpointError(f"the probabilities of the listed next tokens add up to {total:.4g}, above 1")
+    return tokens
+
+
+def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], unlisted: Unlisted) -> list[float]:
+    """Score labels by the listed next tokens that begin them.
+
+    Args:
+        tokens: Log-probabilities of the listed tokens (:func:`next_tokens`).
+        label_space: The labels.
+        unlisted: How to score a label without a listed token: ``"refuse"`` raises, ``"bound"`` uses an upper
+            bound.
+
+    Returns:
+        For each label, the log-probability in nats that the next token begins it and no other (with ``"bound"``: an
+        upper bound of it, for labels that are not listed).
+
+    Raises:
+        NoMatch: A label, or with ``"bound"`` every label, is not listed, or the listed tokens do not tell labels
+            apart.
+
+    Example:
+        >>> tokens = {"pos": math.log(0.5), " positive": math.log(0.25), "ne": math.log(0.125)}
+        >>> [round(math.exp(score), 6) for score in next_token_scores(tokens, ["negative", "positive"], "refuse")]
+        [0.125, 0.75]
+    """
+    own: list[list[float]] = [[] for _ in label_space]
+    shared: dict[int, list[float]] = {}
+    bare = [label.lstrip() for label in label_space]
+    for token, value in tokens.items():
+        if not token:
+            continue  # a special token, or a piece of a character
+        start = token.lstrip(" \t")  # a line break begins no label: it ends the answer
+        begun = [place for place, label in enumerate(bare) if label.startswith(start)]
+        if len(begun) == 1:
+            own[begun[0]].append(value)
+        else:
+            for place in begun:
+                shared.setdefault(place, []).append(value)
+    for place, parts in shared.items():
+        if not own[place] or _log_sum(parts) > _log_sum(own[place]):
+            raise NoMatch(
+                f"the next token does not tell the label {label_space[place]!r} from others that begin alike (listed: "
+                f"{_shown(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
+            )
+    missing = [label for label, parts in zip(label_space, own, strict=True) if not parts]
+    if missing and (unlisted == "refuse" or len(missing) == len(label_space)):
+        advice = "" if len(missing) == len(label_space) else "; raise top_n, or take the bound with unlisted='bound'"
+        raise NoMatch(
+            f"{', '.join(map(repr, missing))} not among the {len(tokens)} most probable next tokens "
+            f"({_shown(tokens)}){advice}"
+        )
+    left = 1 - math.fsum(map(math.exp, tokens.values()))
+    # Where the list leaves nothing over, an unlisted label is as good as ruled out, and its score is still finite.
+    bound = min(*tokens.values(), math.log(max(left, math.ulp(0.0))))
+    return [_log_sum(parts) if parts else bound for parts in own]
+
+
+def _shown(tokens: Mapping[str, float]) -> str:
+    shown = [f"{token!r} {math.exp(value):.3g}" for token, value in list(tokens.items())[:6]]
+    return ", ".join(shown) + (", ..." if len(tokens) > 6 else "")
+
+
+# -- text -----------------------------------------------------------------------------------------------------------
+
+
+def reply(body: Json) -> str:
+    """Return the text of a completion or chat completion.
+
+    A reply that was cut off during its reasoning begins with ``<think>``, so that no parser takes it for an answer.
+
+    Raises:
+        EndpointError: There is no text.
+        WithheldReplyError: The server withheld the text (a content filter).
+    """
+    choice = _choice(body)
+    message = choice.get("message")
+    source = message if isinstance(message, Mapping) else choice
+    reason = choice.get("finish_reason")
+    if reason == "content_filter":
+        raise WithheldReplyError("the server withheld the reply (content filter)")
+    text = source.get("content") if source is message else source.get("text")
+    if isinstance(text, list):  # parts of a message
+        text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
+    if text is None and isinstance(source.get("refusal"), str):
+        text = source["refusal"]
+    if text is None and reason in ("length", "stop"):  # all tokens were spent on reasoning, or there was nothing to say
+        reasoning = source.get("reasoning_content") or source.get("reasoning")
+        text = f"<think>{reasoning}" if reasoning else ""
+    if not isinstance(text, str):
+        raise EndpointError(f"the server's reply holds no text (finish reason {clip(reason)})")
+    return text
+
+
+Ask: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+
+DOUBT = 0.5
+"""Nats by which the two may differ: servers compute in 16 bits, and batch as they like."""
+
+_ATTEMPTS = 5  # places in the prompt that are compared
+_AGREEMENTS = 2  # enough comparisons with equal values
+
+_LOG = logger(__name__)
+
+
+async def echo(ask: Ask, text: str) -> EchoedTokens:
+    """Ask for a text's tokens and their log-probabilities.
+
+    One token is generated behind the text and thrown away: some servers take 0 for "no limit".
+    """
+    body = await ask({"prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
+    return echoed_tokens(body, text)
+
+
+async def _generated(ask: Ask, text: str) -> tuple[str, float] | None:
+    """The most probable next token and its log-probability; None if the server's answer does not say."""
+    body = await ask({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
+    try:
+        choice = body["choices"][0]
+        (token,), (value,) = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+    if not isinstance(token, str) or not token.strip() or token != choice.get("text") or not isinstance(value, float):
+        return None
+    return token, value
+
+
+class EchoTrust:
+    """Whether one server's echo has been checked; asked before each query, costs four requests or a few more, once."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._done = False
+        self._failure: str | None = None
+
+    async def check(self, ask: Ask, prompt: str) -> None:
+        """Check the server's echo on a prompt, unless that was done.
+
+        Raises:
+            UnusableEndpointError: The log-probabilities of echo and generation differ.
+            EndpointError: The server failed.
+        """
+        async with self._lock:
+            if not self._done:
+                self._done = await self._try(ask, prompt)
+        if self._failure is not None:
+            raise UnusableEndpointError(self._failure)
+
+    async def _try(self, ask: Ask, prompt: str) -> bool:
+        """Compare at the end of the prompt, then before its last words, until that tells something."""
+        text = prompt.rstrip()
+        agreements = 0
+        for _ in range(_ATTEMPTS):
+            agreements += bool(text) and await self._compare(ask, text)
+            if agreements == _AGREEMENTS or self._failure is not None:
+                return True
+            text = "".join(re.split(r"(\s+)", text)[:-2])
+        if not agreements:
+            _LOG.warning(
+                "a server's echoed log-probabilities could not be compared with generated ones; they are believed"
+            )
+        return True
+
+    async def _compare(self, ask: Ask, text: str) -> bool:
+        generated = await _generated(ask, text)
+        if generated is None:
+            return False
+        token, value = generated
+        echoed = await echo(ask, text + token)
+        again = echoed.log_probabilities[-1]
+        if echoed.tokens[-1] != token or not isinstance(again, float):
+            return False
+        if abs(again - value) > DOUBT:
+            self._failure = (
+                f"the server's echo cannot be trusted: the token {token!r} has log-probability {value:.3f} when it is "
+                f"generated, but {again:.3f} in the echoed prompt (a server may shift them by one token); use "
+                "scoring='top-logprobs' or 'text' for this server"
+            )
+        return True
+
+
+__all__ = ["EndpointError", "EndpointKernel", "EndpointUsage", "NoMatch"]
+
+Scoring = Literal["prompt-logprobs", "top-logprobs", "text"]
+Guided = Literal["", "choice", "json"]
+Answer = list[float] | str
+Value = TypeVar("Value")
+
+_TIES = 8  # from this many queries on, exact ties in all of them are no accident
+_CREATION = threading.Lock()
+
+_VERSION = 3  # part of the identity; raise it with any change that can move a score
+
+WHO = frozenset({"base_url", "model", "served_model"})
+"""The options that identify the model."""
+
+NO_NUMBERS = frozenset({"allow_edition_change", "backoff", "concurrency", "longest_wait", "retries", "timeout"})
+"""The options that change no number. All others are settings of the identity."""
+
+_FORMATS = {"plain": "completions", "chat": "chat"}
+
+_APPLIES: dict[str, tuple[str, str]] = {
+    "guided": ("scoring", "text"),
+    "max_tokens": ("scoring", "text"),
+    "top_n": ("scoring", "top-logprobs"),
+    "unlisted": ("scoring", "top-logprobs"),
+}
+"""Options that change numbers only where another option has this value."""
+
+
+class _Session(NamedTuple):
+    """The connections of one process and the result of its echo check."""
+
+    transport: Transport
+    trust: EchoTrust
+
+
+def _check_prompts(prompts: Sequence[str]) -> None:
+    if isinstance(prompts, str):
+        raise ArgumentError("prompts must be a list of texts, not one text")
+    for place, prompt in enumerate(prompts):
+        if not isinstance(prompt, str):
+            raise ArgumentError(
+                f"prompt {place} is a {type(prompt).__name__}, not a text; noisy-channel prompts (one text for each "
+                "label) need a local kernel, such as hf:NAME"
+            )
+
+
+def _check_no_key(texts: Mapping[str, str | None]) -> None:
+    """Refuse options that hold the key: they are shown in results."""
+    for name, text in texts.items():
+        if isinstance(text, str) and has_key(text):
+            raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out")
+
+
+def _redacted(error: Exception) -> OutputError:
+    """The error without the key, and without what it was raised in."""
+    if not isinstance(error, OutputError):  # a response that no check expected
+        error = EndpointError(f"the response could not be read ({type(error).__name__}: {clip(error)})")
+    shown = redact(str(error))
+    if shown != str(error):
+        error = type(error)(shown)
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
+def _checked_url(given: object) -> str:
+    """Normalise an address, and refuse parts that an identity or an error must not show."""
+    if not isinstance(given, str):
+        raise ArgumentError(f"base_url must be a text such as 'http://localhost:8000/v1', not {type(given).__name__}")
+    try:
+        parts = urlsplit(given.strip())
+        port = parts.port
+    except ValueError:
+        raise ArgumentError("base_url is no address; expected one such as 'http://localhost:8000/v1'") from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ArgumentError(
+            "base_url must hold no user name, password, query or fragment, which would get into results; a key belongs "
+            "into the environment variable OPENAI_API_KEY"
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ArgumentError("base_url must begin with http:// or https:// and name a host")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
+        host += f":{port}"
+    return f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+
+
+@dataclass(frozen=True)
+class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
+    """A model behind an OpenAI-compatible server. Use it as ``f(prompt, label_space)``, or give it to a benchmark.
+
+    The settings are frozen. A kernel can be pickled to workers; each process opens its own connections.
+
+    Raises:
+        ArgumentError: A setting has no meaning, or two exclude each other.
+
+    Example:
+        >>> kernel = EndpointKernel("http://localhost:8000/v1/", "my-model", scoring="text")
+        >>> kernel.identity().who
+        {'kernel': 'endpoint 3', 'server': 'http://localhost:8000/v1', 'model': 'my-model'}
+    """
+
+    _live: ClassVar[dict[str, Any]]
+    """Connections, counts and editions of this process and object; not an option, so not a field."""
+
+    _: KW_ONLY
+
+    scoring: Scoring = "prompt-logprobs"
+    """How labels are scored (see the module)."""
+
+    api: Api = "completions"
+    """``"completions"`` continues the unchanged prompt; ``"chat"`` sends it as a user's message, to which the server
+    applies the model's chat template (for ``"top-logprobs"`` and ``"text"``)."""
+
+    top_n: int = 20
+    """Number of requested next tokens (``"top-logprobs"``); most servers allow 5 to 20."""
+
+    unlisted: Unlisted = "refuse"
+    """How to treat a label that is not listed: ``"refuse"`` leaves the query without a prediction; ``"bound"`` uses an
+    upper bound (the smallest listed probability, or the unlisted probability mass if that is smaller). With the bound
+    the predicted label is correct, but the probabilities of unlisted labels are too high."""
+
+    guided: Guided = ""
+    """Allow no reply but a label (``"text"``): ``"choice"`` by ``structured_outputs`` (vLLM), ``"json"`` by
+    ``response_format`` with a JSON schema (``api="chat"``; most servers)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base_url", _checked_url(self.base_url))
+        self._open(())
+        super().__post_init__()
+        for name, legal in (("scoring", Scoring), ("api", Api), ("unlisted", Unlisted), ("guided", Guided)):
+            if getattr(self, name) not in get_args(legal):
+                raise unknown_name(f"value of {name}", getattr(self, name), get_args(legal))
+        if not isinstance(self.model, str) or not self.model:
+            raise ArgumentError(f"model must be the name of a model as the server calls it, not {self.model!r}")
+        set_integers(self, top_n=2, concurrency=1, retries=0)
+        for name in ("timeout", "backoff", "longest_wait"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+                raise ArgumentError(f"{name} must be a number of seconds above 0, not {value!r}")
+        if not isinstance(self.allow_edition_change, bool):
+            raise ArgumentError(f"allow_edition_change must be True or False, not {self.allow_edition_change!r}")
+        _check_no_key({name: getattr(self, name) for name in ("base_url", "model", "served_model", "system")})
+        if self.api == "chat" and self.scoring == "prompt-logprobs":
+            raise ArgumentError(
+                "the chat interface does not echo prompts, so scoring='prompt-logprobs' needs api='completions'; "
+                "with api='chat' use scoring='top-logprobs' or 'text'"
+            )
+        for name, given in (("system", self.system), ("guided", self.guided == "json")):
+            if given and self.api != "chat":
+                raise ArgumentError(f"{name}: got {getattr(self, name)!r} with api='completions', expected api='chat'")
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the settings that may follow the name of the model."""
+        return options_of(cls, "base_url", "model")
+
+    @classmethod
+    def from_spec(cls, spec: str, **options: Any) -> EndpointKernel:
+        """Make a kernel from a text, such as the command line's ``--model``.
+
+        Args:
+            spec: ``openai:BASE_URL#MODEL``, with settings behind it if need be: ``;scoring=text;api=chat``.
+            **options: Further settings.
+
+        Raises:
+            ArgumentError: The text is not of this form, or a setting has no meaning.
+            UnknownNameError: There is no such setting.
+
+        Example:
+            >>> EndpointKernel.from_spec("openai:http://localhost:8000/v1#org/model:7b;scoring=text").model
+            'org/model:7b'
+        """
+        address, mark, rest = spec.removeprefix("openai:").partition("#")
+        types = {**option_types(cls, "base_url", "model"), "prompt_format": "str"}
+        model, given = split_options(rest, types, None, "a served model", options)
+        if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
+            if "api" in given or written not in _FORMATS:
+                raise ArgumentError(f"got prompt_format={written!r}, expected plain or chat, and no api")
+            given["api"] = _FORMATS[written]
+        if not mark or not model or not address:
+            raise ArgumentError(
+                "a served model is given as openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model; "
+                f"{'the model' if address else 'the address'} is missing"
+            )
+        return cls(address, model, **given)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities of this kernel; with ``scoring="text"`` it predicts labels without scores."""
+        others = frozenset({Capability.TEXT, Capability.BATCH})
+        return others if self.scoring == "text" else others | {Capability.LABEL_SCORES}
+
+    def identity(self) -> Identity:
+        """Who predicts and how, without asking the server; the served edition is in :attr:`editions`."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        who = {"kernel": f"endpoint {_VERSION}", "server": self.base_url, "model": self.model}
+        if self.served_model is not None:
+            who["served_model"] = self.served_model
+        texts = {name: str(value) for name, value in given.items()}
+        texts |= {one.name: "" for one in fields(ReplySettings)} | self.reply_settings()
+        settings = {}
+        for name in given.keys() - WHO - NO_NUMBERS:
+            other, value = _APPLIES.get(name, (name, given[name]))
+            if given[other] == value and texts[name]:
+                settings[name] = texts[name]
+        return Identity(who, settings)
+
+    @property
+    def recheck_tolerance(self) -> None:
+        """No tolerance: a server may not respond alike twice, so that a prediction that differs is only a warning."""
+        return None
+
+    def pin_edition(self) -> str | None:
+        """Ask the server which edition it serves now, with a request for one token, and hold all responses to it.
+
+        A run calls this before it computes predictions; a copy that is sent to workers afterwards holds the responses
+        there to the same edition.
+
+        Returns:
+            The model and the system fingerprint that the server names; ``None`` if it names neither.
+
+        Raises:
+            EndpointError: The server failed.
+        """
+        self._live["editions"].clear()
+
+        async def probe(session: _Session, prompt: str) -> str:
+            await session.transport.ask(self.api, self._request(prompt, self.reply_request(1, ())))
+            return ""
+
+        first_result(self._all(["a"], probe))
+        return next(iter(self.editions), None)
+
+    @property
+    def editions(self) -> tuple[str, ...]:
+        """The editions seen in this process since the last :meth:`pin_edition`, in order of appearance."""
+        return tuple(text for text in map(str, self._live["editions"]) if text)
+
+    @property
+    def usage(self) -> EndpointUsage:
+        """Requests and tokens of this kernel so far, in this process."""
+        return EndpointUsage(**self._live["counts"])
+
+    @property
+    def tokens_used(self) -> tuple[int, int]:
+        """Tokens of prompts and of completions so far, in this process, as the server counted them."""
+        return self.usage.prompt_tokens, self.usage.completion_tokens
+
+    @property
+    def retried(self) -> int:
+        """Number of retries so far, in this process."""
+        return self.usage.retries
+
+    def __call__(self, prompt: str, label_space: Sequence[str]) -> Answer:
+        """Answer one query.
+
+        Args:
+            prompt: The prompt.
+            label_space: The labels.
+
+        Returns:
+            A probability for each label, or with ``scoring="text"`` the reply.
+
+        Raises:
+            ArgumentError: The prompt is not a text (noisy-channel prompts need a local kernel), or a label is empty.
+            NoMatch: The listed tokens do not tell which label the model predicts.
+            WithheldReplyError: The server withheld the reply.
+            EndpointError: The server failed, or its answer cannot be used.
+            MissingDependencyError: The package ``openai`` is not installed.
+        """
+        (outcome,) = self.batch([prompt], label_space)
+        if isinstance(outcome, OutputError):
+            raise outcome
+        return outcome
+
+    def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[Answer | OutputError]:
+        """Answer many queries, up to ``concurrency`` requests at once.
+
+        Args:
+            prompts: The prompts.
+            label_space: The labels of all of them.
+
+        Returns:
+            For each prompt, in order, what a call returns or the error that a call raises. After an error that every
+            query would meet (wrong key, wrong model, ...) the queries not yet begun get that error without being
+            asked.
+
+        Raises:
+            ArgumentError: As for a call.
+            MissingDependencyError: The package ``openai`` is not installed.
+        """
+        labels = checked_labels(label_space)
+        if not all(label.strip() for label in labels):
+            raise ArgumentError(f"label_space: got {labels!r}, expected labels that are not empty")
+        _check_prompts(prompts)
+
+        if self.scoring == "text":
+            return list(self._replies(prompts, None, self.stop, self._guide(labels)))
+
+        async def answer(session: _Session, prompt: str) -> list[float]:
+            return await self._scores(session, prompt, labels)
+
+        outcomes = self._all(prompts, answer)
+        if len(labels) > 1 and len(outcomes) >= _TIES:
+            scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
+            if len(scored) >= _TIES and all(len(set(row)) == 1 for row in scored):
+                reason = f"the server returned exactly the same score for all labels in each of {len(scored)} queries"
+                return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
+        return list(outcomes)
+
+    def replies(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> list[str | OutputError]:
+        """Return the reply to each prompt (the continuation, with ``api="completions"``), or the error in its place."""
+        _check_prompts(prompts)
+        return self._replies(prompts, max_new_tokens, self.stop or () if stop is None else stop, dict(sampling or {}))
+
+    def _replies(
+        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
+    ) -> list[str | OutputError]:
+        if stop is None:  # a label is one line, and a completion goes on
+            stop = ["\n"] if self.api == "completions" else []
+        settings = {**self.reply_request(most, stop), **more}
+
+        async def work(session: _Session, prompt: str) -> str:
+            text = reply(await session.transport.ask(self.api, self._request(prompt, settings)))
+            if has_key(text):
+                raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
+            return text
+
+        return self._all(prompts, work)
+
+    def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
+        """The fields of a request that allow no reply but a label."""
+        if self.guided == "choice":
+            return {"extra_body": {"structured_outputs": {"choice": list(labels)}}}
+        if not self.guided:
+            return {}
+        schema = {
+            "type": "object",
+            "properties": {"label": {"type": "string", "enum": list(labels)}},
+            "required": ["label"],
+            "additionalProperties": False,
+        }
+        form = {"name": "label", "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
+        sent = [self._request(prompt, {}) for prompt in prompts]
+        return [one["prompt"] if "prompt" in one else json.dumps(one["messages"], ensure_ascii=False) for one in sent]
+
+    def close(self) -> None:
+        """Close the connections of this process; the next query opens them again."""
+        session: _Session | None = self._live.pop("session", None)
+        if session is not None:
+            session.transport.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        editions = [tuple(edition) for edition in self._live["editions"]]
+        return {**{one.name: getattr(self, one.name) for one in fields(self)}, "editions": editions}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update({name: value for name, value in state.items() if name != "editions"})
+        self._open(Edition(*pair) for pair in state.get("editions", ()))
+
+    def _open(self, editions: Iterable[Edition]) -> None:
+        """Start without connections and with all counts 0."""
+        counts = {one.name: 0 for one in fields(EndpointUsage)}
+        self.__dict__["_live"] = {"editions": list(editions), "counts": counts}
+
+    def _session(self) -> _Session:
+        """The connections of this process."""
+        live = self._live
+        with _CREATION:
+            session: _Session | None = live.get("session")
+            if session is None or session.transport.process != os.getpid():  # a forked child has no event loop yet
+                options = ServerOptions(**{one.name: getattr(self, one.name) for one in fields(ServerOptions)})
+                transport = Transport(options, live["editions"], live["counts"])
+                live["session"] = session = _Session(transport, EchoTrust())
+            return session
+
+    def _all(
+        self, prompts: Sequence[str], work: Callable[[_Session, str], Coroutine[Any, Any, Value]]
+    ) -> list[Value | OutputError]:
+        """Run ``work`` for each prompt, ``concurrency`` at a time; a failure takes the place of its result."""
+        if not prompts:
+            return []
+        session = self._session()
+        outcomes: dict[int, Value | OutputError] = {}
+        stop: list[OutputError] = []
+
+        async def worker(places: Iterator[int]) -> None:
+            for place in places:
+                try:
+                    outcomes[place] = stop[0] if stop else await work(session, prompts[place])
+                except Exception as error:
+                    outcomes[place] = shown = _redacted(error)
+                    if isinstance(shown, RunEndingError):
+                        stop.append(shown)
+
+        async def whole() -> None:
+            places = iter(range(len(prompts)))
+            workers = [asyncio.create_task(worker(places)) for _ in range(min(self.concurrency, len(prompts)))]
+            try:
+                await asyncio.gather(*workers)
+            finally:
+                for one in workers:
+                    one.cancel()
+
+        session.transport.run(whole())
+        return [outcomes[place] for place in range(len(prompts))]
+
+    def _request(self, prompt: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        content = {"prompt": prompt} if self.api == "completions" else {"messages": self.messages(prompt)}
+        return {**content, **settings}
+
+    async def _scores(self, session: _Session, prompt: str, labels: Sequence[str]) -> list[float]:
+        ask = session.transport.ask
+        if self.scoring == "top-logprobs":
+            listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
+            body = await ask(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
+            return softmax(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
+        complete = functools.partial(ask, "completions")
+        await session.trust.check(complete, prompt)
+        found = await asyncio.gather(*(echo(complete, prompt + label) for label in labels), return_exceptions=True)
+        echoes = [one for one in found if not isinstance(one, BaseException)]
+        errors = [one for one in found if isinstance(one, BaseException)]
+        if errors:
+            raise next((error for error in errors if isinstance(error, RunEndingError)), errors[0])
+        return softmax(joint_log_probabilities(echoes, prompt, labels))

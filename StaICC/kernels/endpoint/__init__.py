@@ -1,1 +1,0 @@
-"""Models behind an OpenAI-compatible server (extra ``endpoint``)."""

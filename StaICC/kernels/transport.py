@@ -1,0 +1,561 @@
+"""Concurrent requests to an OpenAI-compatible server, with deadlines, retries and error messages.
+
+The official ``openai`` client makes the requests. Around it this module sets what an evaluation of many hours needs:
+
+- one event loop in a thread of its own, so that threads, notebooks and worker processes can all call it, with a limit
+  on the requests in flight;
+- a deadline for the complete response (also if the server sends one byte a minute), and a limit on its size;
+- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double and a
+  jitter that is derived from the request, not drawn. A Retry-After (seconds or date) is obeyed, by all requests
+  together, up to a cap; a server that asks for more ends the query, with the time it asked for;
+- no redirects (a POST that is redirected loses its body, or hands the key to another host).
+
+The key is read from OPENAI_API_KEY when the client is made, and never stored. Responses are parsed as the server sent
+them. In messages, failure reasons and log records, a key is replaced by ``[key]`` where it appears verbatim or
+URL-encoded. A key of fewer than :data:`MIN_LENGTH` characters (``x``, ``EMPTY``, as local servers take) is an ordinary
+word, and stays.
+
+Every response names the edition that served it (``model`` and ``system_fingerprint``). The first one of a run is
+pinned; a response from another one is an :class:`~StaICC.errors.EditionError`, unless that is allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import email.utils
+import hashlib
+import json
+import logging
+import math
+import os
+import re
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, Literal, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from StaICC.errors import ArgumentError, EditionError, OutputError, RunEndingError, WithheldReplyError
+from StaICC.inference.chunk import is_too_long
+from StaICC.optional import require
+from StaICC.safe_text import logger
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+MIN_LENGTH = 12
+
+_SHOWN = "[key]"
+_CLIENTS = frozenset({"httpcore", "httpx", "openai"})  # their debug logs show the headers of responses
+_NAMES = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_READ: set[str] = set()  # the keys that this process sends
+
+
+def key_from_environment() -> str | None:
+    """Read the key; ``None`` if there is none (a local server needs none).
+
+    Raises:
+        ArgumentError: It holds characters that cannot be sent. The message does not show it.
+    """
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not key:
+        return None
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ArgumentError(
+            f"the key in {KEY_VARIABLE} holds spaces or characters that no header can carry; set it again"
+        )
+    _READ.add(key)
+    return key
+
+
+def _replaced(text: str, keys: Iterable[str]) -> str:
+    long = {key for key in keys if len(key) >= MIN_LENGTH}
+    forms = long | {quote(key) for key in long} | {quote(key, safe="") for key in long}
+    for form in sorted(forms, key=len, reverse=True):
+        text = re.sub(re.escape(form), _SHOWN, text, flags=re.IGNORECASE)
+    return text
+
+
+def has_key(text: str) -> bool:
+    """Return whether a text holds the key that is sent, verbatim or URL-encoded."""
+    return _replaced(text, [*_READ, os.environ.get(KEY_VARIABLE, "").strip()]) != text
+
+
+def redact(text: str) -> str:
+    """Return the text without keys: those that are sent, and all environment variables that are named like one."""
+    named = [value.strip() for name, value in os.environ.items() if _NAMES.search(name)]
+    return _replaced(text, [*_READ, *named])
+
+
+def _redact_record(record: logging.LogRecord) -> bool:
+    try:
+        message = record.getMessage()
+    except Exception:  # logging reports it when the record is written
+        return True
+    if redact(message) != message:
+        record.msg, record.args = redact(message), None
+    if record.exc_info:
+        record.exc_text = redact("".join(traceback.format_exception(*record.exc_info)).rstrip())
+    return True
+
+
+def redact_logs() -> None:
+    """Remove keys from the log records of the HTTP client."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.split(".")[0].rstrip("0123456789") in _CLIENTS:
+            logging.getLogger(name).addFilter(_redact_record)  # once, however often it is added
+
+
+Api = Literal["completions", "chat"]
+Value = TypeVar("Value")
+
+_LARGEST_BODY = 64 * 2**20
+_LARGEST_ERROR_BODY = 2**16
+_LONGEST_BACKOFF = 30.0
+_MOST_DOUBLINGS = 64  # of the backoff: after a thousand it would be no number any more
+_NETWORK_PACKAGES = ("anyio", "h11", "httpcore", "httpx", "ssl")
+_MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
+_QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
+_SETTING = re.compile(
+    r"(unsupported|unknown|unrecognized|invalid)[ _](request[ _])?(parameter|value|argument)|not permitted"
+    r"|not supported with this model|does not support",
+    re.I,
+)
+
+_LOG = logger(__name__)
+
+
+class EndpointError(OutputError):
+    """The server failed, or answered what cannot be used."""
+
+
+class UnusableEndpointError(EndpointError, RunEndingError):
+    """Every other query would fail in the same way."""
+
+
+def clip(text: object, length: int = 160) -> str:
+    r"""Show a piece of a text in a message: one line, not too long, without the API key.
+
+    Example:
+        >>> clip("a  b\n" * 3, 6)
+        "'a b...'"
+    """
+    line = " ".join(redact(str(text)).split())
+    return repr(line if len(line) <= length else line[: length - 3] + "...")
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointUsage:
+    """Requests and tokens of a kernel in this process so far."""
+
+    requests: int
+    """Requests sent, retries included."""
+
+    retries: int
+    """Number of retries."""
+
+    prompt_tokens: int
+    """Tokens of prompts, as the server counted them."""
+
+    completion_tokens: int
+    """Tokens of completions, as the server counted them."""
+
+    uncounted: int
+    """Responses without token counts."""
+
+    failed: int = 0
+    """Requests without a usable response, after all retries."""
+
+
+class Edition(NamedTuple):
+    """Which edition of a model served a response, as far as the response says."""
+
+    model: str | None = None
+    """The model that the server names."""
+
+    system_fingerprint: str | None = None
+    """The ``system_fingerprint`` of the response: model and configuration of the server."""
+
+    def __str__(self) -> str:
+        parts = [(name, value) for name, value in zip(self._fields, self, strict=True) if value is not None]
+        return "; ".join(f"{name} {clip(value)}" for name, value in parts)
+
+    def merged(self, other: Edition) -> Edition | None:
+        """Return what both say together; ``None`` if they contradict each other."""
+        pairs = list(zip(self, other, strict=True))
+        if any(None not in pair and pair[0] != pair[1] for pair in pairs):
+            return None
+        return Edition(*(theirs if mine is None else mine for mine, theirs in pairs))
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Which model on which server, and the limits of requests and retries."""
+
+    base_url: str
+    """The server's address, up to and with ``/v1``; without user name, password and query."""
+
+    model: str
+    """The name of the model on the server."""
+
+    _: KW_ONLY
+
+    served_model: str | None = None
+    """The model name in the server's responses, if it is not ``model``."""
+
+    concurrency: int = 8
+    """Maximum number of requests in flight, over all threads of a process."""
+
+    timeout: float = 60.0
+    """Timeout of one request with its complete response, in seconds."""
+
+    retries: int = 6
+    """Maximum number of retries after a transient failure."""
+
+    backoff: float = 0.5
+    """Seconds before the first retry; doubled for each further one, up to 30 (less up to a half, by jitter)."""
+
+    longest_wait: float = 120.0
+    """Maximum Retry-After in seconds. If the server asks for more, the query fails."""
+
+    allow_edition_change: bool = False
+    """Whether responses may come from several editions of the model (``EndpointKernel.pin_edition``)."""
+
+
+class _Fault(NamedTuple):
+    """Why an attempt failed."""
+
+    reason: str
+    may_pass: bool = False
+    error: type[OutputError] = EndpointError
+    wait: float | None = None
+
+
+class _StatusError(Exception):
+    """An answer whose status is not 200, on its way through the client."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(f"status {status}")
+        self.status, self.headers, self.body = status, headers, body
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds that a server asks to wait, by Retry-After-Ms or Retry-After (RFC 9110, section 10.2.3).
+
+    Args:
+        headers: The answer's headers, by lower-case name.
+        now: Seconds since 1970, for a server that does not say its own time.
+
+    Returns:
+        The seconds, at least 0; None if it does not ask, or not in a way that can be read.
+
+    Example:
+        >>> retry_after({"retry-after": "7"}, 0.0)
+        7.0
+        >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 20.0)
+        40.0
+    """
+    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * scale
+        except (KeyError, ValueError):
+            continue
+        if math.isfinite(seconds):
+            return max(seconds, 0.0)
+    try:
+        until = email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp()
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return None
+    with contextlib.suppress(KeyError, ValueError, TypeError, OverflowError):
+        now = email.utils.parsedate_to_datetime(headers["date"]).timestamp()  # the server's clock, not ours
+    return max(until - now, 0.0)
+
+
+def _jitter(payload: Mapping[str, Any], attempt: int) -> float:
+    """A number from 0 to 1 that depends on the request and the attempt only."""
+    text = json.dumps([payload, attempt], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
+
+
+async def _refuse_status(response: Any) -> None:
+    """Look at an answer before the client does: anything but success ends here, with a bounded part of its body."""
+    if 200 <= response.status_code < 300:
+        return
+    body = b""
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > _LARGEST_ERROR_BODY:
+            break
+    headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
+    raise _StatusError(response.status_code, headers, body[:_LARGEST_ERROR_BODY])
+
+
+def _stop(loop: asyncio.AbstractEventLoop, process: int) -> None:
+    """End the thread; in a forked child, which shares the loop's pipe, let it be."""
+    if process == os.getpid() and not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)
+
+
+def _spin(loop: asyncio.AbstractEventLoop, client: Any) -> None:
+    """Run the loop until it is stopped; then end what other threads still wait for, and close the connections."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        while left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(client.close())
+    finally:
+        loop.close()
+
+
+class Transport:
+    """Requests to one server, for one process.
+
+    Args:
+        options: The server, the model and the limits.
+        editions: The editions seen so far, to which this transport adds.
+        counts: The fields of :class:`EndpointUsage` so far, to which this transport adds.
+
+    Raises:
+        MissingDependencyError: The package ``openai`` is not installed.
+    """
+
+    def __init__(
+        self, options: ServerOptions, editions: list[Edition] | None = None, counts: dict[str, int] | None = None
+    ) -> None:
+        self._openai = require("openai", "endpoint", "the endpoint kernel")
+        self.process = os.getpid()
+        self._options = options
+        self._editions = [] if editions is None else editions
+        key = key_from_environment()
+        self._has_key = key is not None
+        self._client = self._openai.AsyncOpenAI(
+            base_url=options.base_url,
+            api_key=key or "none",
+            max_retries=0,
+            timeout=options.timeout,
+            http_client=self._openai.DefaultAsyncHttpxClient(
+                follow_redirects=False, event_hooks={"response": [_refuse_status]}
+            ),
+        )
+        self._free = asyncio.Semaphore(options.concurrency)
+        self._not_before = 0.0
+        self._counts = {one.name: 0 for one in fields(EndpointUsage)} if counts is None else counts
+        loop = self._loop = asyncio.new_event_loop()
+        threading.Thread(target=_spin, args=(loop, self._client), name="staicc-endpoint", daemon=True).start()
+        redact_logs()
+        self.close = weakref.finalize(self, _stop, loop, self.process)
+
+    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine in the event loop and wait for it; an interrupt ends it there too.
+
+        Raises:
+            EndpointError: Another thread closed the connections meanwhile.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise EndpointError(f"{self._options.base_url}: the connections were closed while it was asked") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def ask(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request, with retries.
+
+        Args:
+            api: Which of the server's interfaces.
+            payload: The request, without the model.
+
+        Returns:
+            The response, a JSON object in which the server names the requested model.
+
+        Raises:
+            EndpointError: There is no usable response.
+        """
+        async with self._free:
+            attempt = 0
+            while True:
+                while (early := self._not_before - time.monotonic()) > 0:
+                    await asyncio.sleep(early)
+                outcome = await self._attempt(api, payload)
+                if not isinstance(outcome, _Fault):
+                    return self._accepted(outcome)
+                wait = self._wait(outcome, attempt, payload)
+                if wait is None:
+                    tries = f" (asked {attempt + 1} times)" if attempt else ""
+                    self._counts["failed"] += 1
+                    raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
+                _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
+                attempt += 1
+                self._counts["retries"] += 1
+                await asyncio.sleep(wait)
+
+    def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
+        """Seconds until the next attempt; None if there is none."""
+        if not fault.may_pass or attempt >= self._options.retries:
+            return None
+        jitter = _jitter(payload, attempt)
+        if not fault.wait:
+            doubled = math.ldexp(self._options.backoff, min(attempt, _MOST_DOUBLINGS))
+            return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
+        self._not_before = max(self._not_before, time.monotonic() + fault.wait)
+        return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
+
+    async def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+        """Send a request once. Failures are returned, not raised: nothing of the client's clings to our errors."""
+        self._counts["requests"] += 1
+        try:
+            return await asyncio.wait_for(self._exchange(api, payload), self._options.timeout)
+        except asyncio.TimeoutError:
+            return _Fault(
+                f"no whole answer within {self._options.timeout:g} s; raise timeout if the server is slow", True
+            )
+        except Exception as error:
+            return self._fault(error)
+
+    async def _exchange(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+        completions = self._client.chat.completions if api == "chat" else self._client.completions
+        parts, size = [], 0
+        async with completions.with_streaming_response.create(model=self._options.model, **payload) as response:
+            kind = str(response.headers.get("content-type", "")).split(";")[0]
+            async for part in response.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                if size > _LARGEST_BODY:
+                    return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
+        data = b"".join(parts)
+        try:
+            body = json.loads(data)
+        except (ValueError, RecursionError):
+            shown = clip(data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace"))
+            where = " (is the address right? It mostly ends in /v1)" if "html" in kind else ""
+            return _Fault(
+                f"the answer is not JSON, but {kind or 'of unknown type'}, {size} bytes: {shown}{where}", True
+            )
+        if not isinstance(body, dict):
+            return _Fault(f"the answer is JSON, but no object: {clip(body)}", True)
+        if body.get("error"):
+            return _Fault(f"the server answered with the error {clip(body['error'])}", True)
+        return body
+
+    def _fault(self, error: Exception) -> _Fault:
+        """Describe an exception of the client."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, _StatusError):
+            cause = cause.__cause__
+        if cause is not None:
+            return self._status_fault(cause.status, cause.headers, cause.body)
+        if isinstance(error, self._openai.APITimeoutError):
+            return _Fault(f"no answer within {self._options.timeout:g} s", True)
+        inner = error.__cause__ or error
+        known = type(inner).__module__.partition(".")[0].rstrip("0123456789") in _NETWORK_PACKAGES
+        text = clip(f"{type(inner).__name__}: {inner}")
+        if isinstance(error, self._openai.APIConnectionError) or known or isinstance(inner, OSError):
+            return _Fault(f"the connection failed ({text}); is the server running at this address?", True)
+        return _Fault(f"the request could not be made ({text})")
+
+    def _status_fault(self, status: int, headers: Mapping[str, str], body: bytes) -> _Fault:
+        """Describe a response whose status is not 200."""
+        text = body.decode("utf-8", "replace")
+        code = ""
+        with contextlib.suppress(ValueError, RecursionError):
+            decoded = json.loads(text)
+            decoded = decoded[0] if isinstance(decoded, list) and decoded else decoded
+            inside = decoded.get("error", decoded) if isinstance(decoded, dict) else decoded
+            if isinstance(inside, dict):
+                code = f"{inside.get('code') or ''} {inside.get('type') or ''}"
+                text = str(inside.get("message") or inside.get("detail") or text)
+        said = f"status {status}" + (f": {clip(text)}" if text.strip() else "")
+        if 300 <= status < 400:
+            place = clip(redact(headers.get("location", "nowhere")).partition("?")[0])
+            return _Fault(
+                f"the server redirects to {place} ({said}); give the address that it really has",
+                error=UnusableEndpointError,
+            )
+        if status in (400, 403) and _WITHHELD.search(f"{code} {text}"):
+            return _Fault(f"the server withheld the reply (content filter; {said})", error=WithheldReplyError)
+        if status in (400, 413, 422, 500) and is_too_long(f"{code.replace('_', ' ')} {text}"):
+            return _Fault(f"the prompt is longer than the model's context length ({said}); shorten it or use fewer k")
+        if status == 402 or (status in (400, 403, 429) and _QUOTA.search(code if status == 429 else text)):
+            return _Fault(f"the quota is used up ({said})", error=UnusableEndpointError)
+        if status in (401, 403):
+            advice = "check it" if self._has_key else "there is none"
+            reason = f"the server wants a valid key from {KEY_VARIABLE}; {advice} ({said})"
+            return _Fault(reason, error=UnusableEndpointError)
+        if status == 404:
+            reason = f"the server has no such address, or no model {self._options.model!r} ({said})"
+            return _Fault(reason, error=UnusableEndpointError)
+        if status in (400, 422) and _SETTING.search(f"{code} {text}"):
+            return _Fault(
+                f"the server refuses a setting ({said}); change it, or leave it out of the request with "
+                "temperature=none, for example. max_completion_tokens=N replaces max_tokens",
+                error=UnusableEndpointError,
+            )
+        may_pass = status in _MAY_PASS or status > 505
+        wait = retry_after(headers, time.time()) if may_pass else None
+        if wait is not None and wait > self._options.longest_wait:
+            return _Fault(
+                f"the server asks to wait {wait:.0f} s, more than longest_wait ({self._options.longest_wait:g} s); run "
+                f"again later, or raise it ({said})"
+            )
+        return _Fault(f"the server failed or refused ({said})", may_pass, wait=wait)
+
+    def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Count the tokens of a response and check which model served it."""
+        usage = body.get("usage")
+        usage = usage if isinstance(usage, dict) else {}
+        counts = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens")}
+        for name, count in counts.items():
+            if type(count) is int and count >= 0:
+                self._counts[name] += count
+        self._counts["uncounted"] += not any(type(count) is int for count in counts.values())
+        self._check_edition(body)
+        return body
+
+    def _check_edition(self, body: Mapping[str, Any]) -> None:
+        """Compare the edition that served a response with the pinned one.
+
+        Raises:
+            EndpointError: Another model than the requested one served it.
+            EditionError: Another edition served it.
+        """
+        named, fingerprint = body.get("model"), body.get("system_fingerprint")
+        if named not in (None, "") and not _same_model(self._options.model, self._options.served_model, named):
+            self._counts["failed"] += 1
+            asked = self._options.served_model or self._options.model
+            raise UnusableEndpointError(
+                f"{self._options.base_url}: the model {asked!r} was asked, but {clip(named)} answered; ask for that "
+                "one, or accept its name with served_model=..."
+            )
+        seen = Edition(*(redact(str(value)) if value not in (None, "") else None for value in (named, fingerprint)))
+        for place, known in enumerate(self._editions):
+            merged = known.merged(seen)
+            if merged is not None:
+                self._editions[place] = merged
+                return
+        if self._editions and not self._options.allow_edition_change:
+            self._counts["failed"] += 1
+            raise EditionError(
+                f"{self._options.base_url}: the served edition of {self._options.model!r} changed from "
+                f"{self._editions[0]} to {seen}; predictions of different editions must not be mixed. Start again with "
+                "a new store, or accept the change with allow_edition_change=True"
+            )
+        self._editions.append(seen)
+
+
+def _same_model(asked: str, accepted: str | None, named: object) -> bool:
+    """Whether the model that answered is the one that was asked, or a dated edition of it (``NAME-2025-01-31``)."""
+    if not isinstance(named, str):
+        return False
+    if accepted is not None:
+        return named == accepted
+    rest = named[len(asked) :].replace("-", "")
+    return named == asked or (named.startswith(asked + "-") and rest.isdigit() and len(rest) in (4, 8))

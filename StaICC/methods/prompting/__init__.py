@@ -1,1 +1,0 @@
-"""Methods that change the prompt: its instruction, its demonstrations or their order."""

@@ -1,0 +1,620 @@
+"""Methods that choose the instruction (PPL-ICL), the demonstrations (TopK) or their order (SA-ICL) of a prompt.
+
+A text's encoding is the model's last hidden state at its last token. :class:`TextEncoder` computes it once for each
+text and model; the distances of all queries to all demonstrations are one matrix product.
+
+:func:`ppl_icl` and :class:`SelfAdaptiveICL` have the call shapes of 0.1.1, which names them ``PPL_ICL`` and
+``SA_ICL``::
+
+    ppl_icl(model, tokenizer, None, experimentor)                   # then run the experimentor
+
+    method = SelfAdaptiveICL(model, tokenizer, experimentor)
+    method.set_TopK_to_demonstration(4)                             # TopK: then run the experimentor, or
+    experimentor.auto_run(method.inference_interface, batched_inference=True)  # SA-ICL
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+import operator
+import pkgutil
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+from StaICC.benchmarks import Experimentor
+from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
+from StaICC.kernels.protocol import Capability, capabilities_of
+from StaICC.methods.calibration.base import Variant, check_variant
+from StaICC.methods.calibration.neighbours import euclidean, finite_matrix, nearest
+from StaICC.methods.features import AT_ONCE, ask_model, check_answered, check_capabilities
+from StaICC.metrics import released
+from StaICC.optional import require
+from StaICC.prompting import StableRandom, TemplateWarning
+from StaICC.prompting.bm25 import bm25_scores
+
+RELEASED_CUT = 512
+"""Number of demonstrations that 0.1.1 chooses from."""
+
+
+class TextRows(Protocol):
+    """A set of rows: its size, and the input texts and label of each row."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> tuple[Sequence[str], Any]: ...
+
+
+class TextEncoder:
+    """Encodes texts by a kernel's hidden states, each text once.
+
+    Args:
+        kernel: A kernel with ``hidden_states(prompts)``.
+        encode: A function that returns a vector for each text, in the place of the kernel.
+
+    Attributes:
+        encoded: Number of encoded texts.
+
+    Raises:
+        ArgumentError: The kernel has no hidden states.
+    """
+
+    def __init__(self, kernel: Any, encode: Callable[[list[str]], Any] | None = None) -> None:
+        if encode is None:
+            check_capabilities("demonstration retrieval", kernel, frozenset({Capability.HIDDEN_STATES}))
+        self._states: Callable[[list[str]], Any] = encode or kernel.hidden_states
+        self._known: dict[str, Any] = {}
+        self.encoded = 0
+
+    def vectors(self, texts: Sequence[str]) -> Any:
+        """Encode texts.
+
+        Args:
+            texts: The texts, none empty.
+
+        Returns:
+            Array (texts, width).
+
+        Raises:
+            OutputError: A state has NaN or an infinity.
+        """
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        for start in range(0, len(new), AT_ONCE):
+            some = new[start : start + AT_ONCE]
+            states = self._states(some)
+            rows = finite_matrix(check_answered(states, "encoding") if isinstance(states, list) else states, "encoding")
+            self._known.update(zip(some, rows, strict=True))
+        self.encoded += len(new)
+        return finite_matrix([self._known[text] for text in texts], "encoding")
+
+    def distances(self, queries: Sequence[str], texts: Sequence[str]) -> Any:
+        """Return the Euclidean distance of each query to each text, array (queries, texts)."""
+        return euclidean(self.vectors(queries), self.vectors(texts))
+
+
+class BM25:
+    """Distances by words: minus the score of :func:`StaICC.prompting.bm25.bm25_scores`."""
+
+    def distances(self, queries: Sequence[str], texts: Sequence[str]) -> Any:
+        """Return minus the score of each text for each query, array (queries, texts)."""
+        return -require("numpy", "hf", "retrieval of demonstrations").array(bm25_scores(queries, texts))
+
+
+def make_encoder(choice: Any, kernel: Any) -> TextEncoder | BM25:
+    """Return what compares texts.
+
+    Args:
+        choice: ``"hidden"``: the hidden states of the kernel; ``"bm25"``; ``"sentence-transformers:NAME"``; or a
+            function that returns a vector for each text of a list.
+        kernel: The kernel.
+    """
+    if callable(choice):
+        return TextEncoder(kernel, choice)
+    kind, _, name = str(choice).partition(":")
+    if kind == "sentence-transformers" and name:
+        package = require("sentence_transformers", "hf", "encoding demonstrations")
+        return TextEncoder(kernel, package.SentenceTransformer(name).encode)
+    if choice not in ("hidden", "bm25"):
+        raise unknown_name("encoder", choice, ["hidden", "bm25", "sentence-transformers:NAME"])
+    return BM25() if choice == "bm25" else TextEncoder(kernel)
+
+
+Rule = Literal["nearest", "diverse", "balanced", "vote-k"]
+"""How demonstrations are chosen by their distances; see :func:`nearest_demonstrations`."""
+
+
+def nearest_demonstrations(
+    encoder: TextEncoder | BM25,
+    demonstrations: TextRows,
+    queries: Sequence[Sequence[str]],
+    count: int,
+    variant: Variant = "paper",
+    rule: Rule = "nearest",
+    exclude_duplicates: bool = False,
+) -> list[list[int]]:
+    """Choose demonstrations for each query (TopK; Liu et al. 2022, "What Makes Good In-Context Examples").
+
+    Args:
+        encoder: Compares the texts; several input texts of a row are joined by blanks.
+        demonstrations: Rows to choose from.
+        queries: Input texts of each query.
+        count: How many to choose.
+        variant: ``"0.1.1"`` counts positions among the demonstrations with text only, so that every demonstration after
+            one without text is taken for the one before it (``tweet_eval_hate`` has four without).
+        rule: ``"nearest"``; ``"balanced"``: the nearest of each label in turn, the label with the nearest first;
+            ``"diverse"``: of the ``10 * count`` nearest, one after the other, the one that is most similar to the query
+            and least to those chosen, with equal weights (maximal marginal relevance; Carbonell and Goldstein 1998);
+            ``"vote-k"``: the nearest of 100 demonstrations that represent all (Su et al. 2023, fast vote-k).
+        exclude_duplicates: Never choose a demonstration with exactly the text of the query.
+
+    Returns:
+        For each query, positions of the demonstrations, the nearest first and the first of equals first (``"diverse"``:
+        in the order chosen). A demonstration without text is never chosen; a query without text gets the first ones.
+
+    Raises:
+        ArgumentError: There are fewer demonstrations with text than ``count``.
+        OutputError: A state has NaN or an infinity.
+    """
+    texts = [" ".join(demonstrations[place][0]) for place in range(len(demonstrations))]
+    usable = [place for place, text in enumerate(texts) if text]
+    if len(usable) < count:
+        raise ArgumentError(f"got {len(usable)} demonstrations with text, expected at least {count}")
+    asked = [" ".join(query) for query in queries]
+    # Equal texts share a column, so that their distances are equal to the last bit and their order is that of the set.
+    distinct = {text: column for column, text in enumerate(dict.fromkeys(texts[place] for place in usable))}
+    rows = {text: row for row, text in enumerate(dict.fromkeys(text for text in asked if text))}
+    if not rows:
+        return [usable[:count] for _ in asked]
+    numpy = require("numpy", "hf", "retrieval of demonstrations")
+    columns = [distinct[texts[place]] for place in usable]
+    distances = numpy.array(encoder.distances(list(rows), list(distinct))[:, columns])
+    if exclude_duplicates:
+        for text, row in rows.items():
+            distances[row, [texts[place] == text for place in usable]] = math.inf
+        if (numpy.isfinite(distances).sum(1) < count).any():
+            raise ArgumentError(f"got too many duplicates of a query, expected at least {count} other demonstrations")
+    if rule == "vote-k":
+        between = encoder.distances(list(distinct), list(distinct))[columns][:, columns]
+        outside = numpy.ones(len(usable), bool)
+        outside[_representatives(between, max(count, 100))] = False
+        distances[:, outside] = math.inf
+    order = nearest(distances, len(usable))
+    if rule == "balanced":
+        labels = [operator.index(demonstrations[place][1]) for place in usable]
+        chosen = [_balanced(line, labels, count) for line in order.tolist()]
+    elif rule == "diverse":
+        chosen = [
+            _diverse(encoder, line[: 10 * count], distances[row], usable, texts, count)
+            for row, line in enumerate(order.tolist())
+        ]
+    else:
+        chosen = order[:, :count].tolist()
+    positions = range(len(usable)) if variant == "0.1.1" else usable
+    found = [[positions[place] for place in line] for line in chosen]
+    return [list(found[rows[text]]) if text else usable[:count] for text in asked]
+
+
+def _balanced(line: Sequence[int], labels: Sequence[int], count: int) -> list[int]:
+    """Take the nearest of each label in turn."""
+    queues: dict[int, list[int]] = {}
+    for place in line:
+        queues.setdefault(labels[place], []).append(place)
+    rounds = itertools.zip_longest(*queues.values())
+    return [place for turn in rounds for place in turn if place is not None][:count]
+
+
+def _diverse(
+    encoder: TextEncoder | BM25,
+    candidates: Sequence[int],
+    distances: Any,
+    usable: Sequence[int],
+    texts: Sequence[str],
+    count: int,
+) -> list[int]:
+    """Choose by maximal marginal relevance."""
+    own = [texts[usable[place]] for place in candidates]
+    between = encoder.distances(own, own)
+    rest = list(range(len(candidates)))
+    chosen: list[int] = []
+    while len(chosen) < count:
+        nearness = [max((-between[one, other] for other in chosen), default=0.0) for one in rest]
+        values = [-distances[candidates[one]] - near for one, near in zip(rest, nearness, strict=True)]
+        chosen.append(rest.pop(values.index(max(values))))
+    return [candidates[one] for one in chosen]
+
+
+def _representatives(between: Any, number: int) -> list[int]:
+    """Choose rows that represent all, by fast vote-k.
+
+    Each row votes for its 150 nearest. The vote of a row counts a tenth for each chosen row that it voted for; chosen
+    rows have no vote. Of equals, the one with most votes at the start is chosen, then the one that was voted for first,
+    as in the authors' code.
+    """
+    numpy = require("numpy", "hf", "retrieval of demonstrations")
+    others = between.copy()
+    numpy.fill_diagonal(others, math.inf)
+    votes = numpy.zeros(between.shape)
+    numpy.put_along_axis(votes, nearest(others, min(150, len(between) - 1)), 1.0, axis=1)
+    weights = numpy.ones(len(between))
+    voter = votes.argmax(0)
+    order = numpy.lexsort((-between[voter, range(len(between))], voter, -votes.sum(0)))
+    chosen: list[int] = []
+    while len(chosen) < min(number, len(between)):
+        scores = weights @ votes
+        scores[chosen] = -1.0
+        chosen.append(int(order[scores[order].argmax()]))
+        weights[votes[:, chosen[-1]] > 0] /= 10
+        weights[chosen[-1]] = 0.0
+    return chosen
+
+
+def order_patterns(queries: int, candidates: int, k: int, number: int, variant: Variant) -> list[list[tuple[int, ...]]]:
+    """Return the orders of demonstrations that self-adaptive in-context learning evaluates for each query.
+
+    Args:
+        queries: How many queries.
+        candidates: How many near demonstrations each query has.
+        k: How many of them a prompt has.
+        number: Number of orders; fewer if fewer exist.
+        variant: ``"paper"``: drawn at random, all different, and as the last one the order of TopK, with the nearest
+            next to the query (in the authors' code, random ones can be equal); ``"staicc"``: drawn at random;
+            ``"0.1.1"``: the first in lexicographic order (the release shuffles them, and throws the shuffled list
+            away).
+
+    Returns:
+        For each query its orders, each of ``k`` places among the candidates. A query's do not depend on how many
+        queries come after it.
+
+    Example:
+        >>> order_patterns(1, 3, 2, 4, "0.1.1")
+        [[(0, 1), (0, 2), (1, 0), (1, 2)]]
+    """
+    first = list(itertools.islice(itertools.permutations(range(candidates), k), number))
+    if variant == "0.1.1" or math.perm(candidates, k) <= number:
+        return [first for _ in range(queries)]
+    generator = StableRandom()
+    last = [tuple(reversed(range(k)))] if variant == "paper" else []
+    found = []
+    for _ in range(queries):
+        drawn: dict[tuple[int, ...], None] = {}
+        while len(drawn) < number - len(last):
+            order = tuple(generator.sample_indexes(candidates, k))
+            if order not in last:
+                drawn[order] = None
+        found.append([*drawn, *last])
+    return found
+
+
+CacheEmpty = Callable[[], Any] | None
+
+
+def _kernel(model: Any, tokenizer: Any) -> Any:
+    if tokenizer is None or Capability.HIDDEN_STATES in capabilities_of(model):
+        return model
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    return CausalLMKernel(model, tokenizer, label_mass=False)
+
+
+# -- PPL-ICL
+
+
+@lru_cache(maxsize=1)
+def _instructions() -> Mapping[str, list[str]]:
+    data = pkgutil.get_data(__package__, "instructions.json")
+    assert data is not None
+    found: Mapping[str, list[str]] = json.loads(data)
+    return found
+
+
+def instructions_for(name: str) -> list[str]:
+    """Return the candidate instructions of a data set: the five of the release, for ``mini`` five of ours.
+
+    Args:
+        name: The data set.
+
+    Raises:
+        ArgumentError: There are none for it.
+
+    Example:
+        >>> instructions_for("TREC")[0]
+        'What is the topic of the question? '
+    """
+    if name not in _instructions():
+        raise ArgumentError(
+            f"no candidate instructions for {name!r}. Give a list of texts: the option instructions of the method "
+            '(--method-option \'instructions=["...", "..."]\'), or the argument instruction_set of ppl_icl'
+        )
+    return list(_instructions()[name])
+
+
+def _mean_perplexity(losses: Sequence[float]) -> float:
+    """Logarithm of the mean of the exponentials."""
+    if not all(math.isfinite(loss) for loss in losses):
+        raise OutputError(f"the model's losses {list(losses)[:5]} are not finite; use a wider number type")
+    top = max(losses)
+    return top + math.log(math.fsum(math.exp(loss - top) for loss in losses) / len(losses))
+
+
+def choose_instruction(
+    kernel: Any,
+    instructions: Sequence[str],
+    experimentor: Experimentor | None,
+    variant: str = "paper",
+    calibration_number: int = 128,
+) -> tuple[str, int]:
+    """Choose the instruction with the lowest perplexity (see :func:`ppl_icl`), and change nothing.
+
+    Args:
+        kernel: A kernel with ``losses(texts)``.
+        instructions: The candidates.
+        experimentor: Its prompt writer and calibration set; not needed for ``"0.1.1"``.
+        variant: ``"paper"`` or ``"0.1.1"``.
+        calibration_number: How many rows of the calibration set each instruction is tried on (``"paper"``).
+
+    Returns:
+        The instruction, the first of equals, and how many texts were scored.
+
+    Raises:
+        ArgumentError: There are no candidates, the kernel has no losses, or no experimentor was given (``"paper"``).
+        OutputError: A loss is not finite.
+    """
+    if isinstance(instructions, str) or not instructions or not all(isinstance(text, str) for text in instructions):
+        raise ArgumentError(f"instruction_set must be a list of texts, not {instructions!r}")
+    check_capabilities("PPL-ICL", kernel, frozenset({Capability.LOSSES}))
+    if check_variant(variant) == "0.1.1":
+        texts = [[instruction] for instruction in instructions]
+    elif experimentor is None:
+        raise ArgumentError("PPL-ICL: experimentor is missing; its prompts are needed to compare instructions")
+    else:
+        texts = [_tried(experimentor, instruction, calibration_number) for instruction in instructions]
+    losses = check_answered(kernel.losses([text for some in texts for text in some]), "instruction prompt")
+    size = len(texts[0])
+    scores = [_mean_perplexity(losses[start : start + size]) for start in range(0, len(losses), size)]
+    return instructions[scores.index(min(scores))], len(losses)
+
+
+def _tried(experimentor: Experimentor, instruction: str, number: int) -> list[str]:
+    """Prompts without demonstrations about rows of the calibration set, with an instruction."""
+    rows = experimentor.calibration_set()
+    writer = copy.copy(experimentor.prompt_former)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TemplateWarning)
+        writer.change_instruction(instruction)
+    count = min(validate_integer("calibration_number", number, 1), len(rows))
+    if not count:
+        raise ArgumentError("the calibration set is empty")
+    prompts = [
+        writer.write_prompt_from_dataline([], rows[index][0])
+        for index in StableRandom().sample_indexes(len(rows), count)
+    ]
+    return [text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)]
+
+
+def ppl_icl(
+    model: Any,
+    tokenizer: Any,
+    instruction_set: Sequence[str] | None = None,
+    experimentor: Experimentor | None = None,
+    cache_empty: CacheEmpty = None,
+    *,
+    variant: str = "paper",
+    calibration_number: int = 128,
+) -> str:
+    """PPL-ICL (Gonen et al. 2023, "Demystifying Prompts in Language Models via Perplexity Estimation").
+
+    Of several instructions the one with the lowest perplexity is set as the experimentor's.
+
+    ``variant="paper"``: the perplexity of the full prompt (instruction and input, without demonstrations and label),
+    averaged over ``calibration_number`` rows of the calibration set, one prompt each per instruction.
+    ``variant="0.1.1"``: the perplexity of the instruction alone; budget: one text for each.
+
+    Args:
+        model: A causal language model of ``transformers``, or a kernel with ``losses``.
+        tokenizer: Its tokenizer (``None`` for a kernel).
+        instruction_set: The candidates; those of the release for the experimentor's data set by default.
+        experimentor: Gets the instruction. Without one (``"0.1.1"``) it is only returned.
+        cache_empty: Called without arguments when the model was run.
+        variant: ``"paper"`` or ``"0.1.1"``.
+        calibration_number: How many rows of the calibration set.
+
+    Returns:
+        The instruction.
+
+    Raises:
+        ArgumentError: There are no candidates, or the model gives no losses.
+        OutputError: A loss is not finite.
+    """
+    if instruction_set is None:
+        if experimentor is None:
+            raise ArgumentError("PPL-ICL: got neither instruction_set nor experimentor, expected one of them")
+        instruction_set = instructions_for(experimentor.name)
+    chosen, _ = choose_instruction(
+        _kernel(model, tokenizer), instruction_set, experimentor, variant, calibration_number
+    )
+    if cache_empty is not None:
+        cache_empty()
+    if experimentor is not None:
+        experimentor.prompt_former.change_instruction(chosen)
+    return chosen
+
+
+# -- TopK and SA-ICL
+
+
+def first_demonstrations(experimentor: Experimentor, variant: Variant, cut: int | None = None) -> Any:
+    """Return the demonstrations to choose from: all, or the first ``cut`` (0.1.1: 512)."""
+    rows = experimentor.demonstration_set()
+    if cut is None and variant == "0.1.1":
+        cut = RELEASED_CUT
+    if cut is None:
+        return rows
+    return [rows[place] for place in range(min(validate_integer("demonstration_set_cut", cut, 1), len(rows)))]
+
+
+def lowest_entropy(rows: Sequence[Sequence[float]], variant: str = "paper") -> int:
+    """Return the position of the distribution with the lowest entropy, the first of equals.
+
+    Args:
+        rows: Distributions over the labels.
+        variant: ``"0.1.1"`` takes the release's entropy: that of the softmax where a row, added from left to right,
+            misses 1.0 by an ulp. Which rows do is a matter of the last bit, so its choice does not survive another
+            order of additions inside the model.
+
+    Example:
+        >>> lowest_entropy([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
+        1
+    """
+    entropy = released.entropy if check_variant(variant) == "0.1.1" else _entropy
+    entropies = [entropy(row) for row in rows]
+    return entropies.index(min(entropies))
+
+
+def _entropy(row: Sequence[float]) -> float:
+    return -math.fsum(value * math.log(value) for value in row if value > 0)
+
+
+class SelfAdaptiveICL:
+    """TopK (Liu et al. 2022) and SA-ICL (Wu et al. 2023, "Self-Adaptive In-Context Learning").
+
+    TopK gives each query the demonstrations whose encodings are nearest, nearest first. SA-ICL tries several orders of
+    them and keeps the prediction of the lowest entropy (its minimum description length).
+
+    Budget: one encoding for each demonstration and query; SA-ICL asks ``return_length`` prompts for each query. Needs
+    hidden states and label probabilities. Encodings are kept with the object: make a new one after a change of the
+    model. (:class:`~StaICC.methods.run.Method` notices a change.)
+
+    ``variant="paper"``: all demonstrations; orders at random. ``variant="0.1.1"``: the first 512 demonstrations; the
+    first ten orders in lexicographic order, its own entropy (:func:`lowest_entropy`).
+
+    Args:
+        model: A causal language model of ``transformers``, or a kernel with ``hidden_states`` and ``batch``.
+        tokenizer: Its tokenizer (``None`` for a kernel).
+        experimentor: Whose queries get demonstrations.
+        cache_empty: Called without arguments when the model was run.
+        calibrate_function: Called with (label probabilities, logits, hidden state) of each prediction.
+        demonstration_set_cut: Choose from this many first demonstrations only.
+        variant: ``"paper"`` or ``"0.1.1"``.
+
+    Raises:
+        ArgumentError: There is no experimentor, or the kernel has no hidden states.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        experimentor: Experimentor | None = None,
+        cache_empty: CacheEmpty = None,
+        calibrate_function: Callable[..., list[float]] | None = None,
+        demonstration_set_cut: int | None = None,
+        *,
+        variant: str = "paper",
+    ) -> None:
+        if experimentor is None:
+            raise ArgumentError("experimentor is missing: its queries get the demonstrations")
+        self.variant = check_variant(variant)
+        self.experimentor = experimentor
+        self.kernel = _kernel(model, tokenizer)
+        self.encoder = TextEncoder(self.kernel)
+        self.cache_empty = cache_empty
+        self.calibrate_function = calibrate_function
+        self.demonstration_set = first_demonstrations(experimentor, self.variant, demonstration_set_cut)
+
+    def neighbours(self, rows: Sequence[int], count: int) -> list[list[int]]:
+        """Return the demonstrations nearest to test rows.
+
+        Args:
+            rows: Positions of the test set.
+            count: How many.
+
+        Returns:
+            For each row, positions of the demonstration set, nearest first.
+        """
+        test = self.experimentor.test_set()
+        texts = [test.get_input_text(row) for row in rows]
+        found = nearest_demonstrations(self.encoder, self.demonstration_set, texts, count, self.variant)
+        if self.cache_empty is not None:
+            self.cache_empty()
+        return found
+
+    def set_TopK_to_demonstration(self, k: int) -> None:
+        """Give each query of the experimentor its ``k`` nearest demonstrations; each is asked once then.
+
+        Args:
+            k: How many; the experimentor's ``k`` becomes this.
+
+        Raises:
+            ArgumentError: ``k`` is no whole number of at least 1, or there are fewer demonstrations.
+        """
+        k = validate_integer("k, the number of nearest demonstrations,", k, 1)
+        found = self.neighbours(range(len(self.experimentor.test_set())), k)
+        if self.experimentor.get_k() != k:
+            self.experimentor.set_k(k)
+        self.experimentor.set_demonstration_sampler(found)
+
+    def inference_interface(
+        self,
+        prompt: Sequence[str] | str,
+        label_space: Sequence[str],
+        nearest_k: int = 5,
+        inference_demos_number: int = 4,
+        return_length: int = 10,
+    ) -> Any:
+        """SA-ICL as an inference function for the experimentor's own prompts, batched or one by one.
+
+        A prompt only says which query it is; its demonstrations are replaced.
+
+        Args:
+            prompt: Prompts of the experimentor (``batched_inference=True``), or one.
+            label_space: The labels.
+            nearest_k: How many near demonstrations are considered.
+            inference_demos_number: How many of them a prompt has.
+            return_length: How many orders are tried.
+
+        Returns:
+            A list of probabilities for each prompt, or for the one.
+
+        Raises:
+            ArgumentError: A number is unfit, or a prompt is not one of the experimentor's.
+        """
+        k = validate_integer("inference_demos_number", inference_demos_number, 1)
+        nearest_k = validate_integer("nearest_k", nearest_k, k)
+        return_length = validate_integer("return_length", return_length, 1)
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        places = {query.prompt: query.row for query in self.experimentor.all_queries()}
+        for number, text in enumerate(prompts):
+            if text not in places:
+                raise ArgumentError(
+                    f"prompt {number} is none of the experimentor's ({text!r:.80}); SA-ICL answers the prompts of the "
+                    "experimentor that it was made with"
+                )
+        rows = sorted({places[text] for text in prompts})
+        patterns = order_patterns(len(self.experimentor.test_set()), nearest_k, k, return_length, self.variant)
+        write = self.experimentor.prompt_former.write_prompt
+        asked = [
+            (row, write([near[place] for place in order], row))
+            for row, near in zip(rows, self.neighbours(rows, nearest_k), strict=True)
+            for order in patterns[row]
+        ]
+        candidates: dict[int, list[list[float]]] = {row: [] for row in rows}
+        for (row, _), answer in zip(asked, self._ask([text for _, text in asked], label_space), strict=True):
+            candidates[row].append(answer)
+        if self.cache_empty is not None:
+            self.cache_empty()
+        surest = {row: some[lowest_entropy(some, self.variant)] for row, some in candidates.items()}
+        found = [surest[places[text]] for text in prompts]
+        return found[0] if isinstance(prompt, str) else found
+
+    def _ask(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
+        if self.calibrate_function is None:
+            return check_answered(ask_model(self.kernel, prompts, label_space), "prompt")
+        rows: list[list[float]] = []
+        for start in range(0, len(prompts), AT_ONCE):
+            details = self.kernel.score_in_detail(prompts[start : start + AT_ONCE], label_space)
+            rows += [self.calibrate_function(*detail) for detail in zip(*details, strict=True)]
+        return rows

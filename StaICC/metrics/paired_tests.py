@@ -1,0 +1,711 @@
+"""Paired tests of two runs by any metric: test, interval and detectable difference of the difference of two scores.
+
+The unit is the test row with all its queries. Every metric is written as a sum of one *contribution* per row: the row's
+mean score for means (accuracy, likelihood, consistency), its influence for F1, calibration error and entropies (Hampel
+1974). The difference of two runs is the sum of the differences of their contributions, the *steps*.
+
+One rule makes the tests of all metrics valid. A sample may lack the rare rows that outweigh the common ones: a run that
+is a little worse on every row, and much better on one row of a hundred, looks worse in most samples of fifty rows. So
+the test adds a *pseudo-row* with the largest step that a row of this metric can have, against the observed difference,
+and gives all rows random (Dirichlet) weights: the p-value of "the difference is at most 0" is the probability that the
+weighted sum is not positive (Gaffke 2005). For shares this is the exact binomial test, and for the accuracies of two
+runs with one query for each row the exact test of McNemar. The two-sided p-value is twice the smaller one, and the
+interval has the differences that this test does not reject. Where even the same steps, all in one direction, would not
+be significant, nothing is tested.
+
+Chance can raise or lower some metrics on average (calibration error, entropies, macro F1). An observed difference
+counts without what this could explain. The calibration error is a sum of absolute values: where the sign of a bin is
+uncertain, the sign with the larger variance of the steps is used.
+
+Nothing is drawn at random: the probabilities are contour integrals (see :func:`_chance`).
+``tests/performance/comparison.py`` measures type I error, power and coverage; ``docs/comparing.md`` has the tables.
+
+Sources:
+    Gaffke 2005, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative variable",
+    Mathematical Methods of Statistics 14. Learned-Miller and Thomas 2019, "A new confidence interval for the mean of a
+    bounded random variable", arXiv:1905.06208. The validity of Gaffke's test is measured here, not proven.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, chain, islice, repeat
+from operator import add
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+from StaICC.errors import ArgumentError
+from StaICC.metrics.bias import label_frequencies
+from StaICC.metrics.classification import confidence_bin
+from StaICC.metrics.intervals import Interval, folded_moments
+from StaICC.metrics.registry import Statistic
+
+INTERVAL_METHOD = "paired test rows, pseudo-row with the largest possible step (Gaffke 2005)"
+LEVEL = 0.05
+"""Level at which differences are called significant."""
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Contributions:
+    """A metric of one run, and what each test row contributes to it."""
+
+    value: float
+    rows: Sequence[float]
+    """One contribution for each test row."""
+    low: float
+    """The lowest value that the metric could have after one more test row."""
+    high: float
+    """The highest value that it could have after one more test row."""
+    span: float
+    """The highest minus the lowest value of the metric; infinite if it has no bound."""
+    raised: float = 0.0
+    """How far chance can have raised the value in a sample of this size (its bias)."""
+    lowered: float = 0.0
+    """How far chance can have lowered it."""
+    kinks: tuple[Sequence[float], ...] = ()
+    """Terms of the contributions whose sign is uncertain: sizes of sums that can be positive or negative in truth."""
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The difference of two runs as a sum over test rows."""
+
+    first: float
+    second: float
+    steps: Sequence[float]
+    """What each test row contributes to first minus second; the sum is the difference."""
+    low: float
+    """The lowest possible step of a row, negative or 0."""
+    high: float
+    """The highest possible step of a row, positive or 0."""
+    span: float = math.inf
+    """The largest possible size of the difference."""
+    raised: float = 0.0
+    """How far chance can have raised the difference (biases of both values)."""
+    lowered: float = 0.0
+    """How far chance can have lowered it."""
+    strata: tuple[int, ...] = ()
+    """Number of test rows of each data set, in order; by default, one data set."""
+
+    def __post_init__(self) -> None:
+        if not self.strata:
+            object.__setattr__(self, "strata", (len(self.steps),))
+
+    @property
+    def difference(self) -> float:
+        """First minus second."""
+        return self.first - self.second
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether one more row could change the difference without limit."""
+        return math.isinf(self.low) or math.isinf(self.high)
+
+    @property
+    def negated(self) -> PairedDifference:
+        """Second minus first."""
+        steps = [-step for step in self.steps]
+        return PairedDifference(
+            self.second, self.first, steps, -self.high, -self.low, self.span, self.lowered, self.raised, self.strata
+        )
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of the difference: test rows are drawn within each data set."""
+        steps = iter(self.steps)
+        return math.fsum(_spread(list(islice(steps, size))) for size in self.strata)
+
+
+def _spread(steps: Sequence[float]) -> float:
+    """Return the variance of a sum of steps."""
+    mean = math.fsum(steps) / len(steps)
+    return math.fsum((step - mean) ** 2 for step in steps)
+
+
+def paired_difference(
+    first: Sequence[tuple[float, Contributions]], second: Sequence[tuple[float, Contributions]]
+) -> PairedDifference:
+    """Return the difference of two weighted sums of metrics, such as a slope or a mean over rounds.
+
+    Args:
+        first: Weights and metrics of the first run, over the same test rows.
+        second: Those of the second run.
+
+    Example:
+        >>> half = Contributions(0.5, [0.5, 0.0], low=1 / 3, high=2 / 3, span=1.0)
+        >>> other = Contributions(0.5, [0.0, 0.5], low=1 / 3, high=2 / 3, span=1.0)
+        >>> paired_difference([(1.0, half)], [(1.0, other)]).steps
+        [0.5, -0.5]
+    """
+    signed = [*first, *((-weight, part) for weight, part in second)]
+    values = [math.fsum(weight * part.value for weight, part in run) for run in (first, second)]
+    difference = values[0] - values[1]
+    steps = [math.fsum(column) for column in zip(*([w * x for x in part.rows] for w, part in signed), strict=True)]
+    n = len(steps)
+    kinks = [[2.0 * weight * x for x in terms] for weight, part in signed for terms in part.kinks] if any(steps) else []
+    while kinks:
+        flipped = [[step - term for step, term in zip(steps, kink, strict=True)] for kink in kinks]
+        spreads = list(map(_spread, flipped))
+        place = spreads.index(max(spreads))
+        if spreads[place] <= _spread(steps):
+            break
+        steps = flipped[place]
+        del kinks[place]
+    rest = (difference - math.fsum(steps)) / n
+    if abs(rest) * n > 1e-12:  # weights of the runs differ; equal steps stay equal otherwise
+        steps = [step + rest for step in steps]
+
+    def end(low: bool) -> float:
+        """Return the step of one more row that makes the difference as low (or as high) as it can be."""
+        value = math.fsum(weight * (part.low if (weight > 0.0) == low else part.high) for weight, part in signed)
+        return (value - difference) * (n + 1) / n + difference / n
+
+    def bias(up: bool) -> float:
+        return math.fsum(abs(w) * (part.raised if (w > 0.0) == up else part.lowered) for w, part in signed)
+
+    span = math.fsum(abs(weight) * part.span for weight, part in signed) / 2.0
+    ends = min(0.0, end(low=True)), max(0.0, end(low=False))
+    return PairedDifference(values[0], values[1], steps, *ends, span, bias(up=True), bias(up=False))
+
+
+def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference:
+    """Return the difference of the means over data sets.
+
+    Args:
+        differences: The difference on each data set; their rows stay apart.
+    """
+    count = len(differences)
+
+    def mean(field: Callable[[PairedDifference], float]) -> float:
+        return math.fsum(map(field, differences)) / count
+
+    return PairedDifference(
+        mean(lambda one: one.first),
+        mean(lambda one: one.second),
+        [step / count for one in differences for step in one.steps],
+        min(one.low for one in differences) / count,
+        max(one.high for one in differences) / count,
+        mean(lambda one: one.span),
+        mean(lambda one: one.raised),
+        mean(lambda one: one.lowered),
+        tuple(size for one in differences for size in one.strata),
+    )
+
+
+# -- metrics
+
+
+def _sums(values: Iterable[float], rows: Sequence[int], n_rows: int, divisor: float) -> list[float]:
+    totals = [0.0] * n_rows
+    for value, row in zip(values, rows, strict=True):
+        totals[row] += value
+    return [total / divisor for total in totals]
+
+
+def most_queries(rows: Sequence[int]) -> int:
+    """Return the largest number of queries of a row.
+
+    Args:
+        rows: Test row of each query.
+    """
+    return max(Counter(rows).values())
+
+
+def of_mean(
+    scores: Sequence[float], rows: Sequence[int], n_rows: int, ends: tuple[float, float] = (0.0, 1.0)
+) -> Contributions:
+    """Return the mean score of the queries, such as accuracy or likelihood.
+
+    Args:
+        scores: Score of each query.
+        rows: Test row of each query, from 0 to `n_rows` - 1.
+        n_rows: Number of test rows.
+        ends: The lowest and the highest possible score.
+    """
+    total, count, more = math.fsum(scores), len(scores), most_queries(rows)
+    low, high = ((total + more * end) / (count + more) for end in ends)
+    return Contributions(total / count, _sums(scores, rows, n_rows, count), low, high, ends[1] - ends[0])
+
+
+def of_f1(
+    first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]], most: tuple[float, float]
+) -> tuple[Contributions, Contributions]:
+    """Return two F1 scores: twice the correct labels over the sum of true and predicted labels.
+
+    Args:
+        first: For each test row of the first run the number of correct labels, and of true and predicted ones together.
+        second: Those of the second run.
+        most: The largest possible numbers of true and of predicted labels of a row.
+    """
+    totals = [(sum(correct for correct, _ in run), sum(size for _, size in run)) for run in (first, second)]
+    pooled = 2.0 * sum(correct for correct, _ in totals) / max(1.0, sum(size for _, size in totals))
+    made = []
+    for run, (correct, size) in zip((first, second), totals, strict=True):
+        rows = [(2.0 * hits - pooled * each) / size if size else 0.0 for hits, each in run]
+        low = 2.0 * correct / (size + sum(most))
+        high = 2.0 * (correct + most[0]) / (size + 2.0 * most[0])
+        made.append(Contributions(2.0 * correct / size if size else 0.0, rows, low, high, 1.0))
+    return made[0], made[1]
+
+
+def of_macro_f1(
+    truth: Sequence[int], first: Sequence[int], second: Sequence[int], rows: Sequence[int], n_rows: int, n_labels: int
+) -> tuple[Contributions, Contributions]:
+    """Return the macro F1 of two runs.
+
+    F1 of a label is compared at the pooled F1 of both runs, not at each run's own: with few rows of a label, a run that
+    never predicts it would otherwise seem to have no sampling error. As each row moves the F1 of a rare label, the
+    rows' terms are those of a sample without the row (leverage), and the bias is that of the jackknife.
+
+    Args:
+        truth: True label index of each query.
+        first: Label indexes that the first run predicted.
+        second: Those of the second run.
+        rows: Test row of each query, from 0 to `n_rows` - 1.
+        n_rows: Number of test rows.
+        n_labels: Size of the label space.
+    """
+    true, more = Counter(truth), most_queries(rows)
+    correct: list[list[int]] = []
+    sizes: list[list[int]] = []
+    for run in (first, second):
+        hits = Counter(label for label, guess in zip(truth, run, strict=True) if label == guess)
+        guesses = Counter(run)
+        correct.append([hits[label] for label in range(n_labels)])
+        sizes.append([true[label] + guesses[label] for label in range(n_labels)])
+    pooled = [2.0 * (a + b) / max(1, m + n) for a, b, m, n in zip(*correct, *sizes, strict=True)]
+    made = []
+    for run, hits_of, size_of in zip((first, second), correct, sizes, strict=True):
+        rest = [size - 2 * more if size > 2 * more else size for size in size_of]
+        miss = [pooled[label] / rest[label] / n_labels if rest[label] else 0.0 for label in range(n_labels)]
+        hit = [2.0 / rest[label] / n_labels if rest[label] else 0.0 for label in range(n_labels)]
+        scores = [
+            (hit[label] if label == guess else 0.0) - miss[label] - miss[guess]
+            for label, guess in zip(truth, run, strict=True)
+        ]
+        f1 = [2.0 * hits / size if size else 0.0 for hits, size in zip(hits_of, size_of, strict=True)]
+        value = math.fsum(f1) / n_labels
+        losses = sorted(old - 2.0 * hits / (size + more) for old, hits, size in zip(f1, hits_of, size_of, strict=True))
+        gains = [
+            2.0 * (hits + more) / (size + 2 * more) - old for old, hits, size in zip(f1, hits_of, size_of, strict=True)
+        ]
+        low, high = value - sum(losses[-2:]) / n_labels, value + max(gains) / n_labels
+        bias = _jackknife_bias(zip(rows, truth, run, strict=True), hits_of, size_of, n_rows) / n_labels
+        contributions = _sums(scores, rows, n_rows, 1.0)
+        made.append(Contributions(value, contributions, low, high, 1.0, max(0.0, bias), max(0.0, -bias)))
+    return made[0], made[1]
+
+
+def _jackknife_bias(
+    guesses: Iterable[tuple[int, int, int]], correct: Sequence[int], sizes: Sequence[int], n_rows: int
+) -> float:
+    """Return the bias of the sum of F1 over labels, by leaving out each test row; guesses: (row, truth, guess)."""
+    of_rows: dict[int, list[tuple[int, int]]] = {}
+    for row, label, guess in guesses:
+        of_rows.setdefault(row, []).append((label, guess))
+    total = 0.0
+    for pairs, count in Counter(tuple(sorted(pairs)) for pairs in of_rows.values()).items():
+        hits = Counter(label for label, guess in pairs if label == guess)
+        for label, less in Counter(chain.from_iterable(pairs)).items():
+            size = sizes[label] - less
+            without = 2.0 * (correct[label] - hits[label]) / size if size else 0.0
+            total += count * (without - 2.0 * correct[label] / sizes[label])
+    return (n_rows - 1) / n_rows * total
+
+
+def of_calibration_error(
+    truth: Sequence[int], probabilities: Sequence[Sequence[float]], rows: Sequence[int], n_rows: int
+) -> Contributions:
+    """Return the expected calibration error (ECE-1, ten bins).
+
+    Chance raises it: the errors of the bins add up whatever their sign. The bias is at most that of bins whose true
+    error is two standard deviations below the observed one. The sign of a bin that is no further from 0 is uncertain.
+
+    Args:
+        truth: True label index of each query.
+        probabilities: One distribution per query.
+        rows: Test row of each query, from 0 to `n_rows` - 1.
+        n_rows: Number of test rows.
+    """
+    bins: dict[int, dict[int, float]] = {}
+    for true, distribution, row in zip(truth, probabilities, rows, strict=True):
+        confidence = max(distribution)
+        errors = bins.setdefault(confidence_bin(confidence), {})
+        errors[row] = errors.get(row, 0.0) + (distribution.index(confidence) == true) - confidence
+    count, more = len(truth), most_queries(rows)
+    contributions, sizes, kinks, bias = [0.0] * n_rows, [], [], 0.0
+    for errors in bins.values():
+        excess = math.fsum(errors.values())
+        terms = [0.0] * n_rows
+        for row, error in errors.items():
+            terms[row] = (error if excess >= 0.0 else -error) / count
+        contributions = list(map(add, contributions, terms))
+        variance = max(0.0, math.fsum(error * error for error in errors.values()) - excess**2 / n_rows)
+        deviation = math.sqrt(variance)
+        if abs(excess) < 2.0 * math.sqrt(variance + more * more):  # with one more row
+            kinks.append(terms)
+        sizes.append(abs(excess))
+        centre = max(0.0, abs(excess) - 2.0 * deviation)
+        bias += (folded_moments(centre, deviation)[0] - centre) / count
+    total = math.fsum(sizes)
+    low = (total - min(more, max(sizes))) / (count + more)
+    high = (total + more) / (count + more)
+    return Contributions(total / count, contributions, low, high, 1.0, raised=bias, kinks=tuple(kinks))
+
+
+def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
+    """Return how far chance can lower the entropy of a mean prediction, or raise a divergence from it, on average.
+
+    The expected divergence of the mean of independent distributions from the true mean is at most log(1 + chi2), and
+    chi2 at most (labels - 1) / rows, which certain predictions reach (Paninski 2003, "Estimation of entropy and mutual
+    information", Neural Computation 15). It is not estimated: a sample does not show the labels that it lacks.
+    """
+    return math.log1p((n_labels - 1) / n_rows)
+
+
+def _entropy(shares: Iterable[float]) -> float:
+    return -math.fsum(share * math.log(share) for share in shares if share > 0.0)
+
+
+def of_entropy(probabilities: Sequence[Sequence[float]], rows: Sequence[int], n_rows: int) -> Contributions:
+    """Return the entropy of the mean prediction, in nats. Chance lowers it.
+
+    Args:
+        probabilities: One distribution per query.
+        rows: Test row of each query, from 0 to `n_rows` - 1.
+        n_rows: Number of test rows.
+    """
+    count, more = len(rows), most_queries(rows)
+    sums = [math.fsum(column) for column in zip(*probabilities, strict=True)]
+    mean = [total / count for total in sums]
+    surprise = [-math.log(p) if p > 0.0 else 0.0 for p in mean]
+    scores = [math.fsum(p * loss for p, loss in zip(row, surprise, strict=True)) for row in probabilities]
+    most = sums.index(max(sums))
+    certain = [total + more * (label == most) for label, total in enumerate(sums)]
+    even = _filled(sums, [1.0] * len(sums), more)
+    ends = [_entropy(total / (count + more) for total in new) for new in (certain, even)]
+    return Contributions(
+        _entropy(mean),
+        _sums(scores, rows, n_rows, count),
+        ends[0],
+        ends[1],
+        math.log(len(mean)),
+        lowered=_bias_of_entropy(len(mean), n_rows),
+    )
+
+
+def _filled(sums: Sequence[float], shares: Sequence[float], more: float) -> list[float]:
+    """Return sums to which an amount is added so that they become as proportional to shares as possible."""
+    level, total, weight = 0.0, more, 0.0
+    for ratio, share in sorted((a / share, share) for a, share in zip(sums, shares, strict=True) if share):
+        if weight and total / weight <= ratio:
+            break
+        total, weight = total + ratio * share, weight + share
+        level = total / weight
+    return [max(a, level * share) for a, share in zip(sums, shares, strict=True)]
+
+
+def of_divergence(
+    truth: Sequence[int], probabilities: Sequence[Sequence[float]], rows: Sequence[int], n_rows: int
+) -> Contributions:
+    """Return the divergence of the mean prediction from the frequencies of the true labels, in nats. Chance raises it.
+
+    Args:
+        truth: True label index of each query.
+        probabilities: One distribution per query.
+        rows: Test row of each query, from 0 to `n_rows` - 1.
+        n_rows: Number of test rows.
+
+    Returns:
+        The metric; its value is infinite if a label that is never true has a positive mean probability, and its
+        highest value if there is a label that is never true.
+    """
+    count, more = len(rows), most_queries(rows)
+    sums = [math.fsum(column) for column in zip(*probabilities, strict=True)]
+    mean = [total / count for total in sums]
+    shares = label_frequencies(truth, len(mean))
+    if any(p > 0.0 and q == 0.0 for p, q in zip(mean, shares, strict=True)):
+        return Contributions(math.inf, [0.0] * n_rows, 0.0, math.inf, math.inf)
+    logarithms = [math.log(p / q) if p > 0.0 else 0.0 for p, q in zip(mean, shares, strict=True)]
+    scores = [
+        math.fsum(p * log for p, log in zip(row, logarithms, strict=True)) + (1.0 - mean[label] / shares[label])
+        for row, label in zip(probabilities, truth, strict=True)
+    ]
+
+    labels = range(len(mean))
+
+    def after(true: int) -> Iterator[float]:
+        """Yield the divergences after one more row: with each certain prediction, and with the best one."""
+        frequencies = [share * count + more * (label == true) for label, share in enumerate(shares)]
+        rows = [[total + more * (label == predicted) for label, total in enumerate(sums)] for predicted in labels]
+        for new in (*rows, _filled(sums, frequencies, more)):
+            pairs = [(p, q) for p, q in zip(new, frequencies, strict=True) if p > 0.0]
+            terms = (p * math.log(p / q) if q else math.inf for p, q in pairs)
+            yield max(0.0, math.fsum(terms) / (count + more))
+
+    ends = [value for true in labels for value in after(true)]
+    value = max(0.0, math.fsum(p * log for p, log in zip(mean, logarithms, strict=True)))
+    bias = _bias_of_entropy(len(mean), n_rows)
+    return Contributions(value, _sums(scores, rows, n_rows, count), min(ends), max(ends), math.inf, raised=bias)
+
+
+class Queries(NamedTuple):
+    """What the contributions of the queries of one condition are computed from, next to the predictions."""
+
+    truth: Sequence[int]
+    rows: Sequence[int]
+    """Test row of each query, from 0 on."""
+    n_rows: int
+    n_labels: int
+    """0 if it is not known."""
+
+
+def _accuracy(queries: Queries, labels: Sequence[int]) -> Contributions:
+    hits = [float(guess == label) for guess, label in zip(labels, queries.truth, strict=True)]
+    return of_mean(hits, queries.rows, queries.n_rows)
+
+
+def _likelihood(queries: Queries, distributions: Sequence[Sequence[float]]) -> Contributions:
+    scores = [row[label] for row, label in zip(distributions, queries.truth, strict=True)]
+    return of_mean(scores, queries.rows, queries.n_rows)
+
+
+def _mean_negative_entropy(queries: Queries, distributions: Sequence[Sequence[float]]) -> Contributions:
+    scores = [math.fsum(p * math.log(p) for p in row if p > 0.0) for row in distributions]
+    return of_mean(scores, queries.rows, queries.n_rows, (-math.log(len(distributions[0])), 0.0))
+
+
+_OF_RUN: Mapping[Statistic, Callable[[Queries, Sequence[Any]], Contributions]] = {
+    "accuracy": _accuracy,
+    "likelihood": _likelihood,
+    "calibration error": lambda queries, run: of_calibration_error(queries.truth, run, queries.rows, queries.n_rows),
+    "mean entropy": _mean_negative_entropy,
+    "entropy of mean": lambda queries, run: of_entropy(run, queries.rows, queries.n_rows),
+    "divergence": lambda queries, run: of_divergence(queries.truth, run, queries.rows, queries.n_rows),
+}
+
+
+def contributions(
+    statistic: Statistic, queries: Queries, first: Sequence[Any], second: Sequence[Any]
+) -> tuple[Contributions, Contributions]:
+    """Return a statistic of two runs on the same queries.
+
+    Args:
+        statistic: The statistic of a score that has one value for each condition.
+        queries: The queries.
+        first: What the score reads of the predictions of the first run: labels or distributions.
+        second: That of the second run.
+    """
+    if statistic == "macro F1":
+        n_labels = queries.n_labels or 1 + max(*queries.truth, *first, *second)
+        return of_macro_f1(queries.truth, first, second, queries.rows, queries.n_rows, n_labels)
+    return _OF_RUN[statistic](queries, first), _OF_RUN[statistic](queries, second)
+
+
+# -- inference
+
+
+def _chance(terms: Mapping[float, int]) -> float:
+    """Return the probability that a sum of terms, each times an exponential variable of its own, is not positive.
+
+    Args:
+        terms: How often each term occurs.
+
+    Source:
+        Inversion of the moment generating function, ``product(1 / (1 - s * term))``, along a vertical line near its
+        saddlepoint, by the trapezoidal rule after the substitution y = sinh(u). The relative error is about 1e-6 for
+        probabilities above 1e-30.
+    """
+    largest = max(map(abs, terms)) or 1.0
+    counts = [(term / largest, count) for term, count in terms.items() if term]
+    least, most = (end(counts, default=(0.0, 1))[0] for end in (min, max))
+    if least >= 0.0 or most <= 0.0:
+        return float(most <= 0.0)
+    line, below, above = 0.0, 1.0 / least, 1.0 / most
+    for _ in range(60):
+        ratios = [(count, term / (1.0 - line * term)) for term, count in counts]
+        slope = math.fsum(count * ratio for count, ratio in ratios)
+        scale = 1.0 / math.sqrt(math.fsum(count * ratio * ratio for count, ratio in ratios))
+        below, above = (below, line) if slope > 0.0 else (line, above)
+        if abs(slope) * scale < 0.05:
+            break
+        newton = line - slope * scale * scale
+        line = newton if below < newton < above else (below + above) / 2.0
+    if abs(line) < 0.5 * scale:  # not too near the pole at 0
+        line = max(0.5 / least, -0.5 * scale) if line <= 0.0 else min(0.5 / most, 0.5 * scale)
+    exponent = -math.fsum(count * math.log1p(-line * term) for term, count in counts)
+    turned = [(term / (1.0 - line * term) * scale, count) for term, count in counts]
+    total, peak = 0.0, 0.0
+    for node in range(400):
+        y = math.sinh(0.1 * node)
+        product = complex(line, y * scale)
+        for ratio, count in turned:
+            product *= (1.0 - 1j * y * ratio) ** count
+            if abs(product) > 1e200:
+                break
+        value = math.cosh(0.1 * node) * (0.05 if node == 0 else 0.1) * scale / product
+        total += value.real
+        peak = max(peak, abs(value))
+        if abs(value) < 1e-14 * peak:
+            break
+    tail = math.exp(exponent) * total / math.pi
+    return min(1.0, max(1e-300, -tail if line < 0.0 else 1.0 - tail))
+
+
+def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
+    """Return the one-sided p-value of "the difference is at most `least`".
+
+    Args:
+        difference: The difference.
+        least: The tested difference.
+    """
+    least += difference.raised
+    each = chain.from_iterable(repeat(1.0 / size / len(difference.strata), size) for size in difference.strata)
+    terms = [step - least * weight for step, weight in zip(difference.steps, each, strict=True)]
+    pseudo_row = difference.low - least / min(difference.strata) / len(difference.strata)
+    return _chance(Counter([*terms, min(0.0, pseudo_row)]))
+
+
+def p_value(difference: PairedDifference) -> float:
+    """Return the two-sided p-value of a difference; 1 if the runs have the same contributions on all rows.
+
+    Args:
+        difference: The difference.
+
+    Example:
+        >>> steps = [1 / 7] * 6 + [0.0]  # six of seven rows differ, all in one direction: twice 1/64
+        >>> round(p_value(PairedDifference(6 / 7, 0.0, steps, low=-1 / 7, high=1 / 7)), 6)
+        0.03125
+    """
+    if not any(difference.steps):
+        return 1.0
+    return min(1.0, 2.0 * min(upper_p_value(difference), upper_p_value(difference.negated)))
+
+
+def too_few_rows(difference: PairedDifference) -> str | None:
+    """Return why no outcome on these rows could be significant; ``None`` if one could, or if no row differs.
+
+    Args:
+        difference: The difference; the sizes of its steps are kept, and their signs do not matter.
+    """
+    if difference.unbounded:
+        return "one more row could change the metric without limit"
+    steps = [abs(step) for step in difference.steps]
+    pseudo_row = min(difference.low, -difference.high)
+    if not any(steps) or 2.0 * _chance(Counter([*steps, pseudo_row])) <= LEVEL:
+        return None
+    return f"too few rows differ: p would be above {LEVEL:g} even if all their differences had one direction"
+
+
+def difference_interval(difference: PairedDifference, level: float = 0.95) -> Interval | None:
+    """Return the confidence interval of the difference of two runs, on other test rows of the same kind.
+
+    Args:
+        difference: The difference.
+        level: Nominal coverage.
+
+    Returns:
+        The differences that the test of :func:`p_value` does not reject at one minus the level; ``None`` if one more
+        row could change the metric without limit.
+    """
+    if difference.unbounded:
+        return None
+    low, high = (_lower_end(side, (1.0 - level) / 2.0) for side in (difference, difference.negated))
+    ends = max(-difference.span, low), min(difference.span, -high)
+    return Interval(min(difference.difference, ends[0]), max(difference.difference, ends[1]), level, INTERVAL_METHOD)
+
+
+def _lower_end(difference: PairedDifference, chance: float) -> float:
+    """Return the least difference that is not rejected in one direction, by secants on the normal scale."""
+    wanted = _NORMAL.inv_cdf(chance)
+
+    def distance(least: float) -> float:
+        p = upper_p_value(difference, least)
+        return _NORMAL.inv_cdf(min(1.0 - 1e-12, max(1e-300, p))) - wanted
+
+    step = math.sqrt(difference.variance) - difference.low + difference.raised
+    high = difference.difference
+    low = high - 2.0 * step
+    at_low, at_high = distance(low), distance(high)
+    while at_low > 0.0:
+        high, at_high, step = low, at_low, 2.0 * step
+        low = high - step
+        at_low = distance(low)
+    for turn in range(60):
+        if high - low < 1e-7 * step or at_high <= 0.0:
+            break
+        middle = low - at_low * (high - low) / (at_high - at_low)
+        if turn % 3 == 2 or not low < middle < high:
+            middle = (low + high) / 2.0
+        found = distance(middle)
+        if found == 0.0:
+            return middle
+        low, at_low, high, at_high = (middle, found, high, at_high) if found < 0.0 else (low, at_low, middle, found)
+    return low
+
+
+def detectable_difference(difference: PairedDifference) -> float | None:
+    """Return the smallest true difference that the test finds at level 0.05 with probability 0.8.
+
+    Args:
+        difference: The observed difference; the variation of its steps is used, not its size.
+
+    Returns:
+        The difference d with d = b + z_a sqrt(variance + b^2 + d^2 / rows) + z_b sqrt(variance), a normal approximation
+        of the test with its pseudo-row b; ``None`` if the runs differ on too few rows (:func:`too_few_rows`), or if
+        these rows could not add up to it.
+
+    Example:
+        >>> steps = [1 / 512] * 80 + [-1 / 512] * 40 + [0] * 392
+        >>> round(detectable_difference(PairedDifference(0.6, 0.52, steps, -1 / 512, 1 / 512, 1.0)), 3)
+        0.062
+    """
+    if not any(difference.steps) or too_few_rows(difference):
+        return None
+    z_a, z_b = _NORMAL.inv_cdf(1.0 - LEVEL / 2.0), _NORMAL.inv_cdf(0.8)
+    rows = len(difference.strata) ** 2 / math.fsum(1.0 / size for size in difference.strata)
+    pseudo_row = max(-difference.low, difference.high)
+    least = pseudo_row + max(difference.raised, difference.lowered) + z_b * math.sqrt(difference.variance)
+    rest = 1.0 - z_a * z_a / rows
+    if rest <= 0.0:
+        return None
+    spread = z_a * z_a * (difference.variance + pseudo_row**2)
+    found = (least + math.sqrt(least * least - rest * (least * least - spread))) / rest
+    return found if 0.0 < found <= math.fsum(map(abs, difference.steps)) else None
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Correct the p-values of several tests, so that any false alarm among them is as rare as promised.
+
+    Args:
+        p_values: One p-value for each test, such as one a data set. None is a test that could not be made; it stays
+            None, and is counted among the tests, so that a failure never makes the others more significant.
+
+    Returns:
+        The adjusted p-values, in the same order: the k-th smallest is multiplied by the number of tests from
+        it on, is never below a smaller one's, and is at most 1. Equal p-values get equal results.
+
+    Raises:
+        ArgumentError: An entry is no probability.
+
+    Source:
+        Holm 1979, "A simple sequentially rejective multiple test procedure".
+
+    Example:
+        >>> holm([0.01, 0.04, None, 0.03])
+        [0.04, 0.09, None, 0.09]
+    """
+    for position, p in enumerate(p_values):
+        if p is not None and not (isinstance(p, int | float) and 0.0 <= p <= 1.0):
+            raise ArgumentError(f"p-value {position} is {p!r}; expected a number from 0 to 1, or None")
+    made = sorted((p, position) for position, p in enumerate(p_values) if p is not None)
+    scaled = (min(1.0, p * (len(p_values) - rank)) for rank, (p, _) in enumerate(made))
+    adjusted: list[float | None] = [None] * len(p_values)
+    for (_, position), value in zip(made, accumulate(scaled, max), strict=True):
+        adjusted[position] = value
+    return adjusted

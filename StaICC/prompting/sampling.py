@@ -1,0 +1,572 @@
+"""Which rows a query gets: the stable generator, the triplet split and the demonstration sampler.
+
+Every draw of the published benchmark (splits, demonstrations, label noise, pseudo-queries) comes from one linear
+congruential generator, so it must produce the same numbers on every machine and in every Python version; the standard
+library's :mod:`random` promises that only for ``random()``. It is not a good generator in the statistical sense, and
+that does not matter here: it only fixes which rows are used. Recurrence: X <- (1664525 X + 1013904223) mod 2^32 with
+X0 = 42 (the constants of Numerical Recipes); a float is X / 2^32.
+
+The triplet split is a calibration set, a demonstration set and a test set. One fresh generator draws all rows that are
+needed, without repetition, from the frozen table; the first part of the draw is the calibration set, then comes the
+demonstration set, then the test set. A shorter test set is therefore a prefix of a longer one. The default split of
+users' own data is stratified by label.
+
+The demonstration sampler draws, for each of ``repeats * queries`` prompts in order, ``k`` positions of the
+demonstration set, with one fresh generator. Prompt ``i + r * queries`` is for test row ``i`` in repeat ``r``. The full
+list is drawn at once, so a prompt's demonstrations do not depend on which prompts are evaluated, in which order, or
+where.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import index as as_index
+from typing import SupportsIndex, TypeVar
+
+from StaICC.datasets import Dataset, Row, SplitSizes, Table
+from StaICC.errors import ArgumentError, validate_integer, whole_number
+from StaICC.frozen import FixedAttributes, FrozenList
+from StaICC.safe_text import one_line
+
+SEED = 42
+_MULTIPLIER = 1664525
+_INCREMENT = 1013904223
+_MASK = 2**32 - 1
+_MODULUS = 2**32
+
+T = TypeVar("T")
+
+
+class StableRandom:
+    """A generator of reproducible draws.
+
+    Args:
+        seed: The state before the first draw.
+
+    Example:
+        >>> StableRandom().sample(["a", "b", "c", "d"], 2)
+        ['b', 'a']
+    """
+
+    __slots__ = ("state",)
+
+    def __init__(self, seed: int = SEED) -> None:
+        self.state = seed
+
+    def integer32(self) -> int:
+        """Draw the next raw state, an integer in [0, 2^32)."""
+        self.state = (_MULTIPLIER * self.state + _INCREMENT) & _MASK
+        return self.state
+
+    def random(self) -> float:
+        """Draw a float in [0, 1)."""
+        return self.integer32() / _MODULUS
+
+    def floats(self, n: int) -> Iterator[float]:
+        """Draw ``n`` floats in [0, 1), all of them before the first is given."""
+        return iter([self.random() for _ in range(n)])
+
+    def skip_samples(self, refused: Sequence[bool], n: int, most: int) -> int:
+        """Pass over samples whose first position is refused, as if they had been drawn.
+
+        Args:
+            refused: For each position, whether a sample must not begin with it.
+            n: How many positions a sample has, at least 1.
+            most: How many samples to pass over at most.
+
+        Returns:
+            How many samples were passed over; the next one begins well, unless that is ``most``.
+        """
+        multiplier, increment = 1, 0  # of n steps of the recurrence at once
+        for _ in range(n):
+            multiplier, increment = multiplier * _MULTIPLIER & _MASK, (increment * _MULTIPLIER + _INCREMENT) & _MASK
+        passed = 0
+        while passed < most and refused[int(StableRandom(self.state).random() * len(refused))]:
+            self.state = (multiplier * self.state + increment) & _MASK
+            passed += 1
+        return passed
+
+    def integer(self, low: int, high: int) -> int:
+        """Draw an integer in [low, high), or ``low`` if ``low == high``."""
+        return int(low + (high - low) * self.random())
+
+    def sample_indexes(self, size: int, n: int) -> list[int]:
+        """Draw ``n`` of the positions ``0 .. size - 1``, without repetition where that is possible.
+
+        Draw by draw, position ``int(float * len(rest))`` of the rest (in its order) is taken and removed. If ``n``
+        exceeds ``size``, nothing is removed and positions may repeat.
+
+        Args:
+            size: How many positions there are.
+            n: How many to draw.
+
+        Returns:
+            The drawn positions, in the order drawn.
+
+        Raises:
+            ArgumentError: ``n`` is negative, or there is nothing to draw from.
+        """
+        if n < 0 or (n > 0 and size < 1):
+            raise ArgumentError(f"cannot draw {n} of {size} positions; expected n >= 0, and at least 1 position")
+        if n > size:
+            return [int(self.random() * size) for _ in range(n)]
+        drawn: list[int] = []
+        taken: list[int] = []  # drawn, ascending: before taken[i] there are taken[i] - i positions of the rest
+        for length in range(size, size - n, -1):
+            position = int(self.random() * length)
+            place = bisect_right(range(len(taken)), position, key=lambda i: taken[i] - i)
+            taken.insert(place, position + place)
+            drawn.append(position + place)
+        return drawn
+
+    def sample(self, population: Sequence[T], n: int) -> list[T]:
+        """Draw ``n`` elements of a sequence (see :meth:`sample_indexes`)."""
+        return [population[index] for index in self.sample_indexes(len(population), n)]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitIndexes:
+    """Row numbers of the frozen table, part by part, in the order drawn."""
+
+    calibration: tuple[int, ...]
+    demonstration: tuple[int, ...]
+    test: tuple[int, ...]
+
+
+class Label(str):
+    """The label of a row: its text, which also knows its index in the label space of the data set.
+
+    It compares, hashes, concatenates and serialises as the text. ``operator.index(label)`` is the index, and
+    ``sequence[label]`` the item at that index. ``int(label)`` and ``float(label)`` read the text: label names may
+    be numbers.
+
+    Example:
+        >>> label = Label("5", 4)
+        >>> label == "5", int(label), ["one", "two", "three", "four", "five"][label]
+        (True, 5, 'five')
+    """
+
+    __slots__ = ("_place",)
+    _place: int
+
+    def __new__(cls, text: str, index: int) -> Label:
+        """Make the label with this text and index."""
+        label = super().__new__(cls, text)
+        label._place = index
+        return label
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[Label], tuple[str, int]]:
+        return Label, (str(self), self._place)
+
+    def __index__(self) -> int:
+        return self._place
+
+    def __int__(self) -> int:  # without it, int() would return the index; the same holds for float()
+        return int(str(self))
+
+    def __float__(self) -> float:
+        return float(str(self))
+
+
+class SubsetView(FixedAttributes):
+    """Some rows of a table, with their label space: a calibration, demonstration or test set.
+
+    This is the object that 0.1.1 calls ``basic_datasets_loader``. It holds row numbers and reads a row when it is
+    asked for.
+
+    Args:
+        name: What to call it, such as ``"TREC-test"``.
+        table: The table.
+        indexes: Row numbers of the table.
+        label_space: The labels' texts.
+    """
+
+    __slots__ = ("_label_space", "_table", "indexes", "name")
+
+    def __init__(self, name: str, table: Table, indexes: Sequence[int], label_space: Sequence[str]) -> None:
+        self.name = name
+        self.indexes = indexes if isinstance(indexes, tuple) else tuple(indexes)
+        self._table = table
+        self._label_space = tuple(label_space)
+
+    def __len__(self) -> int:
+        return len(self.indexes)
+
+    def __getitem__(self, index: int) -> tuple[list[str], Label]:
+        """Return the input texts of row ``index`` of this set, as a list that cannot be changed, and its label."""
+        row = self._table[self.indexes[index]]
+        return FrozenList(row.texts), Label(self._label_space[row.label], row.label)
+
+    def __iter__(self) -> Iterator[tuple[list[str], Label]]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        return one_line(f"<{self.name}: {len(self)} rows, labels {', '.join(self._label_space)}>")
+
+    def row(self, index: int) -> Row:
+        """Return row ``index`` of this set, unchanged."""
+        return self._table[self.indexes[index]]
+
+    def texts(self, index: int) -> tuple[str, ...]:
+        """Return the input texts of row ``index`` of this set."""
+        return self._table[self.indexes[index]].texts
+
+    def label(self, index: int) -> int:
+        """Return the label index of row ``index`` of this set."""
+        return self._table[self.indexes[index]].label
+
+    def label_index_to_text(self, index: SupportsIndex) -> str:
+        """Return the text of a label index, or of the label of a row.
+
+        Raises:
+            ArgumentError: The label space has no such index.
+        """
+        place = as_index(index)
+        if not 0 <= place < len(self._label_space):
+            raise ArgumentError(f"label index {place} is outside the {len(self._label_space)} labels of {self.name}")
+        return self._label_space[place]
+
+    def find_index_from_label(self, label: str) -> int:
+        """Return the label index of a label's text.
+
+        Raises:
+            ArgumentError: The label space has no such label.
+        """
+        try:
+            return self._label_space.index(label)
+        except ValueError:
+            known = ", ".join(self._label_space)
+            raise ArgumentError(f"{label!r} is no label of {self.name}; labels: {known}") from None
+
+    def get_input_text(self, index: int) -> list[str]:
+        """Return the input texts of row ``index`` of this set, as a list that cannot be changed."""
+        return FrozenList(self.texts(index))
+
+    def get_label(self, index: int) -> str:
+        """Return the text of the label of row ``index`` of this set."""
+        return self._label_space[self.label(index)]
+
+    def get_label_space(self) -> list[str]:
+        """Return the labels' texts."""
+        return list(self._label_space)
+
+    def get_dataset_name(self) -> str:
+        """Return the name of this set."""
+        return self.name
+
+    def split(self, split_indexes: Sequence[Sequence[int]]) -> list[SubsetView]:
+        """Return one view for each list of row numbers (of this set)."""
+        return [
+            SubsetView(self.name, self._table, [self.indexes[index] for index in part], self._label_space)
+            for part in split_indexes
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class TripletSplit:
+    """The three sets of one data set."""
+
+    calibration: SubsetView
+    demonstration: SubsetView
+    test: SubsetView
+
+    @property
+    def dataset_name(self) -> str:
+        """The name of the data set."""
+        return self.test.name.removesuffix("-test")
+
+    def get_dataset_name(self) -> str:
+        """Return the name of the data set."""
+        return self.dataset_name
+
+    def get_label_space(self) -> list[str]:
+        """Return the labels' texts."""
+        return self.test.get_label_space()
+
+    def get_default_ground_truth_label_index(self, index: int) -> int:
+        """Return the label index of a test row.
+
+        Raises:
+            ArgumentError: The test set has no such row.
+        """
+        return self.test.label(validate_integer("index", index, 0, len(self.test) - 1))
+
+    def get_default_ground_truth_label(self, index: int) -> str:
+        """Return the text of the label of a test row; see :meth:`get_default_ground_truth_label_index`."""
+        return self.test.label_index_to_text(self.get_default_ground_truth_label_index(index))
+
+
+@lru_cache(maxsize=64)  # a suite splits the same ten tables for each of its parts
+def split_indexes(rows: int, sizes: SplitSizes, labels: tuple[int, ...] = ()) -> SplitIndexes:
+    """Draw the row numbers of the three sets.
+
+    A stratified split orders the rows at random, and then by their position among the rows of their label, as a share
+    of these. So each set, and the first rows of each set, have the label shares of the table to rounding.
+
+    Args:
+        rows: How many rows the table has.
+        sizes: How many rows each set gets.
+        labels: The label of each row, for a stratified split.
+
+    Returns:
+        The row numbers, in the order drawn.
+
+    Raises:
+        ArgumentError: The table has too few rows.
+    """
+    if sizes.total > rows:
+        raise ArgumentError(f"the split needs {sizes.total} rows ({sizes}), but the table has {rows}")
+    if sizes.stratified:
+        draws = list(StableRandom().floats(rows))
+        order = sorted(range(rows), key=draws.__getitem__)
+        counts, seen, shares = Counter(labels), Counter[int](), {}
+        for row in order:
+            shares[row] = (seen[labels[row]] + 0.5) / counts[labels[row]]
+            seen[labels[row]] += 1
+        drawn = tuple(sorted(order, key=shares.__getitem__)[: sizes.total])
+    else:
+        drawn = tuple(StableRandom().sample_indexes(rows, sizes.total))
+    first = sizes.calibration + sizes.demonstration
+    return SplitIndexes(drawn[: sizes.calibration], drawn[sizes.calibration : first], drawn[first:])
+
+
+def split_dataset(dataset: Dataset) -> TripletSplit:
+    """Split a data set into its calibration, demonstration and test sets.
+
+    Args:
+        dataset: The data set; its card has the sizes.
+
+    Returns:
+        The three sets.
+    """
+    card = dataset.card
+    labels = tuple(row.label for row in dataset.table) if card.split.stratified else ()
+    indexes = split_indexes(len(dataset.table), card.split, labels)
+    return TripletSplit(
+        *(
+            SubsetView(f"{card.name}-{part}", dataset.table, getattr(indexes, part), card.label_space)
+            for part in ("calibration", "demonstration", "test")
+        )
+    )
+
+
+_MOST_REDRAWS = 1_000_000  # per prompt; possible in principle but so rare that waiting would look like hanging
+
+DemonstrationLists = tuple[tuple[int, ...], ...]
+"""For each prompt, the positions of its demonstrations in the demonstration set, in the order shown."""
+
+
+@lru_cache(maxsize=64)  # the parts of a suite use the same lists
+def _draw(pool: int, k: int, prompts: int) -> tuple[DemonstrationLists, int]:
+    generator = StableRandom()
+    lists = tuple(tuple(generator.sample_indexes(pool, k)) for _ in range(prompts))
+    return lists, generator.state
+
+
+class DemonstrationSampler(FrozenList):
+    """The demonstrations of each prompt, as a list that cannot be changed."""
+
+    __slots__ = ()
+
+    def get_sampled_indexes(self, index: int) -> list[int]:
+        """Return the positions of the demonstrations of a prompt.
+
+        Raises:
+            ArgumentError: There is no such prompt.
+        """
+        positions: list[int] = self[validate_integer("index", index, 0, len(self) - 1)]
+        return positions
+
+
+def sample_demonstrations(pool: int, k: int, prompts: int) -> DemonstrationLists:
+    """Draw the demonstrations of all prompts.
+
+    Args:
+        pool: Size of the demonstration set.
+        k: Demonstrations per prompt. If ``k`` exceeds ``pool``, demonstrations repeat.
+        prompts: How many prompts: repeats times queries.
+
+    Returns:
+        One tuple of ``k`` positions per prompt.
+
+    Raises:
+        ArgumentError: There is nothing to draw from.
+
+    Example:
+        >>> sample_demonstrations(10, 3, 2)
+        ((2, 0, 6), (2, 4, 0))
+    """
+    if k and not pool:
+        raise ArgumentError(f"there are no demonstrations to draw k = {k} from; choose k = 0, or another split")
+    return _draw(pool, k, prompts)[0]
+
+
+@lru_cache(maxsize=64)
+def sample_nested(pool: int, k: int, prompts: int, shared: int = 1) -> DemonstrationLists:
+    """Draw demonstrations that are nested in ``k``: those of a smaller ``k`` are the first ones of a larger.
+
+    Each list has a generator of its own, whose seed is the beginning of the SHA-256 of ``nested`` and its number.
+
+    Args:
+        pool: Size of the demonstration set.
+        k: Demonstrations per prompt.
+        prompts: How many prompts.
+        shared: How many prompts after another have the same list.
+
+    Returns:
+        One tuple of ``k`` different positions per prompt.
+
+    Raises:
+        ArgumentError: ``k`` exceeds ``pool``.
+
+    Example:
+        >>> sample_nested(10, 2, 2), sample_nested(10, 4, 2)
+        (((4, 8), (6, 0)), ((4, 8, 3, 0), (6, 0, 7, 3)))
+    """
+    if k > pool:
+        raise ArgumentError(f"nested demonstrations: got k = {k}, expected at most {pool}, all that there are")
+    digests = [hashlib.sha256(b"nested %d" % (number // shared)).digest() for number in range(prompts)]
+    return tuple(tuple(StableRandom(int.from_bytes(one[:4], "big")).sample_indexes(pool, k)) for one in digests)
+
+
+def restrict_to_domain(
+    pool: int,
+    k: int,
+    query_labels: Sequence[int],
+    demonstration_label: Callable[[int], int],
+    inside: bool,
+    where: str,
+) -> DemonstrationLists:
+    """Draw demonstrations that contain (or lack) the query's own label.
+
+    Starts from :func:`sample_demonstrations`; the lists that do not fit are redrawn in order, from the same
+    generator, continued.
+
+    Args:
+        pool: Size of the demonstration set.
+        k: Demonstrations per prompt.
+        query_labels: The true label index of each prompt's query.
+        demonstration_label: Returns the label index of a position of the demonstration set.
+        inside: ``True``: each query's label must occur among its demonstrations; ``False``: it must not.
+        where: Name of the data set, for the message.
+
+    Returns:
+        One tuple of ``k`` positions per prompt.
+
+    Raises:
+        ArgumentError: A label cannot be made to occur (or to be missing), whatever is drawn.
+    """
+    labels = tuple(demonstration_label(position) for position in range(pool))
+    return _redraw(k, tuple(query_labels), labels, inside, where)
+
+
+@lru_cache(maxsize=32)  # called before every run, and slow where most draws do not fit
+def _redraw(
+    k: int, query_labels: tuple[int, ...], labels: tuple[int, ...], inside: bool, where: str
+) -> DemonstrationLists:
+    pool = len(labels)
+    _check_feasible(labels, k, query_labels, inside, where)
+    lists, state = _draw(pool, k, len(query_labels))
+    generator = StableRandom(state)
+    redrawn = list(lists)
+    refused = {own: [not inside and label == own for label in labels] for own in set(query_labels)}
+    for number, own in enumerate(query_labels):
+        tries = 0
+        while any(labels[position] == own for position in redrawn[number]) is not inside:
+            tries += 1 + generator.skip_samples(refused[own], k, _MOST_REDRAWS)
+            if tries > _MOST_REDRAWS:
+                raise ArgumentError(
+                    f"{'in' if inside else 'out-of'}-domain mode on {where}: {_MOST_REDRAWS} draws of k = {k} "
+                    f"demonstrations gave none that fits label index {own}; choose another k"
+                )
+            redrawn[number] = tuple(generator.sample_indexes(pool, k))
+    return tuple(redrawn)
+
+
+def _check_feasible(labels: Sequence[int], k: int, query_labels: Sequence[int], inside: bool, where: str) -> None:
+    """Refuse what redrawing could never reach (the release loops for ever there)."""
+    for own in sorted(set(query_labels)):
+        count = labels.count(own)
+        others = len(labels) - count
+        if inside and (count == 0 or k == 0):
+            raise ArgumentError(
+                f"in-domain mode cannot succeed on {where}: with k = {k}, no demonstration of label index {own} can be "
+                f"drawn ({count} of {len(labels)} demonstrations have it)"
+            )
+        enough = others > 0 if k > len(labels) else others >= k
+        if not inside and not enough:
+            raise ArgumentError(
+                f"out-of-domain mode cannot succeed on {where}: k = {k} demonstrations without label index {own} are "
+                f"needed, but only {others} of {len(labels)} demonstrations lack it"
+            )
+
+
+def check_demonstration_lists(sampler: object, queries: int, k: int, pool: int) -> DemonstrationLists:
+    """Check demonstrations that a user chose by hand.
+
+    Args:
+        sampler: One sequence of ``k`` positions of the demonstration set for each query.
+        queries: How many queries there are.
+        k: Demonstrations per query.
+        pool: Size of the demonstration set.
+
+    Returns:
+        The same, as tuples.
+
+    Raises:
+        ArgumentError: The shape or a position is wrong; the first bad row is named.
+    """
+    if isinstance(sampler, (str, bytes)) or not hasattr(sampler, "__len__") or not hasattr(sampler, "__getitem__"):
+        raise ArgumentError(f"the sampler must be a list of lists of positions, not {type(sampler).__name__}")
+    if len(sampler) != queries:
+        raise ArgumentError(f"the sampler has {len(sampler)} rows, expected one for each of the {queries} test rows")
+    checked: list[tuple[int, ...]] = []
+    for number in range(queries):
+        row = sampler[number]
+        if isinstance(row, (str, bytes)) or not hasattr(row, "__len__") or not hasattr(row, "__iter__"):
+            raise ArgumentError(f"row {number} of the sampler must be a list of positions, not {type(row).__name__}")
+        if len(row) != k:
+            raise ArgumentError(
+                f"row {number} of the sampler has {len(row)} positions, expected k = {k} (set_k changes k)"
+            )
+        positions = []
+        for position in row:
+            index = _as_index(position, pool)
+            if index is None:
+                raise ArgumentError(
+                    f"row {number} of the sampler holds {position!r}, expected positions 0 to {pool - 1} of the "
+                    "demonstration set"
+                )
+            positions.append(index)
+        checked.append(tuple(positions))
+    return tuple(checked)
+
+
+def check_position(position: object, rows: SubsetView) -> int:
+    """Check a position of a set.
+
+    Args:
+        position: What was given.
+        rows: The set.
+
+    Returns:
+        The position, as an ``int``.
+
+    Raises:
+        ArgumentError: The set has no such position.
+    """
+    index = _as_index(position, len(rows))
+    if index is None:
+        raise ArgumentError(f"{position!r} is no position of {rows.name}, expected 0 to {len(rows) - 1}")
+    return index
+
+
+def _as_index(value: object, size: int) -> int | None:
+    """Read a position; ``None`` if it is none."""
+    index = whole_number(value)
+    return index if index is not None and 0 <= index < size else None

@@ -1,0 +1,535 @@
+"""Prompts out and predictions in: ids, files, scoring, and lm-evaluation-harness without the harness itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import StaICC
+from StaICC import Normal
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.exchange import (
+    csv_lines,
+    export_tasks,
+    identified_queries,
+    json_lines,
+    prompt_records,
+    query_id,
+    read_predictions,
+    read_samples,
+    score_predictions,
+)
+from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify_file
+from StaICC.datasets import Dataset
+from StaICC.errors import ArgumentError, OutputError, SchemaError
+from StaICC.prompting import Query
+
+Model = Callable[..., list[float]]
+
+
+def mini(benchmark: str = "Normal", **arguments: Any) -> Any:
+    return getattr(StaICC, benchmark)(**{"datasets": ["mini"], "limit": 6, **arguments})
+
+
+def answered(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[str, dict[str, Any]]:
+    found = {}
+    for one in identified_queries(benchmark):
+        row = stand_in(one.query.prompt, list(one.query.label_space))
+        best = row.index(max(row))
+        value = {"logits": row, "index": best, "label": one.query.label_space[best]}[field]
+        found[one.id] = {field: value}
+    return found
+
+
+# -- ids
+
+
+@pytest.mark.parametrize(
+    "name", ["Normal", "GLER", "ContextualBias", "TripletBias", "Suite", "DemonstrationSensitivity"]
+)
+def test_ids_are_unique_and_the_same_every_time(name: str) -> None:
+    first = [one.id for one in identified_queries(mini(name, limit=3))]
+    assert len(set(first)) == len(first)
+    assert first == [one.id for one in identified_queries(mini(name, limit=3))]
+    assert set(first) < {one.id for one in identified_queries(mini(name, limit=6))}
+
+
+def test_what_an_id_says() -> None:
+    one = next(identified_queries(mini()))
+    assert re.fullmatch(r"Normal/mini/normal/0/0/[0-9a-f]{12}", one.id)
+    assert query_id("a/b", "ü c", "%", Query("p", ("x",), 0, 3, 1)).startswith("a%2Fb/%C3%BC%20c/%25/3/1/")
+
+
+@pytest.mark.parametrize("changed", [{"k": 2}, {"noisy_channel": True}])
+def test_other_prompts_have_other_ids(changed: dict[str, Any]) -> None:
+    assert not {one.id for one in identified_queries(mini())} & {one.id for one in identified_queries(mini(**changed))}
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.text(min_size=1))
+def test_an_id_depends_on_prompt_and_labels(prompt: str, other: str, label: str) -> None:
+    ids = {
+        query_id("b", "d", "c", Query(text, labels, 0, 0, 0))
+        for text in (prompt, other)
+        for labels in ((label, "z" + label), ("z" + label, label))
+    }
+    assert len(ids) == 2 * len({prompt, other})
+
+
+# -- files
+
+
+def write_prompts(benchmark: Benchmark, path: Path) -> None:
+    records = prompt_records(benchmark)
+    lines = csv_lines(records, verbatim=True) if path.suffix == ".csv" else json_lines(records)
+    path.write_bytes("".join(lines).encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+@pytest.mark.parametrize("name", ["Normal", "GLER"])
+@pytest.mark.parametrize("noisy", [False, True])
+def test_prompts_in_a_file_are_the_prompts(tmp_path: Path, suffix: str, name: str, noisy: bool) -> None:
+    benchmark = mini(name, limit=3, noisy_channel=noisy)
+    path = tmp_path / f"prompts.{suffix}"
+    write_prompts(benchmark, path)
+    if suffix == "csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            records = list(csv.DictReader(file))
+        prompts = [json.loads(one["prompt"]) if noisy else one["prompt"] for one in records]
+        spaces = [json.loads(one["label_space"]) for one in records]
+    else:
+        records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        prompts, spaces = [one["prompt"] for one in records], [one["label_space"] for one in records]
+    assert prompts == benchmark[0].prompt_set()
+    assert spaces == [benchmark[0].get_label_space()] * len(prompts)
+    assert "ground_truth" not in records[0]
+
+
+def test_texts_of_every_kind_survive_both_formats(tmp_path: Path) -> None:
+    texts = ['a "b", c\nd\r\ne', "\u2028 \u0085 \x1c", "é 😀", " lead and trail ", ",;\t'"]
+    rows = [(texts[i % len(texts)] + str(i), i % 2) for i in range(30)]
+    own = Dataset.from_rows(rows, name="own", label_space=["no,\n", '"yes"'])
+    benchmark = StaICC.Normal(datasets=[own], limit=3)
+    for suffix in ("jsonl", "csv"):
+        path = tmp_path / f"p.{suffix}"
+        write_prompts(benchmark, path)
+        with path.open(encoding="utf-8", newline="") as file:
+            if suffix == "csv":
+                found = [one["prompt"] for one in csv.DictReader(file)]
+            else:
+                found = [json.loads(line)["prompt"] for line in file.read().split("\n") if line]
+        assert found == benchmark[0].prompt_set()
+
+
+# -- round trips
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+@pytest.mark.parametrize("field", ["logits", "index", "label"])
+def test_scored_as_if_run(tmp_path: Path, stand_in: Model, suffix: str, field: str, anonymous: Model) -> None:
+    """From a file in any order to the same numbers as a run; only who predicted, and how, is not known."""
+    benchmark = mini()
+    lines = [{"id": key, "extra": "x", **answer} for key, answer in answered(benchmark, stand_in, field).items()]
+    random.Random(0).shuffle(lines)
+    path = tmp_path / f"predictions.{suffix}"
+    if suffix == "csv":
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["extra", field, "id"])
+            writer.writerows(
+                ["x", json.dumps(one[field]) if field == "logits" else one[field], one["id"]] for one in lines
+            )
+    else:
+        path.write_text("\n\n".join(map(json.dumps, lines)), "utf-8")
+    found = score_predictions(mini(), read_predictions(path), return_outputs=True)
+    assert len((found.outputs or {})["mini"]) == 12  # type: ignore[union-attr]
+
+    def function(prompt: str, label_space: list[str]) -> Any:
+        row = stand_in(prompt, label_space)
+        return row if field == "logits" else row.index(max(row))
+
+    ran = benchmark(function)
+    assert anonymous(found) == anonymous(ran)
+    assert isinstance(found, StaICC.Result)
+    assert found.signature.differences(ran.signature) == {"scoring": ("given", "function")}
+
+
+@pytest.mark.parametrize("name", ["Suite", "TripletBias", "GLER"])
+def test_groups_and_conditions(stand_in: Model, name: str, anonymous: Model) -> None:
+    benchmark = mini(name, limit=3)
+    assert anonymous(score_predictions(benchmark, answered(benchmark, stand_in))) == anonymous(benchmark(stand_in))
+
+
+def test_probabilities_by_the_label_s_text(anonymous: Model) -> None:
+    benchmark = mini()
+    by_text = {
+        one.id: {"probabilities": dict(zip(reversed(one.query.label_space), (0.1, 0.2, 0.7), strict=True))}
+        for one in identified_queries(benchmark)
+    }
+    ran = benchmark(lambda prompt, label_space: [0.7, 0.2, 0.1])
+    assert anonymous(score_predictions(benchmark, by_text)) == anonymous(ran)
+
+
+def test_logits_that_look_like_probabilities_are_read_as_the_file_says(anonymous: Model) -> None:
+    """The automatic reading would take them for probabilities; the signature names the forced one."""
+    benchmark = mini()
+    rows = {one.id: [0.5, 0.25, 0.25] for one in identified_queries(benchmark)}
+    logits = score_predictions(benchmark, {key: {"logits": row} for key, row in rows.items()})
+    plain = score_predictions(benchmark, {key: {"probabilities": row} for key, row in rows.items()})
+    assert isinstance(logits, StaICC.Result)
+    assert isinstance(plain, StaICC.Result)
+    assert logits.signature.fields["outputs"] == "logits"
+    assert "outputs" not in plain.signature.fields
+    ran = mini(outputs="logits")(lambda prompt, label_space: [0.5, 0.25, 0.25])
+    assert anonymous(logits) == anonymous(ran)
+    assert benchmark[0].outputs == "auto"  # as it was
+
+
+# -- what is refused
+
+
+def test_missing_answers(stand_in: Model) -> None:
+    predictions = answered(mini(), stand_in)
+    first, second = list(predictions)[:2]
+    del predictions[first], predictions[second]
+    with pytest.raises(ArgumentError, match=f"2 of 12 queries have no prediction, the first is {first}"):
+        score_predictions(mini(), predictions)
+    partial = score_predictions(mini(), predictions, partial=True)
+    assert isinstance(partial, StaICC.Result)
+    assert not partial.complete
+    assert partial.signature.fields["failed"] == "2"
+    assert [one.reason for one in partial.details["mini"].failures] == ["no prediction was given"] * 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"k": 2}, "with another prompt; was k, the template or the data another one?"),
+        ({"limit": 9}, "there is no such row or repeat; was the limit another one?"),
+    ],
+)
+def test_answers_to_other_prompts(stand_in: Model, changed: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ArgumentError, match="ids belong to no query of this benchmark") as caught:
+        score_predictions(mini(), answered(mini(**changed), stand_in))
+    assert reason in str(caught.value)
+
+
+def test_answers_to_another_benchmark(stand_in: Model) -> None:
+    with pytest.raises(ArgumentError, match="this benchmark has Normal/mini"):
+        score_predictions(mini(), answered(mini("GLER"), stand_in))
+    with pytest.raises(ArgumentError, match="the first is what"):
+        score_predictions(mini(), {"what": {"index": 0}})
+
+
+def test_no_answers_at_all() -> None:
+    with pytest.raises(ArgumentError, match="queries have no prediction"):
+        score_predictions(mini(), {})
+    with pytest.raises(ArgumentError, match="there are no predictions"):
+        score_predictions(mini(), {}, partial=True)
+
+
+def test_answers_of_several_kinds(stand_in: Model) -> None:
+    predictions = answered(mini(), stand_in)
+    predictions[next(iter(predictions))] = {"probabilities": [1, 0, 0]}
+    with pytest.raises(OutputError, match=r"the predictions are of different kinds: probabilities \(.*\), logits"):
+        score_predictions(mini(), predictions)
+    mixed = answered(mini(), stand_in, "index")
+    mixed[next(iter(mixed))] = {"label": "food"}
+    assert score_predictions(mini(), mixed)  # an index and a text are both labels
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"logits": [1.0, 2.0]}, "got 2 values, expected 3"),
+        ({"logits": [1.0, 2.0, float("nan")]}, "is nan, expected a finite number"),
+        ({"logits": 3}, "logits must be a list with one number for each of 3 labels"),
+        ({"logits": "food"}, "logits must be a list"),
+        ({"logits": {"food": 1, "travel": 2}}, "the labels are .* but the prediction has"),
+        ({"index": 3}, "expected 0 to 2"),
+        ({"index": 1.0}, "index must be an integer"),
+        ({"index": True}, "index must be an integer"),
+        ({"index": "1"}, "index must be an integer"),
+        ({"label": "sport"}, "which is no label"),
+        ({"label": 1}, "label must be a label name"),
+        ({"reply": 1}, "reply must be a text, not 1"),
+        (None, "expected a dictionary with one of probabilities, .*, got None"),
+        ({"index": 0, "label": "food"}, "expected exactly one of .*, got index, label"),
+        ({"guess": 1}, "a prediction is one of probabilities, logits, index, label"),
+    ],
+)
+def test_unfit_answers_name_their_id(answer: dict[str, Any] | None, message: str) -> None:
+    keys = [one.id for one in identified_queries(mini())]
+    with pytest.raises(OutputError, match=message) as caught:
+        score_predictions(mini(), dict.fromkeys(keys, answer))
+    assert str(caught.value).startswith(keys[0])
+
+
+def test_replies_are_parsed(stand_in: Model, tmp_path: Path) -> None:
+    labels = {query.id: query.query.label_space for query in identified_queries(mini())}
+    by_index = answered(mini(), stand_in, "index")
+    replies = {}
+    for key, prediction in by_index.items():
+        predicted, other = labels[key][prediction["index"]], labels[key][prediction["index"] - 1]
+        replies[key] = {"reply": f"<think>Not {other}.</think> The answer is **{predicted}**."}
+    expected, parsed = score_predictions(mini(), by_index), score_predictions(mini(), replies)
+    assert dict(parsed) == dict(expected)
+    assert "scoring:given;parser=3" in str(parsed.signature)
+    assert "parser" not in str(expected.signature)
+
+    path = tmp_path / "replies.csv"
+    path.write_text("id,reply\n" + "".join(f'{key},"{value["reply"]}"\n' for key, value in replies.items()), "utf-8")
+    assert score_predictions(mini(), read_predictions(path)).signature == parsed.signature
+
+    key = list(replies)[1]
+    replies[key] = {"reply": "\x1b[31mI cannot decide.\n"}
+    with pytest.raises(
+        OutputError, match=rf"1 of {len(replies)} replies are unparsed, the first is of {key}: .*no label"
+    ):
+        score_predictions(mini(), replies)
+    partial = score_predictions(mini(), replies, partial=True)
+    assert not partial.complete
+    assert f"PARTIAL: 1 of {len(replies)} queries" in str(partial)
+    assert "\x1b" not in str(partial)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"id": "a", "index": 0}\n{"id": "a", "index": 0}', "line 2: the id a appears twice; .* in line 1 too"),
+        ('{"index": 0}', "line 1: there is no id"),
+        ('{"id": 3, "index": 0}', "line 1: there is no id"),
+        ('{"id": "a"}', "line 1: no prediction for a; expected exactly one of probabilities, logits, index, label"),
+        ('{"id": "a", "index": null}', "no prediction for a"),
+        ('{"id": "a", "index": 0, "label": "x"}', r"2 predictions \(index, label\) for a"),
+        ('{"id": "a", "index": 0', "line 1: this is not JSON"),
+        ('\n\n["a"]', "line 3: expected a JSON object, found list"),
+    ],
+)
+def test_damaged_files(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(text, "utf-8")
+    with pytest.raises(SchemaError, match=message):
+        read_predictions(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,index\na,0\na,1\n", "line 3: the id a appears twice"),
+        ("id,logits\na,0.1 0.9\n", "logits: this is not JSON"),
+        ("id,index\na,one\n", "index: this is not JSON"),
+        ("id,index\na,0,7\n", "line 2: more cells than the header has"),
+        ("id,index\na,\n", "no prediction for a"),
+        ("index\n0\n", "there is no id"),
+    ],
+)
+def test_damaged_csv(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text(text, "utf-8")
+    with pytest.raises(SchemaError, match=message):
+        read_predictions(path)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.text(min_size=1), st.lists(st.floats(allow_nan=False), min_size=1, max_size=4), max_size=6))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows: dict[str, list[float]]) -> None:
+    path = tmp_path_factory.mktemp("p") / "p.jsonl"
+    lines = [json.dumps({"id": key, "logits": row}) for key, row in rows.items()]
+    path.write_text("\r\n\n".join(lines), "utf-8-sig")  # a byte order mark and blank lines
+    assert read_predictions(path) == {key: {"logits": row} for key, row in rows.items()}
+
+
+def test_tasks_are_not_written_over_a_file(tmp_path: Path) -> None:
+    (tmp_path / "tasks").write_text("mine")
+    with pytest.raises(ArgumentError, match=r"tasks is a file; the tasks are several files, so give a folder$"):
+        export_tasks(StaICC.Normal(datasets=["mini"], limit=1), tmp_path / "tasks")
+    assert (tmp_path / "tasks").read_text() == "mine"
+
+
+def own() -> Benchmark:
+    rows = [(f"text {number}", number % 3) for number in range(120)]
+    return Normal(k=1, datasets=[Dataset.from_rows(rows, name="own", label_space=["x", "y", "z"])], limit=4)
+
+
+@pytest.mark.parametrize("benchmark", [mini, own])
+@pytest.mark.parametrize("unparsed", [0, 1, 3])
+def test_scored_replies_are_consistent(benchmark: Callable[[], Benchmark], unparsed: int, tmp_path: Path) -> None:
+    replies = {
+        query.id: {"reply": "I cannot say." if number < unparsed else query.query.label_space[number % 3]}
+        for number, query in enumerate(identified_queries(benchmark()))
+    }
+    if unparsed == 3:
+        replies.popitem()  # a query without a reply
+    result = score_predictions(benchmark(), replies, partial=bool(unparsed))
+    result.save(tmp_path / "result.json")
+    assert status_of(verify_file(tmp_path / "result.json", benchmark())) == Recomputed()
+    without = status_of(verify_file(tmp_path / "result.json"))
+    assert without == Recomputed() if benchmark is mini else isinstance(without, Unchecked)
+
+
+@pytest.mark.parametrize(
+    "scoring", ["given;parser=", "given;parser=x", "given;parser=3;parser=3", ";parser=3", "other"]
+)
+def test_another_scoring_of_replies_is_inconsistent(scoring: str, tmp_path: Path) -> None:
+    replies = {query.id: {"reply": query.query.label_space[0]} for query in identified_queries(mini())}
+    path = tmp_path / "result.json"
+    score_predictions(mini(), replies).save(path)
+    assert path.read_text("utf-8").count("given;parser=3") >= 1
+    path.write_text(path.read_text("utf-8").replace("given;parser=3", scoring), encoding="utf-8")
+    findings = verify_file(path)
+    assert any("signature / scoring" in line for one in findings for line in one.contradicted)
+
+
+# -- lm-evaluation-harness (test_lm_eval.py runs it)
+
+
+def tasks_of(folder: Path) -> dict[str, dict[str, Any]]:
+    yaml = pytest.importorskip("yaml")
+    return {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yaml")}
+
+
+def logged(folder: Path, docs: list[dict[str, Any]], stand_in: Any, name: str = "samples_x_2026.jsonl") -> Path:
+    """Write what lm_eval logs for its documents."""
+    target = folder / "logged" / "model"
+    target.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for number, doc in enumerate(docs):
+        row = stand_in(doc["prompt"], doc["label_space"])
+        arguments = {
+            f"gen_args_{place}": {"arg_0": doc["prompt"], "arg_1": label}
+            for place, label in enumerate(doc["label_space"])
+        }
+        lines.append(
+            {
+                "doc_id": number,
+                "doc": doc,
+                "arguments": arguments,
+                "resps": [[[str(value), "False"]] for value in row],
+                "filtered_resps": [[str(value), "False"] for value in row],
+            }
+        )
+    (target / name).write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    return target / name
+
+
+def documents(folder: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(line)
+        for path in sorted(folder.glob("staicc_*.jsonl"))
+        for line in path.read_text("utf-8").splitlines()
+    ]
+
+
+def test_one_task_for_each_data_set(tmp_path: Path) -> None:
+    own = Dataset.from_rows([(f"t {i}", i % 2) for i in range(40)], name="My set/2", label_space=["no", "yes"])
+    assert export_tasks(StaICC.Normal(datasets=["mini", own], limit=3), tmp_path) == ("staicc_normal",)
+    tasks = tasks_of(tmp_path)
+    assert tasks["staicc_normal"]["task"] == ["staicc_normal_mini", "staicc_normal_my_set_2"]
+    one = tasks["staicc_normal_mini"]
+    assert one["output_type"] == "multiple_choice"
+    assert one["target_delimiter"] == ""
+    assert one["num_fewshot"] == 0
+    assert (tmp_path / one["dataset_kwargs"]["data_files"]["test"]).is_file()
+
+
+def test_documents_are_the_queries(tmp_path: Path) -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
+    export_tasks(benchmark, tmp_path)
+    for doc, one in zip(documents(tmp_path), identified_queries(benchmark), strict=True):
+        assert (doc["id"], doc["prompt"], doc["ground_truth"]) == (one.id, one.query.prompt, one.query.label)
+        assert tuple(doc["label_space"]) == one.query.label_space
+
+
+def test_one_task_for_each_condition(tmp_path: Path) -> None:
+    names = export_tasks(StaICC.Suite(datasets=["mini"], limit=2), tmp_path, "score suite logged")
+    assert len(names) == 7
+    tasks = tasks_of(tmp_path)
+    assert len(tasks["staicc_gler"]["task"]) == 5
+    assert len(tasks["staicc_template_sens"]["task"]) == 9
+    readme = (tmp_path / "README.md").read_text("utf-8")
+    assert "python -m StaICC score suite logged" in readme
+    assert "--tasks staicc_normal,staicc_contextual_bias," in readme
+
+
+def test_the_noisy_channel_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="the noisy channel scores the text after each label"):
+        export_tasks(StaICC.Normal(datasets=["mini"], noisy_channel=True, limit=2), tmp_path)
+
+
+def test_two_names_that_become_one(tmp_path: Path) -> None:
+    sets = [
+        Dataset.from_rows([(f"t {i}", i % 2) for i in range(40)], name=name, label_space=["no", "yes"])
+        for name in ("a b", "a-b")
+    ]
+    with pytest.raises(ArgumentError, match="two data sets or conditions have the task name staicc_normal_a_b"):
+        export_tasks(StaICC.Normal(datasets=sets, limit=2), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["Normal", "Suite"])
+def test_logged_samples_score_as_if_run(
+    tmp_path: Path, stand_in: Callable[..., Any], name: str, anonymous: Callable[[Any], Any]
+) -> None:
+    benchmark = getattr(StaICC, name)(datasets=["mini"], limit=3)
+    export_tasks(benchmark, tmp_path)
+    file = logged(tmp_path, documents(tmp_path), stand_in)
+    expected = anonymous(benchmark(stand_in))
+    assert anonymous(score_predictions(benchmark, read_samples(tmp_path / "logged"))) == expected
+    records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    file.write_text("\n".join(json.dumps({**one, "filtered_resps": None}) for one in records), "utf-8")
+    assert anonymous(score_predictions(benchmark, read_samples(file))) == expected
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
+    export_tasks(StaICC.Normal(datasets=["mini"], limit=2), tmp_path)
+    for name in ("samples_x_1.jsonl", "samples_x_2.jsonl"):
+        logged(tmp_path, documents(tmp_path), stand_in, name)
+    with pytest.raises(SchemaError, match=r"samples_x_2.jsonl, line 1: the id .* appears twice; .*samples_x_1"):
+        read_samples(tmp_path / "logged")
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="run lm_eval with --log_samples"):
+        read_samples(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda one: one["arguments"]["gen_args_0"].update(arg_0="Q: ..."), "lm_eval used another prompt"),
+        (lambda one: one["arguments"]["gen_args_1"].update(arg_1=" travel"), "lm_eval used another prompt"),
+        (lambda one: one.pop("arguments"), "the sample has no prompts"),
+        (lambda one: one.update(arguments={"gen_args_0": {}}), "the sample has no prompts"),
+        (lambda one: one.update(filtered_resps=one["filtered_resps"][:2]), "2 answers for the 3 labels"),
+        (lambda one: one.update(filtered_resps=[["x"], ["y"], ["z"]]), "expected a log-probability for each label"),
+        (lambda one: one.update(filtered_resps=[[], [], []]), "expected a log-probability for each label"),
+        (lambda one: one.update(filtered_resps=None, resps=[[["1.0", "False"]] * 2] * 3), "expected a log-probability"),
+        (lambda one: one.update(filtered_resps=None, resps=7), "expected a log-probability for each label"),
+        (lambda one: (one.update(filtered_resps=[]), one.pop("resps")), "expected a log-probability for each label"),
+        (lambda one: one.update(filtered_resps=7), "expected a log-probability for each label"),
+        (lambda one: one["doc"].update(label_space=3), "the sample is not of a task"),
+        (lambda one: one["doc"].update(id=["x"]), "the sample is not of a task"),
+        (lambda one: one["doc"].pop("id"), "the sample is not of a task"),
+        (lambda one: one.update(doc="text"), "the sample is not of a task"),
+        (lambda one: one.pop("doc"), "this is not a sample that lm_eval logged"),
+    ],
+)
+def test_samples_that_are_refused(
+    tmp_path: Path, stand_in: Callable[..., Any], change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    export_tasks(StaICC.Normal(datasets=["mini"], limit=2), tmp_path)
+    file = logged(tmp_path, documents(tmp_path), stand_in)
+    records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    change(records[1])
+    file.write_text("\n".join(map(json.dumps, records)), "utf-8")
+    with pytest.raises(SchemaError, match=message) as caught:
+        read_samples(file)
+    assert f"{file}, line 2" in str(caught.value)

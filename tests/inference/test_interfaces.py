@@ -1,0 +1,167 @@
+"""Optional attributes of an inference function: one of another kind is refused before the first prompt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_type_hints
+from unittest.mock import MagicMock
+
+import pytest
+
+import StaICC
+import StaICC.benchmarks.running
+from StaICC.errors import ArgumentError
+from StaICC.inference.contract import Interface, check_interfaces
+from StaICC.inference.forecast import ForecastsPrompts
+from StaICC.inference.identity import Identity, identity_of
+from StaICC.inference.recheck import DeclaresTolerance
+from StaICC.kernels.protocol import Capability, capabilities_of
+from StaICC.methods.run import Method
+
+PROTOCOLS = {one.__name__: one for one in Interface.__subclasses__()}
+WRONG = ["gpt2", 3, 2.5, [1], {"a": 1}, object()]
+VALUES: dict[Any, Any] = {bool: True, str: "", int: 0, tuple[str, ...]: (), frozenset[str]: frozenset()}
+
+
+def members(protocol: type) -> dict[str, Any]:
+    return {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
+
+
+def right(member: Any) -> Any:
+    if callable(member):
+        return lambda *_: None
+    hint = get_type_hints(member.fget)["return"]
+    return VALUES.get(hint, frozenset() if "Set" in str(hint) else None)
+
+
+def fits(value: Any, member: Any) -> bool:
+    expected = None if callable(member) else right(member)
+    if member is DeclaresTolerance.recheck_tolerance:
+        return isinstance(value, (int, float))
+    return expected is not None and isinstance(value, type(expected))
+
+
+class Model:
+    def __call__(self, prompt: str, label_space: list[str]) -> int:
+        return 0
+
+
+class Never(Model):
+    def __call__(self, prompt: str, label_space: list[str]) -> int:
+        pytest.fail("it was called")
+
+
+CASES = [
+    pytest.param(protocol, name, id=f"{protocol.__name__}.{name}")
+    for protocol in PROTOCOLS.values()
+    for name in members(protocol)
+]
+
+
+def test_the_protocols_are_known() -> None:
+    expected = {
+        "StatesIdentity",
+        "PredictsBatches",
+        "DeclaresCapabilities",
+        "CountsRetries",
+        "Served",
+        ForecastsPrompts.__name__,
+    }
+    assert expected | {"DeclaresTolerance", "JointFeatures", "NoisyChannelVariants"} <= set(PROTOCOLS)
+    assert len(CASES) >= 16
+
+
+@pytest.mark.parametrize("on_class", [True, False])
+@pytest.mark.parametrize(("protocol", "name"), CASES)
+def test_an_attribute_of_another_kind_is_refused_at_the_start(
+    protocol: type, name: str, on_class: bool, tmp_path: Path
+) -> None:
+    good = {key: right(member) for key, member in members(protocol).items()}
+    check_interfaces(type("Good", (Never,), good)())
+    refused = 0
+    for value in WRONG:
+        model = type("Mine", (Never,), {**good, name: value} if on_class else {})()
+        if not on_class:
+            vars(model).update({**good, name: value})
+        if fits(value, vars(protocol)[name]):
+            check_interfaces(model)
+            continue
+        with pytest.raises(ArgumentError, match=f"'{name}' of the inference function Mine.*[Rr]ename"):
+            StaICC.Normal(datasets=["mini"], limit=2)(model, store=tmp_path / "run.sqlite", model_name="mine")
+        refused += 1
+    assert refused >= 3
+
+
+def test_a_method_that_needs_more_is_refused() -> None:
+    class Matrix(Never):
+        def identity(self, size: int) -> int:
+            return size
+
+    with pytest.raises(ArgumentError, match="'identity'"):
+        StaICC.Normal(datasets=["mini"], limit=2)(Matrix())
+
+
+@pytest.mark.parametrize("value", ["gpt2", None, 3])
+def test_an_identity_of_another_type_is_refused(value: Any) -> None:
+    class Mine(Never):
+        def identity(self) -> Any:
+            return value
+
+    with pytest.raises(ArgumentError, match=r"Mine\.identity\(\).*Identity"):
+        StaICC.Normal(datasets=["mini"], limit=2)(Mine())
+
+
+@pytest.mark.parametrize("value", ["gpt2", None, 3])
+def test_attributes_of_other_objects_mean_what_they_like(value: Any) -> None:
+    """An object to which the function refers may have an attribute of the same name."""
+
+    class Helper:
+        identity = value
+
+    helper = Helper()
+
+    def function(prompt: str, label_space: list[str]) -> int:
+        return 0 if helper else 1
+
+    assert StaICC.Normal(datasets=["mini"], limit=2)(function).complete
+    assert not any("not callable" in reason for reason in identity_of(function).unidentified)
+
+
+def test_a_method_that_is_none_is_none() -> None:
+    class Plain(Model):
+        identity = batch = None
+
+    assert StaICC.Normal(datasets=["mini"], limit=2)(Plain()).complete
+    assert capabilities_of(Plain()) == {Capability.LABEL_SCORES}
+
+
+def test_a_wrapper_that_passes_attributes_on_runs() -> None:
+    class Inner(Model):
+        def identity(self) -> Identity:
+            return Identity({"weights": "1"})
+
+    class Wrapper(Model):
+        def __init__(self) -> None:
+            self.inner = Inner()
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "inner":
+                raise AttributeError(name)
+            return getattr(self.inner, name)
+
+    assert StaICC.Normal(datasets=["mini"], limit=2)(Wrapper()).complete
+
+
+def test_a_mock_with_every_attribute_runs() -> None:
+    assert StaICC.Normal(datasets=["mini"], limit=2)(MagicMock(return_value=0)).complete
+
+
+@pytest.mark.parametrize("declared", [{"text"}, [Capability.LABEL_SCORES], "text", {3}, None])
+def test_capabilities_of_another_type_are_refused(declared: Any) -> None:
+    class Mine(Never):
+        capabilities = declared
+
+    with pytest.raises(ArgumentError, match="capabilit"):
+        capabilities_of(Mine())
+    with pytest.raises(ArgumentError, match="capabilit"):
+        Method("hidden_calibration", Mine()).run(StaICC.Normal(datasets=["mini"], limit=2))

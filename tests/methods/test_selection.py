@@ -1,0 +1,414 @@
+"""Instruction, demonstrations and order: on a made-up kernel, against brute force, and everything to be refused."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from StaICC import Dataset, Normal
+from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, UnknownNameError
+from StaICC.kernels.ppm import PPMKernel
+from StaICC.methods import selection as pte
+from StaICC.methods.run import Method, run_all
+from StaICC.methods.selection import (
+    BM25,
+    TextEncoder,
+    _representatives,
+    make_encoder,
+    nearest_demonstrations,
+    order_patterns,
+)
+from StaICC.prompting import TemplateWarning
+
+numpy = pytest.importorskip("numpy")
+
+
+class Kernel:
+    """Encodes a text by its length and its number of blanks; answers by the length of the prompt's first line."""
+
+    def __init__(self) -> None:
+        self.encoded: list[str] = []
+        self.prompts: list[str] = []
+
+    def hidden_states(self, prompts: Sequence[str]) -> Any:
+        self.encoded += prompts
+        return numpy.array([[float(len(text)), float(text.count(" "))] for text in prompts])
+
+    def losses(self, texts: Sequence[str]) -> list[float]:
+        return [1.0 / len(text) for text in texts]
+
+    def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[list[float]]:
+        self.prompts += prompts
+        rows = []
+        for prompt in prompts:
+            sure = len(prompt.split("\n")[0])
+            rest = 1.0 / (sure + len(label_space))
+            rows.append([1.0 - rest * (len(label_space) - 1)] + [rest] * (len(label_space) - 1))
+        return rows
+
+    def __call__(self, prompt: str, label_space: Sequence[str]) -> list[float]:
+        return self.batch([prompt], label_space)[0]
+
+    def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> Any:
+        return self.batch(prompts, label_space), self.hidden_states(prompts), self.hidden_states(prompts)
+
+
+def mini(k: int = 2, limit: int | None = None) -> Any:
+    return Normal(k=k, datasets=["mini"], limit=limit)[0]
+
+
+# -- PPL-ICL
+
+
+@pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+def test_instruction_of_the_lowest_perplexity() -> None:
+    """The made-up losses fall with length: the longest instruction wins, in both variants."""
+    for variant in ("paper", "0.1.1"):
+        one = mini()
+        assert pte.ppl_icl(Kernel(), None, ["Topic? ", "What is the topic? ", "x"], one, variant=variant) == (
+            "What is the topic? "
+        )
+        assert one.prompt_former.get_config_dict()["instruction"] == "What is the topic? "
+        assert one.prompt_set()[0].startswith("What is the topic? ")
+
+
+def test_perplexities_are_averaged_not_losses() -> None:
+    """Losses (0, 4) have the mean 2 and the mean perplexity 27.8; (3, 3) have 3 and 20.1."""
+
+    class Losses(Kernel):
+        def losses(self, texts: Sequence[str]) -> list[float]:
+            found = {"a": iter([0.0, 4.0]), "b": iter([3.0, 3.0])}
+            return [next(found[text[0]]) for text in texts]
+
+    assert pte.choose_instruction(Losses(), ["a ", "b "], mini(), calibration_number=2) == ("b ", 4)
+
+
+def test_tried_prompts_have_instruction_and_input_only() -> None:
+    tried: list[str] = []
+
+    class Recording(Kernel):
+        def losses(self, texts: Sequence[str]) -> list[float]:
+            tried.extend(texts)
+            return [1.0] * len(texts)
+
+    one = mini()
+    assert pte.choose_instruction(Recording(), ["A. ", "B. "], one, calibration_number=3)[0] == "A. "  # first of equals
+    assert [text[:3] for text in tried] == ["A. "] * 3 + ["B. "] * 3
+    texts = {row[0][0] for row in one.calibration_set()}
+    assert all(text[3:].removeprefix("sentence: ").removesuffix(" topic: ") in texts for text in tried)
+
+
+@pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+def test_ppl_icl_refusals() -> None:
+    rows = [((f"text {i}",), i % 2) for i in range(40)]
+    mine = Normal(datasets=[Dataset.from_rows(rows, name="mine", label_space=["a", "b"])])[0]
+    with pytest.raises(ArgumentError, match="no candidate instructions for 'mine'"):
+        pte.ppl_icl(Kernel(), None, None, mine)
+    with pytest.raises(ArgumentError, match="instruction_set must be a list of texts"):
+        pte.ppl_icl(Kernel(), None, [], mini())
+    with pytest.raises(ArgumentError, match="instruction_set must be a list of texts"):
+        pte.ppl_icl(Kernel(), None, "one", mini())
+    with pytest.raises(ArgumentError, match="PPL-ICL needs losses, which object does not provide"):
+        pte.ppl_icl(object(), None, ["a"], mini())
+    with pytest.raises(ArgumentError, match="experimentor is missing"):
+        pte.ppl_icl(Kernel(), None, ["a"])
+    with pytest.raises(ArgumentError, match="got neither instruction_set nor experimentor"):
+        pte.ppl_icl(Kernel(), None)
+    assert pte.ppl_icl(Kernel(), None, ["a", "bb"], variant="0.1.1") == "bb"  # as the release, without an experimentor
+
+    class Nan(Kernel):
+        def losses(self, texts: Sequence[str]) -> list[float]:
+            return [math.nan] * len(texts)
+
+    with pytest.raises(OutputError, match="not finite"):
+        pte.ppl_icl(Nan(), None, ["a"], mini())
+    with pytest.raises(UnknownNameError, match="no variant"):
+        pte.ppl_icl(Kernel(), None, ["a"], mini(), variant="0.1")
+
+
+def test_cache_is_emptied_when_asked() -> None:
+    emptied = []
+    with pytest.warns(TemplateWarning):
+        pte.ppl_icl(Kernel(), None, ["a"], mini(), lambda: emptied.append(1))
+    pte.SelfAdaptiveICL(Kernel(), None, mini(), lambda: emptied.append(1)).neighbours([0], 1)
+    assert len(emptied) == 2
+
+
+# -- nearness
+
+
+def test_nearest_by_hand() -> None:
+    rows = [(["aaaa"], 0), (["a"], 0), ([""], 0), (["aa"], 0), (["a"], 1)]
+    encoder = TextEncoder(Kernel())
+    assert nearest_demonstrations(encoder, rows, [["a"], ["aaaaa"], ["aaa"]], 3) == [[1, 4, 3], [0, 3, 1], [0, 3, 1]]
+    assert encoder.encoded == 5  # "a", "aaaa", "aaaaa", "aaa", "aa": each once, the empty text never
+    assert nearest_demonstrations(encoder, rows, [[""]], 2) == [[0, 1]]
+    with pytest.raises(ArgumentError, match="4 demonstrations with text, expected at least 5"):
+        nearest_demonstrations(encoder, rows, [["a"]], 5)
+
+
+@given(st.lists(st.text("ab ", max_size=6), min_size=3, max_size=20), st.text("ab ", min_size=1, max_size=6))
+def test_nearest_is_a_stable_sort_by_distance(texts: list[str], query: str) -> None:
+    usable = [place for place, text in enumerate(texts) if text]
+    if not usable:
+        return
+
+    def distance(place: int) -> float:
+        text = texts[place]
+        return math.hypot(len(text) - len(query), text.count(" ") - query.count(" "))
+
+    found = nearest_demonstrations(TextEncoder(Kernel()), [([t], 0) for t in texts], [[query]], len(usable))[0]
+    assert found == sorted(usable, key=lambda place: (round(distance(place), 9), place))
+
+
+def test_kernel_without_states_and_states_without_meaning() -> None:
+    with pytest.raises(ArgumentError, match="needs hidden states, which <lambda> does not provide"):
+        TextEncoder(lambda prompt, label_space: 0)
+
+    class Nan(Kernel):
+        def hidden_states(self, prompts: Sequence[str]) -> Any:
+            return numpy.full((len(prompts), 2), math.nan)
+
+    with pytest.raises(OutputError, match="encoding 0 has NaN"):
+        TextEncoder(Nan()).vectors(["a"])
+
+
+# -- TopK
+
+
+def test_topk_sets_demonstrations_and_nothing_else() -> None:
+    one, kernel = mini(), Kernel()
+    before = len(one.demonstration_set())
+    method = pte.SelfAdaptiveICL(kernel, None, one)
+    method.set_TopK_to_demonstration(3)
+    assert one.get_k() == 3
+    assert len(one.demonstration_set()) == before
+    assert len(kernel.encoded) == len(set(kernel.encoded))
+    assert one.get_repeat_times() == 1
+    query, row = one.test_set()[0][0][0], one.demonstration_sampler[0]
+    nearest_text = one.demonstration_set()[row[0]][0][0]
+    best = min(
+        math.hypot(len(t[0]) - len(query), t[0].count(" ") - query.count(" ")) for t, _ in one.demonstration_set()
+    )
+    assert math.hypot(len(nearest_text) - len(query), nearest_text.count(" ") - query.count(" ")) == best
+    assert one.prompt_set()[0].startswith(f"sentence: {nearest_text}")
+
+
+def test_cut_demonstration_sets() -> None:
+    one = mini()
+    assert len(pte.SelfAdaptiveICL(Kernel(), None, one).demonstration_set) == 192
+    cut = pte.SelfAdaptiveICL(Kernel(), None, one, demonstration_set_cut=10)
+    assert max(max(row) for row in cut.neighbours(range(20), 3)) < 10
+    rows = [((f"text {i} " + "x" * (i % 50),), i % 2) for i in range(3000)]
+    many = Normal(datasets=[Dataset.from_rows(rows, name="many", label_space=["a", "b"])])[0]
+    assert len(pte.SelfAdaptiveICL(Kernel(), None, many, variant="0.1.1").demonstration_set) == 512
+
+
+def test_topk_refusals() -> None:
+    method = pte.SelfAdaptiveICL(Kernel(), None, mini(), demonstration_set_cut=2)
+    with pytest.raises(ArgumentError, match="k, the number of nearest demonstrations, must be an integer"):
+        method.set_TopK_to_demonstration(0)
+    with pytest.raises(ArgumentError, match="expected at least 3"):
+        method.set_TopK_to_demonstration(3)
+    with pytest.raises(ArgumentError, match="demonstration_set_cut"):
+        pte.SelfAdaptiveICL(Kernel(), None, mini(), demonstration_set_cut=0)
+    with pytest.raises(ArgumentError, match="experimentor is missing"):
+        pte.SelfAdaptiveICL(Kernel(), None)
+
+
+# -- SA-ICL
+
+
+def test_orders() -> None:
+    released = order_patterns(2, 5, 4, 10, "0.1.1")
+    assert released[0] == released[1]
+    assert released[0][:3] == [(0, 1, 2, 3), (0, 1, 2, 4), (0, 1, 3, 2)]
+    paper = order_patterns(3, 5, 4, 10, "paper")
+    assert [len(set(orders)) for orders in paper] == [10, 10, 10]
+    assert paper[0] != paper[1]
+    assert order_patterns(2, 5, 4, 10, "paper") == paper[:2]
+    assert order_patterns(1, 2, 2, 10, "paper") == [[(0, 1), (1, 0)]]  # there are no more
+    assert all(len(set(order)) == 4 and set(order) <= set(range(5)) for orders in paper for order in orders)
+
+
+def test_entropy_by_hand() -> None:
+    assert pte.lowest_entropy([[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]) == 1
+    # 0.7 + 0.2 + 0.1 misses 1.0 by an ulp from left to right: the release takes its softmax, so the flatter row wins.
+    rows = [[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]]
+    assert pte.lowest_entropy(rows) == 0
+    assert pte.lowest_entropy(rows, "0.1.1") == 1
+
+
+@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
+def test_sa_icl_keeps_the_surest_order(variant: str) -> None:
+    """The made-up kernel is surer the longer the first line is: the order that begins with the longest wins."""
+    one, kernel = mini(k=2, limit=4), Kernel()
+    method = pte.SelfAdaptiveICL(kernel, None, one, variant=variant)
+    found = method.inference_interface(one.prompt_set(), one.get_label_space(), 3, 2, 6)
+    assert len(found) == 8
+    assert found[:4] == found[4:]  # both repeats ask the same rows
+    assert len(kernel.prompts) == 4 * 6  # all six orders of each row, each once
+    lengths = [len(prompt.split("\n")[0]) for prompt in kernel.prompts[:6]]
+    assert found[0][0] == pytest.approx(1.0 - 2 / (max(lengths) + 3))
+    assert method.inference_interface(one.prompt_set()[1], one.get_label_space(), 3, 2, 6) == found[1]
+
+
+def test_sa_icl_with_calibrated_predictions() -> None:
+    one = mini(limit=2)
+    method = pte.SelfAdaptiveICL(Kernel(), None, one, calibrate_function=lambda row, logits, state: [0.0, 0.0, 1.0])
+    assert method.inference_interface(one.prompt_set(), one.get_label_space()) == [[0.0, 0.0, 1.0]] * 4
+
+
+def test_sa_icl_refusals() -> None:
+    one = mini(limit=2)
+    method = pte.SelfAdaptiveICL(Kernel(), None, one)
+    with pytest.raises(ArgumentError, match="prompt 0 is none of the experimentor's"):
+        method.inference_interface(["what?"], one.get_label_space())
+    with pytest.raises(ArgumentError, match="nearest_k must be an integer of at least 4, not 2"):
+        method.inference_interface(one.prompt_set(), one.get_label_space(), nearest_k=2)
+    for name in ("inference_demos_number", "return_length"):
+        with pytest.raises(ArgumentError, match=name):
+            method.inference_interface(one.prompt_set(), one.get_label_space(), **{name: 0})
+
+
+words = st.lists(st.sampled_from(["red", "blue", "Green", "a", "the", "cat!"]), min_size=1, max_size=6).map(" ".join)
+
+
+def bag(texts: list[str]) -> Any:
+    """Counts of six letters."""
+    return [[float(text.casefold().count(letter)) for letter in "abcdet"] for text in texts]
+
+
+def rows(texts: list[str], labels: list[int] | None = None) -> list[Any]:
+    return [((text,), label) for text, label in zip(texts, labels or [0] * len(texts), strict=True)]
+
+
+@given(st.lists(words, min_size=1, max_size=8), words)
+@settings(max_examples=60, deadline=None)
+def test_bm25_is_its_formula(texts: list[str], query: str) -> None:
+    """Okapi BM25 written out, word by word."""
+    bags = [re.findall(r"\w+", text.lower()) for text in texts]
+    mean = sum(map(len, bags)) / len(bags)
+    for text, words_of in zip(BM25().distances([query], texts)[0], bags, strict=True):
+        score = 0.0
+        for word in re.findall(r"\w+", query.lower()):
+            having = sum(word in other for other in bags)
+            idf = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
+            count = words_of.count(word)
+            score += idf * count * 2.5 / (count + 1.5 * (0.25 + 0.75 * len(words_of) / mean))
+        assert text == pytest.approx(-score, abs=1e-9)
+
+
+@given(st.lists(words, min_size=4, max_size=10), st.lists(words, min_size=1, max_size=3), st.integers(1, 4))
+@settings(max_examples=40, deadline=None)
+def test_rules_are_brute_force(texts: list[str], queries: list[str], count: int) -> None:
+    labels = [len(text) % 3 for text in texts]
+    data, asked = rows(texts, labels), [(query,) for query in queries]
+    for encoder in (TextEncoder(None, bag), BM25()):
+        near = nearest_demonstrations(encoder, data, asked, count)
+        balanced = nearest_demonstrations(encoder, data, asked, count, rule="balanced")
+        diverse = nearest_demonstrations(encoder, data, asked, count, rule="diverse")
+        distinct = list(dict.fromkeys(texts))
+        for number, query in enumerate(queries):
+            own = encoder.distances(list(dict.fromkeys(queries)), distinct)[list(dict.fromkeys(queries)).index(query)]
+            distance = [own[distinct.index(text)] for text in texts]
+            order = sorted(range(len(texts)), key=lambda place: distance[place])
+            assert near[number] == order[:count]
+            assert all(len(set(found[number])) == count for found in (balanced, diverse))
+            shares = [sum(labels[place] == label for place in balanced[number]) for label in range(3)]
+            for label in range(3):  # a label has fewer than another by two only if it has no more rows
+                if shares[label] < max(shares) - 1:
+                    assert shares[label] == labels.count(label)
+            assert balanced[number][0] == diverse[number][0] == order[0]
+            chosen: list[int] = []  # maximal marginal relevance, by its definition
+            between = encoder.distances(texts, texts) if encoder.__class__ is TextEncoder else None
+            if between is not None:
+                while len(chosen) < count:
+                    left = [place for place in order if place not in chosen]
+                    values = [-distance[p] - max((-between[p, c] for c in chosen), default=0) for p in left]
+                    picked = diverse[number][len(chosen)]
+                    assert values[left.index(picked)] == pytest.approx(max(values), abs=1e-5)
+                    chosen.append(picked)
+
+
+def sphere(number: int) -> Any:
+    """Points on the unit sphere, at angles without repetition, denser near one pole."""
+    steps = numpy.arange(1, number + 1)
+    turn, height = 2.4 * steps + numpy.sin(steps * steps), (steps * 0.618 % 1) ** 2
+    radius = numpy.sqrt(1 - height**2)
+    return numpy.stack([radius * numpy.cos(turn), radius * numpy.sin(turn), height], 1)
+
+
+def test_vote_k_is_the_authors() -> None:
+    """Each choice has the highest score of the paper's algorithm 1, in exact numbers.
+
+    The rows are those that ``fast_votek`` of HKUNLP/icl-selective-annotation (two_steps.py) returns for these points.
+    """
+    points = sphere(260)
+    between = numpy.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
+    found = _representatives(between, 12)
+    assert found == [54, 232, 143, 198, 20, 109, 89, 219, 29, 41, 75, 144]
+    votes = [set(numpy.argsort(line)[1:151].tolist()) for line in between]  # the nearest is the row itself
+    for place, chosen in enumerate(found):
+        before = found[:place]
+        scores = [
+            sum(Fraction(1, 10 ** len(votes[voter] & set(before))) for voter in range(260) if row in votes[voter])
+            - sum(Fraction(1, 10 ** len(votes[voter] & set(before))) for voter in before if row in votes[voter])
+            for row in range(260)
+        ]
+        assert scores[chosen] == max(score for row, score in enumerate(scores) if row not in before)
+
+
+def test_duplicates_are_counted_and_excluded(caplog: Any) -> None:
+    texts = ["the cat", "the dog", "the cat", "a bird", ""]
+    encoder = TextEncoder(None, bag)
+    assert nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2)[0] == [0, 2]
+    for rule in ("nearest", "balanced", "diverse", "vote-k"):
+        found = nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2, rule=rule, exclude_duplicates=True)[0]
+        assert set(found) == {1, 3}, rule
+    with pytest.raises(ArgumentError, match="too many duplicates of a query, expected at least 3"):
+        nearest_demonstrations(encoder, rows(texts), [("the cat",)], 3, exclude_duplicates=True)
+    same = [((f"text {number % 7}",), number % 2) for number in range(80)]
+    benchmark = Normal(k=2, datasets=[Dataset.from_rows(same, name="same", label_space=["a", "b"])], limit=6)
+    shown = Method("topk", PPMKernel(), encoder="bm25").run(benchmark)
+    assert shown.timing["duplicates"] == 6
+    assert "6 test examples are shown a demonstration of exactly their text" in caplog.text
+    hidden = Method("topk", PPMKernel(), encoder="bm25", exclude_duplicates=True).run(benchmark)
+    assert hidden.timing["duplicates"] == 0
+
+
+def test_encoders() -> None:
+    with pytest.raises(UnknownNameError, match="no encoder 'bm52'; did you mean 'bm25'"):
+        make_encoder("bm52", PPMKernel())
+    with pytest.raises(ArgumentError, match="needs hidden states, which PPMKernel"):
+        make_encoder("hidden", PPMKernel())
+    with pytest.raises((MissingDependencyError, OSError, ValueError)):
+        make_encoder("sentence-transformers:nowhere/nothing", PPMKernel())
+    assert isinstance(make_encoder(bag, None), TextEncoder)
+
+
+def test_methods_with_other_retrieval_need_no_hidden_states() -> None:
+    """The embedded model runs TopK and SA-ICL by words; each setting has its own signature."""
+    benchmark = Normal(k=2, datasets=["mini"], limit=4)
+    with pytest.raises(ArgumentError, match="TopK needs hidden states"):
+        Method("topk", PPMKernel())
+    results = [
+        Method(name, PPMKernel(), encoder=encoder, rule=rule).run(benchmark)
+        for name in ("topk", "sa_icl")
+        for encoder in ("bm25", bag)
+        for rule in ("nearest", "diverse", "balanced", "vote-k")
+    ]
+    assert all(result.complete for result in results)
+    assert len({str(result.signature) for result in results}) == len(results)
+    assert results[0].timing["training_prompts"] == 0
+    table = run_all(PPMKernel(), benchmark, methods=["vanilla", "topk"], options={"encoder": "bm25"})
+    assert list(table) == ["vanilla", "topk"]
+    with pytest.raises(ArgumentError, match="'rule'"):
+        Method("topk", PPMKernel(), encoder="bm25", rule="near")

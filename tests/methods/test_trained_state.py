@@ -1,0 +1,346 @@
+"""What a method learned belongs to its training prompts and features: no other template, data set or run gets it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from StaICC import Dataset, Normal
+from StaICC.benchmarks import Benchmark, BenchmarkGroup, Diagnosis, Suite, TemplateSensitivity
+from StaICC.datasets import SplitSizes
+from StaICC.errors import ArgumentError, OutputError
+from StaICC.inference.identity import Identity
+from StaICC.methods.calibration import ContextualCalibration, HiddenCalibration
+from StaICC.methods.catalogue import BUILT_IN, RetrievalOptions
+from StaICC.methods.run import METHODS, Method, run_all
+from StaICC.methods.specification import option
+from StaICC.prompting import StableRandom, TemplateWarning
+from tests.methods.test_run import Kernel
+
+numpy = pytest.importorskip("numpy")
+
+pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
+
+REFUSED = {"ppl_icl": "Template_sens", "topk": "Demo_sens", "sa_icl": "Demo_sens", "ensemble": "Demo_sens"}
+"""The member of a suite that sets what a method chooses."""
+
+
+def suite() -> Suite:
+    return Suite(k=2, datasets=["mini"], limit=3)
+
+
+def facts(result: Any) -> dict[str, Any]:
+    """All that must not depend on the other members of a group."""
+    return {
+        "scores": result,
+        "predictions": result.outputs,
+        "signature": str(result.signature),
+        "training": result.timing["training_prompts"],
+        "test": result.timing["test_prompts"],
+        "intervals": result.details["mini"].intervals,
+    }
+
+
+# -- alone and in a group
+
+
+@pytest.mark.parametrize("variant", ["paper", "staicc", "0.1.1"])
+@pytest.mark.parametrize("name", list(METHODS))
+def test_a_member_of_a_group_has_the_scores_that_it_has_alone(name: str, variant: str) -> None:
+    method = Method(name, Kernel(), variant, calibration_number=12)
+
+    def run(benchmark: Benchmark | BenchmarkGroup) -> Any:
+        return method.run(benchmark, return_outputs=True)
+
+    members = suite().members
+    if name in REFUSED:
+        with pytest.raises(ArgumentError, match=REFUSED[name]):
+            run(BenchmarkGroup("refused", {REFUSED[name]: members.pop(REFUSED[name])}))
+    alone = {part: facts(run(member)) for part, member in members.items()}
+    templates_first = sorted(alone, key=lambda part: part != "Template_sens")
+    for order in (list(alone), list(reversed(alone)), templates_first):
+        group = BenchmarkGroup("group", {part: members[part] for part in order})
+        for found in (run(group), run(group)) if order == templates_first else (run(group),):
+            assert {part: facts(result) for part, result in found.items()} == alone
+
+
+def test_all_methods_in_a_group_have_the_scores_that_they_have_alone() -> None:
+    names = [name for name in METHODS if name not in REFUSED]
+    for members in (suite().members, dict(reversed(suite().members.items()))):
+        table: Any = run_all(Kernel(), BenchmarkGroup("g", members), methods=names, calibration_number=12)
+        assert not table.skipped
+        for name in names:
+            member: Any = Method(name, Kernel(), calibration_number=12).run(suite()["Template_sens"])
+            assert table[name]["Template_sens"] == member
+            assert table[name]["Template_sens"].timing["training_prompts"] == member.timing["training_prompts"]
+
+
+SCRIPT = """
+from StaICC.benchmarks import BenchmarkGroup, Diagnosis
+from StaICC.kernels.ppm import PPMKernel
+from StaICC.methods.run import Method
+
+def scores():
+    members = Diagnosis(k=1, datasets=["mini"], limit=2).members
+    method = Method("contextual_calibration", PPMKernel(), "staicc", calibration_number=6)
+    found = [method.run(BenchmarkGroup("g", dict(order))) for order in (members.items(), reversed(members.items()))]
+    assert found[0] == {part: found[1][part] for part in found[0]}
+    return {part: [result["Averaged results"], result.timing["training_prompts"]] for part, result in found[1].items()}
+"""
+
+
+def test_another_process_has_the_same_scores() -> None:
+    space: dict[str, Any] = {}
+    exec(SCRIPT, space)
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", f"{SCRIPT}\nimport json; print(json.dumps(scores()))"]
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300).stdout
+    assert json.loads(printed) == json.loads(json.dumps(space["scores"]()))
+
+
+# -- one calibration for each template
+
+
+def test_each_template_has_the_calibration_of_its_own_prompts() -> None:
+    """Contextual calibration from its definition, template by template."""
+    kernel, number, k, limit = Kernel(), 12, 2, 3
+    by_hand: list[list[float]] = []
+    for levels in ("0000", "0111", "0222", "1012", "1120", "1201", "2021", "2102", "2210"):
+        one = TemplateSensitivity(k=k, datasets=["mini"])[0]
+        others, (instruction, inputs, prefix, affix) = one.card.alternatives, map(int, levels)
+        assert others is not None
+        writer, rows, generator = one.prompt_former, one.calibration_set(), StableRandom()
+        writer.change_instruction(others.instruction[instruction])
+        writer.change_input_text_prefixes(others.input_text_prefixes[inputs])
+        writer.change_label_prefix(others.label_prefix[prefix])
+        writer.change_label_affix(others.label_affix[affix])
+        lists = [generator.sample_indexes(len(rows), k) for _ in range(number)]
+        prompts: list[Any] = [
+            writer.write_prompt_from_dataline([rows[place] for place in places], [("N/A", "[MASK]", "")[turn % 3]])
+            for turn, places in enumerate(lists)
+        ]
+        labels = one.get_label_space()
+        prior = numpy.mean(kernel.batch(prompts, labels), axis=0)
+        asked: list[Any] = [writer.write_prompt(one.demonstration_lists()[row], row) for row in range(limit)]
+        shares = numpy.exp(numpy.array(kernel.batch(asked, labels)) / prior)
+        by_hand += (shares / shares.sum(1, keepdims=True)).tolist()
+    guesses = [numpy.argmax(by_hand[row::limit], axis=1).tolist() for row in range(limit)]
+    consistency = numpy.mean([Counter(labels).most_common(1)[0][1] / 9 for labels in guesses])
+
+    members = suite().members
+    for order in (members, dict(reversed(members.items())), {"Template_sens": members["Template_sens"]}):
+        method = Method("contextual_calibration", Kernel(), "staicc", calibration_number=number)
+        found: Any = method.run(BenchmarkGroup("group", order), return_outputs=True)
+        result = found["Template_sens"]
+        assert result.timing["training_prompts"] == 9 * number
+        assert result["Averaged results"]["consistency"] == pytest.approx(consistency, abs=1e-12)
+        for record, expected in zip(result.outputs["mini"], by_hand, strict=True):
+            assert record["predicted_probabilities"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_calibration_of_one_template_predicts_for_no_other() -> None:
+    one = suite()["Template_sens"][0]
+    prepared = Method("contextual_calibration", Kernel(), "staicc", calibration_number=3).prepare(one)
+    with pytest.raises(OutputError, match=r"Method\.run"):
+        one.auto_run(prepared.inference)
+    released = Method("contextual_calibration", Kernel(), "0.1.1", calibration_number=3).prepare(one)
+    assert one.auto_run(released.inference)[1]  # the release has one calibration for all
+
+
+# -- never shared
+
+
+def rows(texts: str = "text", shift: int = 0) -> list[tuple[str, int]]:
+    return [(f"{texts} {number}", (number * 7 + shift * (number % 5)) % 2) for number in range(60)]
+
+
+def data(
+    given_rows: Sequence[tuple[str, int]], labels: Sequence[str] = ("no", "yes"), calibration: int = 24
+) -> Dataset:
+    split = SplitSizes(calibration=calibration, demonstration=56 - calibration, test=4)
+    return Dataset.from_rows(given_rows, name="own", label_space=list(labels), split=split)
+
+
+def changed(**settings: Any) -> Normal:
+    """The plain benchmark with changes of its prompt writer."""
+    made = Normal(2, datasets=[data(rows())])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TemplateWarning)
+        for name, value in settings.items():
+            getattr(made[0].prompt_former, name)(value)
+    return made
+
+
+def shortened() -> Normal:
+    made = Normal(2, datasets=[data(rows())])
+    made[0].prompt_former.cut_by_length = 3
+    return made
+
+
+def chosen() -> Normal:
+    made = Normal(2, datasets=[data(rows())])
+    made[0].set_demonstration_sampler([[0, 1]] * 4)
+    return made
+
+
+BENCHMARKS = {
+    "plain": changed,
+    "other texts": lambda: Normal(2, datasets=[data(rows("word"))]),
+    "other labels of the rows": lambda: Normal(2, datasets=[data(rows(shift=1))]),
+    "other label names": lambda: Normal(2, datasets=[data(rows(), ("bad", "good"))]),
+    "renamed labels": lambda: changed(change_label_space=["bad", "good"]),
+    "labels in another order": lambda: Normal(2, datasets=[data(rows(), ("yes", "no"))]),
+    "another split": lambda: Normal(2, datasets=[data(rows(), calibration=20)]),
+    "another k": lambda: Normal(3, datasets=[data(rows())]),
+    "another sampler": lambda: Normal(2, datasets=[data(rows())], sampler="nested"),
+    "chosen demonstrations": chosen,
+    "an instruction": lambda: changed(change_instruction="Choose. "),
+    "shortened prompts": shortened,
+    "noisy channel": lambda: Normal(2, noisy_channel=True, datasets=[data(rows())]),
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "ppl_icl": {"instructions": ["Read. ", "Classify. ", "Sort the text. "]},
+    "prototypical_calibration": {"restarts": 2},
+}
+
+
+def needs_direct(name: str) -> bool:
+    """Whether a method cannot run in the noisy channel with the made-up kernel."""
+    return name in ("knn_prompt", "knn_prompt_centroid", "hidden_calibration", "dc_pmi")
+
+
+@pytest.mark.parametrize("variant", ["paper", "staicc"])
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "generate"])
+def test_no_other_benchmark_gets_what_was_learned(name: str, variant: str) -> None:
+    """One workbench, one data set after the other: each has the result of a run of its own."""
+    method = Method(name, Kernel(), variant, calibration_number=12, **OPTIONS.get(name, {}))
+    bench = method.workbench()
+    differ = set()
+    for which in (*BENCHMARKS, "plain"):
+        if which == "noisy channel" and needs_direct(name):
+            continue
+        once: Any = method.run_on(bench, BENCHMARKS[which](), return_outputs=True)
+        again: Any = method.run(BENCHMARKS[which](), return_outputs=True)
+        assert (once, once.outputs) == (again, again.outputs), which
+        assert once.timing["training_prompts"] == again.timing["training_prompts"]
+        differ.add(json.dumps([record["predicted_probabilities"] for record in once.outputs["own"]]))
+    assert len(differ) > 5  # the benchmarks differ in what they show
+
+
+class Scaled(Kernel):
+    """Its hidden states have the length of the text in them, as much as ``share`` says."""
+
+    share = 0.0
+
+    def identity(self) -> Identity:
+        return Identity({"model": "made up", "share": str(self.share)})
+
+    def hidden_states(self, prompts: Sequence[str]) -> Any:
+        return (1 - self.share) * super().hidden_states(prompts) + self.share * numpy.array(
+            [[math.sin(len(prompt) * place) for place in range(1, 5)] for prompt in prompts]
+        )
+
+
+@pytest.mark.parametrize("name", ["hidden_calibration", "topk", "sa_icl"])
+def test_no_other_model_gets_what_was_learned(name: str) -> None:
+    kernel = Scaled()
+    found = {}
+    for kernel.share in (0.0, 1.0):
+        found[kernel.share] = Method(name, kernel, calibration_number=12).run(suite()["GLER"], return_outputs=True)
+    kernel.share = 0.0
+    group = BenchmarkGroup("group", {"first": suite()["GLER"], "second": suite()["GLER"]})
+
+    def changes(result: Any) -> None:
+        kernel.share = 1.0
+
+    parts: Any = Method(name, kernel, calibration_number=12).run(group, return_outputs=True, on_result=changes)
+    assert found[0.0].outputs != found[1.0].outputs
+    assert [parts["first"].outputs, parts["second"].outputs] == [found[0.0].outputs, found[1.0].outputs]
+
+
+class Encoder:
+    """Two of them look the same."""
+
+    def __init__(self, sign: int) -> None:
+        self.sign = sign
+
+    def __repr__(self) -> str:
+        return "<encoder>"
+
+    def __call__(self, texts: list[str]) -> Any:
+        return [[hash_of(text) * self.sign, 1.0 + self.sign * len(text)] for text in texts]
+
+
+def hash_of(text: str) -> float:
+    return float(sum(map(ord, text)) % 31)
+
+
+@dataclasses.dataclass(frozen=True)
+class First(RetrievalOptions):
+    encoder: Any = option(Encoder(0), "The first encoder.")  # noqa: RUF009
+
+
+@dataclasses.dataclass(frozen=True)
+class Second(RetrievalOptions):
+    encoder: Any = option(Encoder(1), "The second encoder.")  # noqa: RUF009
+
+
+def test_encoders_that_look_the_same_do_not_share_vectors() -> None:
+    specs = [
+        dataclasses.replace(BUILT_IN.topk, name=kind.__name__, options=kind, requires=frozenset())
+        for kind in (First, Second)
+    ]
+    table: Any = run_all(Kernel(), suite()["Normal"], methods=specs, return_outputs=True)
+    alone: list[Any] = [Method(spec, Kernel()).run(suite()["Normal"], return_outputs=True) for spec in specs]
+    assert alone[0].outputs != alone[1].outputs
+    assert [table["First"].outputs, table["Second"].outputs] == [result.outputs for result in alone]
+
+
+TABLES = st.lists(st.tuples(st.sampled_from(["a", "b c", "d", "a b"]), st.integers(0, 1)), min_size=28, max_size=28)
+SPACES = st.sampled_from([("no", "yes"), ("yes", "no"), ("n", "y")])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.tuples(TABLES, SPACES), st.tuples(TABLES, SPACES), st.sampled_from([0.0, 0.5]), st.booleans())
+def test_calibrations_are_one_only_if_trained_on_the_same(first: Any, second: Any, share: float, same: bool) -> None:
+    """Property: the digest differs whenever prompts, label space, truths or features differ."""
+    identities, trained = [], []
+    for number, (table, labels) in enumerate((first, first if same else second)):
+        kernel = Scaled()
+        kernel.share = share * number
+        split = SplitSizes(calibration=16, demonstration=8, test=4)
+        one = Normal(1, datasets=[Dataset.from_rows(table, name="own", label_space=labels, split=split)])[0]
+        for kind in (ContextualCalibration, HiddenCalibration):
+            calibration = kind(one.get_label_space())
+            writer, calibration_set = one.prompt_former.write_prompt_from_dataline, one.calibration_set()
+            prompts, truths = calibration.samples(writer, calibration_set, 16, 1)
+            try:
+                calibration.train(writer, kernel, calibration_set, 16, k=1)
+            except ArgumentError:  # a label without a row
+                return
+            features = kernel.hidden_states(prompts).tolist()
+            trained.append([kind.name, prompts, truths, labels, features])
+            identities.append(calibration.identity().digest)
+    for kind in (0, 1):
+        assert (identities[kind] == identities[kind + 2]) == (trained[kind] == trained[kind + 2])
+
+
+def test_diagnosis_counts_the_training_of_each_member() -> None:
+    found: Any = Method("hidden_calibration", Kernel(), "staicc", calibration_number=12).run(
+        Diagnosis(k=2, datasets=["mini"], limit=2)
+    )
+    counts = {part: result.timing["training_prompts"] for part, result in found.items()}
+    assert counts == {part: 12.0 * (9 if part == "Template_sens" else 1) for part in found}

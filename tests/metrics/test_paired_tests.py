@@ -1,0 +1,388 @@
+"""Paired tests of two runs: against exact tests, closed forms, brute force over possible rows, and skewed nulls."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from StaICC.metrics import bias, classification
+from StaICC.metrics.paired_tests import (
+    Contributions,
+    PairedDifference,
+    _chance,
+    detectable_difference,
+    difference_interval,
+    mean_difference,
+    of_calibration_error,
+    of_divergence,
+    of_entropy,
+    of_f1,
+    of_macro_f1,
+    of_mean,
+    p_value,
+    paired_difference,
+    too_few_rows,
+    upper_p_value,
+)
+
+
+def of_pair(parts: Sequence[Contributions]) -> PairedDifference:
+    return paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
+
+
+def of_scores(scores: Sequence[float], largest: float = 1.0) -> PairedDifference:
+    """A difference of means whose rows have these differences."""
+    n = len(scores)
+    steps = [score / n for score in scores]
+    return PairedDifference(math.fsum(steps), 0.0, steps, -largest / n, largest / n, largest)
+
+
+# -- probabilities
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(-60, 60).filter(bool), min_size=2, max_size=9, unique=True))
+def test_the_chance_of_a_weighted_sum_is_the_closed_form(numbers: list[int]) -> None:
+    """For different terms: one minus the sum over positive terms of the products of term / (term - other)."""
+    terms = [Fraction(number, 7) for number in numbers]
+    exact = 1 - sum(
+        math.prod((term / (term - other) for other in terms if other != term), start=Fraction(1))
+        for term in terms
+        if term > 0
+    )
+    assert _chance({float(term): 1 for term in terms}) == pytest.approx(float(exact), abs=1e-9, rel=1e-6)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(1, 900), st.integers(1, 900))
+def test_the_chance_of_equal_terms_is_binomial(positive: int, negative: int) -> None:
+    exact = stats.binom.sf(positive - 1, positive + negative - 1, 0.5)
+    assert _chance({0.3: positive, -0.3: negative}) == pytest.approx(exact, rel=1e-6, abs=1e-30)
+
+
+def test_extreme_sums() -> None:
+    assert _chance({1.0: 3}) == 0.0
+    assert _chance({-1.0: 3, 0.0: 5}) == _chance({0.0: 2}) == 1.0
+    assert 0.0 < _chance({1.0: 20_000, -1.0: 1}) < 1e-290
+    rising = {1.0 + number / 1e4: 1 for number in range(5000)}
+    assert 0.0 < _chance(rising | {-1.0: 1}) < 1e-290
+
+
+# -- tests with a known answer
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_of_accuracies_it_is_mcnemars_exact_test(only_first: int, only_second: int) -> None:
+    found = of_scores([1.0] * only_first + [-1.0] * only_second + [0.0] * 100)
+    expected = stats.binomtest(only_first, only_first + only_second).pvalue if only_first + only_second else 1.0
+    assert p_value(found) == pytest.approx(expected, rel=1e-6, abs=1e-30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 60), st.integers(1, 60), st.floats(0.02, 0.98))
+def test_of_a_share_and_a_constant_it_is_the_exact_binomial_test(right: int, wrong: int, level: float) -> None:
+    n = right + wrong
+    found = of_scores([1.0 - level] * right + [-level] * wrong)
+    found = replace(found, low=-level / n, high=(1.0 - level) / n)  # what a share can be
+    assert upper_p_value(found) == pytest.approx(stats.binom.sf(right - 1, n, level), rel=1e-6, abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@example([0.0] * 5 + [1.0, 1.0, 0.5, -0.75, -0.875, -0.25], 0.375)  # the search meets the end exactly
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=40), st.floats(0.01, 0.5))
+def test_p_value_interval_and_margin_agree(scores: list[float], margin: float) -> None:
+    found = of_scores(scores)
+    interval = difference_interval(found)
+    assert interval is not None
+    assert -1.0 <= interval.low <= found.difference <= interval.high <= 1.0
+    assert p_value(found.negated) == pytest.approx(p_value(found))
+    if abs(interval.low) > 1e-5 < abs(interval.high):
+        assert (p_value(found) <= 0.05) == (not interval.low < 0.0 < interval.high)
+    if abs(interval.low + margin) > 1e-5:
+        assert (upper_p_value(found, -margin) <= 0.025) == (interval.low > -margin)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=60), st.randoms())
+@settings(deadline=None)
+def test_order_and_sign_do_not_matter(scores: list[float], draw: Any) -> None:
+    p = p_value(of_scores(scores))
+    assert 0.0 < p <= 1.0
+    mixed = [*scores]
+    draw.shuffle(mixed)
+    assert p_value(of_scores(mixed)) == pytest.approx(p, rel=1e-6)
+    assert p_value(of_scores([-score for score in mixed])) == pytest.approx(p, rel=1e-6)
+
+
+def test_bias_is_taken_off_the_test_and_widens_the_interval() -> None:
+    plain = of_scores([0.3, 0.1] * 40)
+    raised, lowered = replace(plain, raised=0.04), replace(plain, lowered=0.04)
+    assert p_value(plain) < p_value(raised)
+    assert p_value(plain) == p_value(lowered)
+    assert upper_p_value(raised) == pytest.approx(upper_p_value(plain, 0.04))
+    ends = [difference_interval(one) for one in (plain, raised, lowered)]
+    assert ends[0] is not None
+    assert ends[1] is not None
+    assert ends[2] is not None
+    assert ends[1].low == pytest.approx(ends[0].low - 0.04, abs=1e-6)
+    assert ends[2].high == pytest.approx(ends[0].high + 0.04, abs=1e-6)
+
+
+# -- what is not tested
+
+
+@pytest.mark.parametrize(("differ", "tested"), [(0, True), (1, False), (5, False), (6, True), (40, True)])
+def test_fewer_than_six_rows_with_other_predictions_are_no_test_of_accuracy(differ: int, tested: bool) -> None:
+    for scores in ([1.0] * differ, [1.0, -1.0] * (differ // 2) + [1.0] * (differ % 2)):
+        assert (too_few_rows(of_scores([*scores, *[0.0] * 60])) is None) is tested
+
+
+def test_a_metric_without_a_bound_is_not_tested() -> None:
+    truth, rows = [0, 0, 1, 1], [0, 1, 2, 3]
+    runs = [[[1.0, 0.0, 0.0]] * 4, [[0.5, 0.5, 0.0]] * 4]  # the third label is never true
+    found = of_pair([of_divergence(truth, run, rows, 4) for run in runs])
+    assert too_few_rows(found) is not None
+    assert difference_interval(found) is None
+    assert detectable_difference(found) is None
+
+
+# -- contributions
+
+
+def simulated(
+    seed: int, labels: int = 3, rows: int = 40, repeats: int = 2
+) -> tuple[list[int], list[list[list[float]]], list[int]]:
+    draw = np.random.default_rng(seed)
+    truth = np.repeat(draw.integers(0, labels, rows), repeats)
+    runs = [draw.dirichlet(np.ones(labels), rows * repeats) for _ in range(2)]
+    return truth.tolist(), [run.tolist() for run in runs], np.repeat(np.arange(rows), repeats).tolist()
+
+
+def guesses_of(runs: Sequence[Sequence[Sequence[float]]]) -> list[list[int]]:
+    return [[row.index(max(row)) for row in run] for run in runs]  # type: ignore[attr-defined]
+
+
+def entropy(truth: Sequence[int], run: Sequence[Sequence[float]]) -> float:
+    return bias.entropy_of_mean(run)
+
+
+def divergence(truth: Sequence[int], run: Sequence[Sequence[float]]) -> float:
+    return bias.empirical_bias(run, truth)
+
+
+Metric = Callable[[Sequence[int], Sequence[Sequence[float]]], float]
+
+
+def cases(
+    truth: Sequence[int], runs: Sequence[Sequence[Sequence[float]]], rows: Sequence[int], n_rows: int, labels: int
+) -> dict[Metric, Sequence[Contributions]]:
+    guesses = guesses_of(runs)
+    hits = [[float(g == t) for g, t in zip(guess, truth, strict=True)] for guess in guesses]
+    likelihoods = [[row[t] for row, t in zip(run, truth, strict=True)] for run in runs]
+    return {
+        classification.accuracy: [of_mean(one, rows, n_rows) for one in hits],
+        classification.averaged_truelabel_likelihood: [of_mean(one, rows, n_rows) for one in likelihoods],
+        classification.macro_F1: of_macro_f1(truth, guesses[0], guesses[1], rows, n_rows, labels),
+        classification.expected_calibration_error_1: [of_calibration_error(truth, run, rows, n_rows) for run in runs],
+        entropy: [of_entropy(run, rows, n_rows) for run in runs],
+        divergence: [of_divergence(truth, run, rows, n_rows) for run in runs],
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_steps_add_up_to_the_difference_of_the_metrics(seed: int) -> None:
+    labels = 2 + seed % 4
+    truth, runs, rows = simulated(seed, labels)
+    for metric, parts in cases(truth, runs, rows, 40, labels).items():
+        found = of_pair(parts)
+        values = [metric(truth, run) for run in runs]
+        assert [found.first, found.second] == pytest.approx(values, abs=1e-12)
+        assert math.fsum(found.steps) == pytest.approx(values[0] - values[1], abs=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(1, 8), st.integers(1, 3), st.data())
+def test_no_row_changes_a_metric_by_more_than_the_largest_possible_step(
+    seed: int, labels: int, n_rows: int, repeats: int, data: st.DataObject
+) -> None:
+    truth, runs, rows = simulated(seed, labels, n_rows, repeats)
+    if data.draw(st.booleans(), label="certain"):
+        runs = [np.eye(labels)[guess].tolist() for guess in guesses_of(runs)]
+    true = data.draw(st.integers(0, labels - 1), label="true label of the new row")
+    corner = np.eye(labels)[data.draw(st.integers(0, labels - 1), label="predicted")]
+    weight = data.draw(st.sampled_from([1.0, 0.0, 0.5]), label="certainty")
+    row = (weight * corner + (1 - weight) / labels).tolist()
+    for metric, parts in cases(truth, runs, rows, n_rows, labels).items():
+        if math.isinf(parts[0].high):
+            continue
+        after = metric([*truth, *[true] * repeats], [*runs[0], *[row] * repeats])
+        assert parts[0].low - 1e-12 <= after <= parts[0].high + 1e-12, metric.__name__
+
+
+def test_the_largest_possible_step_is_reached() -> None:
+    truth, rows = [0] * 20, list(range(20))
+    sure, cautious = [[1.0, 0.0]] * 20, [[0.96, 0.04]] * 20
+    one, two = (of_calibration_error(truth, run, rows, 20) for run in (sure, cautious))
+    assert one.high == pytest.approx(classification.expected_calibration_error_1([*truth, 1], [*sure, [1.0, 0.0]]))
+    assert two.low >= 0.0
+    certain = of_entropy(sure, rows, 20)
+    assert certain.high == pytest.approx(bias.entropy_of_mean([*sure, [0.0, 1.0]]))
+    assert certain.low == 0.0
+    uneven = of_divergence([0] * 18 + [1] * 2, sure, rows, 20)
+    assert uneven.high == pytest.approx(bias.empirical_bias([*sure, [1.0, 0.0]], [0] * 18 + [1] * 3))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bias_of_macro_f1_is_that_of_the_jackknife(seed: int) -> None:
+    truth, runs, rows = simulated(seed, 2 + seed, 30)
+    guesses = guesses_of(runs)
+    parts = of_macro_f1(truth, guesses[0], guesses[1], rows, 30, 2 + seed)
+    for part, guess in zip(parts, guesses, strict=True):
+        without = []
+        for left in range(30):
+            kept = [place for place, row in enumerate(rows) if row != left]
+            hits = [[truth[i] == label == guess[i] for i in kept] for label in range(2 + seed)]
+            sizes = [sum((truth[i] == label) + (guess[i] == label) for i in kept) for label in range(2 + seed)]
+            without.append(
+                np.mean([2 * sum(hit) / size if size else 0.0 for hit, size in zip(hits, sizes, strict=True)])
+            )
+        assert part.raised - part.lowered == pytest.approx(29 * (np.mean(without) - part.value), abs=1e-12)
+        assert min(part.raised, part.lowered) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_variance_of_the_steps_is_that_of_resampled_metrics(seed: int) -> None:
+    """An independent check of the influence functions: the spread of the metric on resampled rows."""
+    rows = 300
+    truth, runs, place = simulated(seed, 3, rows)
+    runs = [
+        [[p * (1 + 2 * (label == t)) for label, p in enumerate(row)] for row, t in zip(run, truth, strict=True)]
+        for run in runs
+    ]
+    runs = [[[p / sum(row) for p in row] for row in run] for run in runs]
+    draw = np.random.default_rng(seed)
+    samples = [np.repeat(draw.integers(0, rows, rows) * 2, 2) + np.tile([0, 1], rows) for _ in range(250)]
+    for metric, parts in cases(truth, runs, place, rows, 3).items():
+        values = []
+        for sample in samples:
+            of_truth = [truth[i] for i in sample]
+            one, two = (metric(of_truth, [run[i] for i in sample]) for run in runs)
+            values.append(one - two)
+        ratio = math.sqrt(of_pair(parts).variance) / np.std(values)
+        # entropies of a mean near the uniform distribution are not linear; signs of calibrated bins are uncertain
+        assert 0.75 < ratio < 2.2 or metric in (entropy, divergence)
+
+
+def test_f1_of_counts() -> None:
+    first, second = of_f1([(2, 4), (0, 3)], [(1, 4), (1, 2)], (3.0, 5.0))
+    assert (first.value, second.value) == (4 / 7, 4 / 6)
+    assert (first.low, first.high) == (4 / 15, 10 / 13)
+    assert math.fsum(of_pair((first, second)).steps) == pytest.approx(4 / 7 - 4 / 6)
+    empty, other = of_f1([(0, 0)], [(0, 2)], (1.0, 1.0))
+    assert (empty.value, other.value) == (0.0, 0.0)
+
+
+def test_a_label_that_one_run_never_names_has_a_sampling_error() -> None:
+    """One right prediction of a label with two test rows is no evidence, however few the others' errors."""
+    truth = [0] * 100 + [1] * 2
+    found = of_pair(of_macro_f1(truth, [0] * 100 + [1, 0], [0] * 102, range(102), 102, 2))
+    assert found.difference > 0.3
+    assert p_value(found) > 0.5
+
+
+def test_an_uncertain_sign_of_a_bin_does_not_hide_its_variance() -> None:
+    """With both bins on one side by chance, wrong rows would cancel out, and all steps would be equal."""
+    rows, truth = list(range(256)), [0] * 254 + [1] * 2
+    runs = [[[0.985, 0.015]] * 256, [[0.955, 0.045]] * 256]
+    found = of_pair([of_calibration_error(truth, run, rows, 256) for run in runs])
+    assert max(found.steps) - min(found.steps) > 1.5 / 256
+    assert p_value(found) > 0.05
+
+
+def test_the_mean_over_data_sets_keeps_rows_apart() -> None:
+    one = PairedDifference(0.6, 0.5, [0.1, 0.0], -0.5, 0.5, 1.0, raised=0.02)
+    two = PairedDifference(0.2, 0.5, [-0.1, -0.1, -0.1], -0.3, 0.3, 1.0, lowered=0.04)
+    found = mean_difference([one, two])
+    assert (found.first, found.second) == (0.4, 0.5)
+    assert found.strata == (2, 3)
+    assert found.steps == [0.05, 0.0, -0.05, -0.05, -0.05]
+    assert (found.low, found.high, found.span) == (-0.25, 0.25, 1.0)
+    assert (found.raised, found.lowered) == (0.01, 0.02)
+    assert found.variance == pytest.approx((one.variance + two.variance) / 4)
+
+
+# -- skewed nulls: both runs have the same true score, and most samples lack the rows that say so
+
+
+def skewed_nulls() -> dict[str, Callable[[Any, int], PairedDifference]]:
+    path = Path(__file__).parents[1] / "performance" / "skewed_nulls.py"
+    spec = importlib.util.spec_from_file_location("skewed_nulls", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: dict[str, Callable[[Any, int], PairedDifference]] = module.NULLS
+    return found
+
+
+@pytest.mark.parametrize("n", [20, 50, 256])
+@pytest.mark.parametrize("name", skewed_nulls())
+def test_equal_runs_with_rare_large_differences_are_not_rejected(name: str, n: int) -> None:
+    """A small part of ``tests/performance/comparison.py``; the sign-flip test rejected up to all of these pairs."""
+    draw, null = np.random.default_rng(n), skewed_nulls()[name]
+    pairs = [null(draw, n) for _ in range(30 if "ten" in name else 100)]
+    rejected = sum(too_few_rows(one) is None and p_value(one) <= 0.05 for one in pairs)
+    assert rejected <= 11  # 0.06 has more with a probability of 0.02
+
+
+# -- the detectable difference
+
+
+def test_the_detectable_difference_solves_its_equation() -> None:
+    draw = np.random.default_rng(1)
+    found = of_scores(draw.uniform(-1, 1, size=200).tolist())
+    z_a, z_b, edge = stats.norm.ppf(0.975), stats.norm.ppf(0.8), 1 / 200
+    root = optimize.brentq(
+        lambda d: edge + z_a * math.sqrt(found.variance + edge**2 + d * d / 200) + z_b * math.sqrt(found.variance) - d,
+        0.0,
+        1.0,
+    )
+    assert detectable_difference(found) == pytest.approx(root, rel=1e-9)
+
+
+def test_too_few_rows_that_differ_state_no_difference() -> None:
+    assert detectable_difference(of_scores([0.0] * 50)) is None
+    assert detectable_difference(of_scores([1.0] * 5 + [0.0] * 85)) is None
+    assert detectable_difference(of_scores([1.0, -1.0] * 20 + [0.0] * 60)) is not None
+
+
+@pytest.mark.slow
+def test_errors_and_power_in_a_small_simulation() -> None:
+    """A tenth of `tests/performance/comparison.py`: accuracies on 128 rows with two repeats."""
+    draw = np.random.default_rng(7)
+
+    def pair(ahead: float) -> PairedDifference:
+        counts = draw.multinomial(128, [0.2, 0.2, 0.6])
+        mean = 0.3
+        scores: list[float] = []
+        for size, count in zip((1.0, 0.5), counts, strict=False):
+            right = draw.binomial(count, (1 + ahead / mean) / 2)
+            scores += [size] * right + [-size] * (count - right)
+        return of_scores([*scores, *[0.0] * (128 - len(scores))])
+
+    null = [pair(0.0) for _ in range(1500)]
+    assert np.mean([p_value(one) <= 0.05 for one in null]) <= 0.06
+    stated = float(np.mean([detectable_difference(one) or 0.0 for one in null]))
+    assert np.mean([p_value(pair(stated)) <= 0.05 for _ in range(1500)]) == pytest.approx(0.8, abs=0.06)
+    assert np.mean([upper_p_value(pair(-0.01), -0.01) <= 0.025 for _ in range(1500)]) <= 0.03

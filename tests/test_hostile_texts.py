@@ -1,0 +1,338 @@
+r"""Texts that are not trusted, in every output: escape sequences, direction controls, line ends, markup of LaTeX.
+
+Names, labels, texts, replies, reasons of failures and file names hold :data:`HOSTILE`; no output may hold it raw.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import json
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks import Benchmark
+from StaICC.cli import main
+from StaICC.datasets import Dataset
+from StaICC.errors import ArgumentError, OutputError, SchemaError, StaICCError, UnknownNameError
+from StaICC.inference.store import PredictionStore
+from StaICC.kernels.text_inference import text_inference
+from StaICC.methods.run import format_methods, run_all
+from StaICC.prompting.prompt_writer import TemplateWarning
+from StaICC.results import Result, Signature
+from StaICC.results.comparison import compare_all, format_comparisons
+from StaICC.results.published import compare_with_published, format_published
+from StaICC.results.report import write_report
+from StaICC.results.report.page import latex_scores
+from StaICC.safe_text import lines, logger
+
+PACKAGE = Path(StaICC.__file__).parent
+CONTROLS = "\x1b[2J\x07\x08\r\x7f\x9b31m\u202e\u2066\u2028\u200b\ud800"
+HOSTILE = f"x{CONTROLS}\\input{{/etc/passwd}}$%&_^~#<b>|`\nWARNING: forged"
+WITHOUT_SURROGATE = HOSTILE.replace("\ud800", "")
+"""For names that must be valid Unicode."""
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
+
+
+def check(text: str, markup: bool = False) -> None:
+    """Refuse a text with a raw control, or with a line that data has made."""
+    assert not RAW.search(text), f"{RAW.search(text)} in {text!r}"
+    assert not any(line.startswith("WARNING: forged") for line in text.splitlines())
+    if markup:
+        assert "<b>" not in text
+
+
+def renamed(result: Any) -> Any:
+    """Return a result with hostile names in all places where a saved file may hold them."""
+    plain = copy.deepcopy(result.to_dict())
+    plain["benchmark"] = HOSTILE
+    for part in ("Divided results", "details"):
+        plain[part] = {f"{HOSTILE} {name}": value for name, value in plain[part].items()}
+    for scores in plain["Divided results"].values():
+        scores[f"metric {HOSTILE}"] = 0.5
+    plain["Averaged results"][f"metric {HOSTILE}"] = 0.5
+    for details in plain["details"].values():
+        details["labels"] = [f"{HOSTILE} {label}" for label in details["labels"]]
+        details["notes"] = [HOSTILE]
+        details["missing"] = {HOSTILE: HOSTILE}
+    plain["signature"]["datasets"] = plain["signature"]["scoring"] = HOSTILE
+    plain["warnings"] = [HOSTILE]
+    plain["provenance"] = json.loads(json.dumps(plain["provenance"]).replace('"ppm"', json.dumps(HOSTILE)))
+    return Result.from_dict(plain)
+
+
+@pytest.fixture(scope="module")
+def own() -> Dataset:
+    rows = [(f"{WITHOUT_SURROGATE} {row}", row % 2) for row in range(60)]
+    labels = [f"{WITHOUT_SURROGATE} {label}" for label in "ab"]
+    return Dataset.from_rows(rows, name=f"name {WITHOUT_SURROGATE}", label_space=labels)
+
+
+@pytest.fixture(scope="module")
+def benchmark(own: Dataset) -> Benchmark:
+    return StaICC.Normal(datasets=[own], limit=4)
+
+
+@pytest.fixture(scope="module")
+def results(own: Dataset, benchmark: Benchmark) -> dict[str, Any]:
+    def failing(prompt: str, label_space: list[str]) -> Any:
+        if len(prompt) % 2:
+            raise ValueError(HOSTILE)
+        return [0.6, 0.4]
+
+    class Parrot:
+        def generate(self, prompts: list[str], max_new_tokens: int = 32, stop: Any = ()) -> list[str]:
+            return [f"{HOSTILE} {number}" for number, _ in enumerate(prompts)]
+
+    kernel = StaICC.load_kernel("ppm")
+    file = StaICC.Normal(datasets=["mini"], limit=4)(kernel)
+    metrics = {HOSTILE: lambda truth, prediction: float("nan")}
+    return {
+        "own": benchmark(kernel, model_name=HOSTILE),
+        "failing": benchmark(failing, on_error="collect", model_name=HOSTILE),
+        "replies": StaICC.Normal(datasets=[own], limit=4, unparsed="wrong")(text_inference(Parrot())),
+        "metric": StaICC.Normal(datasets=[own], limit=4, metrics=metrics)(kernel),
+        "group": StaICC.TripletBias(datasets=[own], limit=2)(kernel),
+        "constant": StaICC.DemonstrationSensitivity(datasets=[own], limit=2)(lambda prompt, label_space: 0),
+        "file": renamed(file),
+        "methods": run_all(kernel, benchmark, methods=["vanilla", "contextual_calibration"], calibration_number=4),
+    }
+
+
+NAMES = ("own", "failing", "replies", "metric", "group", "constant", "file", "methods")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_as_text_and_html(results: dict[str, Any], name: str) -> None:
+    result = results[name]
+    check(str(result))
+    check(format_methods(result) if name == "methods" else str(result))
+    check(result._repr_html_(), markup=True)
+    for one in result.results():
+        check(str(one.signature))
+        check(str(one))
+        check(format_published(compare_with_published(one)))
+    assert "input" in str(result)
+
+
+def test_the_signature_is_one_line() -> None:
+    check(str(Signature({"datasets": HOSTILE})))
+    assert "\n" not in str(Signature({"datasets": HOSTILE}))
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv"])
+@pytest.mark.parametrize("name", ["own", "file"])
+def test_comparisons(results: dict[str, Any], name: str, form: str) -> None:
+    runs = {f"first {HOSTILE}": results[name], f"second {HOSTILE}": results[name], "third": results[name]}
+    text = format_comparisons(compare_all(runs)[0], form)
+    check(text)
+    assert form != "markdown" or "<b>" not in re.sub(r"(`+) .* \1", "", text)  # code is shown as it is
+    assert "input" in text
+    if form == "latex":
+        check_latex(text)
+
+
+def check_latex(text: str) -> None:
+    """Every special character of a name is escaped, outside of comments and in lines of their own."""
+    assert "\\input" not in re.sub(r"^%.*$", "", text, flags=re.MULTILINE)
+    assert "textbackslash{}input" in text
+    for line in text.splitlines():
+        bare = re.sub(r"\\[&%$#_{}]|\\text\w+\{\}", "", line)
+        assert "<b>" not in bare or line.startswith("%")
+        assert "etc/passwd}" not in bare or line.startswith("%")
+        if "passwd" in bare and not line.startswith("%"):
+            assert bare.count("{") == bare.count("}")
+            assert "passwd$" not in bare
+            assert "%" not in bare
+
+
+@pytest.mark.parametrize("name", ["own", "file"])
+def test_latex_scores(results: dict[str, Any], name: str) -> None:
+    text = latex_scores({f"first {HOSTILE}": results[name], f"second {HOSTILE}": results["own"]})
+    check(text)
+    check_latex(text)
+
+
+def test_reports(results: dict[str, Any], tmp_path: Path) -> None:
+    write_report({f"run {HOSTILE}": results["own"], "b": results["file"]}, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    shown = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", shown)
+    assert "<b>" not in shown
+
+
+@pytest.mark.posix  # the characters of the file name
+def test_representations(own: Dataset, benchmark: Benchmark, tmp_path: Path) -> None:
+    one = benchmark[0]
+    group = StaICC.TripletBias(datasets=[own])
+    path = tmp_path / WITHOUT_SURROGATE.replace("/", " ")
+    with PredictionStore(path) as store:
+        for thing in (benchmark, one, group, own, one.prompt_former, one.calibration_set(), one.test_set(), store):
+            check(repr(thing))
+
+
+# -- errors, warnings and log
+
+
+def raised() -> Iterator[Any]:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=2)
+    rows = [(f"text {row}", row % 2) for row in range(60)]
+    named = Dataset.from_rows(rows, name=WITHOUT_SURROGATE, label_space=["a", "b"])
+    yield IndexError, lambda: StaICC.Normal(datasets=[named], limit=2)[7]
+    yield UnknownNameError, lambda: StaICC.Normal(datasets=[HOSTILE])
+    yield UnknownNameError, lambda: benchmark(lambda prompt, label_space: 0)[HOSTILE]
+    yield ArgumentError, lambda: StaICC.load_kernel(HOSTILE)
+    yield OutputError, lambda: benchmark(lambda prompt, label_space: HOSTILE)
+    yield OutputError, lambda: benchmark(lambda prompt, label_space: {}[HOSTILE])
+    yield (SchemaError, OSError, ValueError), lambda: StaICC.load(f"/tmp/{WITHOUT_SURROGATE}")
+    yield ArgumentError, lambda: benchmark(lambda prompt, label_space: 0, store=f"/nowhere/{WITHOUT_SURROGATE}")
+    yield StaICCError, lambda: Dataset.from_file(f"/nowhere/{WITHOUT_SURROGATE}.csv", texts="a", label="b")
+    yield ArgumentError, lambda: Dataset.from_rows([("a", HOSTILE)] * 9, name="a", label_space=["a", "b"])
+    yield ArgumentError, lambda: Dataset.from_rows([("a", 0)], name=HOSTILE, label_space=["a", "a"])
+
+
+@pytest.mark.parametrize(("kind", "call"), list(raised()))
+def test_messages_of_errors(kind: Any, call: Any) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert not RAW.search(str(caught.value))
+
+
+def every(kind: type) -> Iterator[type]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from every(one)
+
+
+def test_every_error_escapes_its_message() -> None:
+    found = [kind for kind in every(StaICCError) if kind.__module__.startswith("StaICC")]
+    assert len(found) >= 20
+    for kind in found:
+        assert kind.__str__ is StaICCError.__str__, kind
+    assert str(UnknownNameError("a\n\x1b\u202e")) == "a\n\\x1b\\u202e"
+
+
+def test_warnings(own: Dataset) -> None:
+    with pytest.warns(TemplateWarning) as caught:
+        StaICC.Normal(datasets=[own])[0].prompt_former.change_instruction("Now: ")
+    with warnings.catch_warnings(record=True) as more:
+        warnings.simplefilter("always")
+        one = StaICC.Normal(datasets=["mini"], limit=2, metrics={HOSTILE: lambda truth, prediction: 0.0})[0]
+        one.add_metric(HOSTILE, lambda truth, prediction: 0.0)
+    for warning in (*caught, *more):
+        check(str(warning.message))
+
+
+@pytest.mark.parametrize("name", ["own", "failing"])
+def test_log_records_of_a_run(results: dict[str, Any], benchmark: Benchmark, name: str, caplog: Any) -> None:
+    caplog.set_level(logging.DEBUG, "StaICC")
+    benchmark(lambda prompt, label_space: 0, progress=False)
+    assert caplog.records
+    for record in caplog.records:
+        assert not RAW.search(caplog.handler.format(record))
+
+
+def test_log_records_with_a_traceback(caplog: Any) -> None:
+    log = logger("StaICC.of_this_test")
+    assert logger("StaICC.of_this_test") is log
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        log.exception("%s failed", HOSTILE)
+    (record,) = caplog.records
+    assert not RAW.search(logging.Formatter().format(record))
+    assert "\\x1b[2J" in record.getMessage()
+
+
+# -- the command line
+
+
+@pytest.mark.posix  # the characters of the file names
+def test_commands(results: dict[str, Any], tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / f"x{CONTROLS[:-1]}"
+    folder.mkdir()
+    first, second, store = (str(folder / name) for name in ("a.json", "b.json", "run.sqlite"))
+    results["own"].save(first)
+    results["file"].save(second)
+    with PredictionStore(store) as opened:
+        opened.put_many(HOSTILE, [(b"0" * 32, HOSTILE)])
+    data = folder / "data.csv"
+    cells = [f'"{WITHOUT_SURROGATE} {row}","{WITHOUT_SURROGATE} {row % 2}"' for row in range(60)]
+    data.write_text("\n".join(["text,label", *cells]), "utf-8", newline="")
+    commands = [
+        ["run", "normal", "--data", str(data), "--text", "text", "--label", "label", "--limit", "3"],
+        ["run", "normal", "--data", str(data), "--text", WITHOUT_SURROGATE, "--label", "label"],
+        ["compare", first, first.replace("a.json", "b.json")],
+        ["compare", first, str(folder / "none.json")],
+        *(["export", kind, first] for kind in ("latex", "scores")),
+        ["verify", first, second],
+        ["published", "--result", second],
+        ["store", "info", store],
+        ["show", HOSTILE],
+        ["prompts", "normal", "--data", str(data), "--text", "text", "--label", "label", "--limit", "2"],
+        [WITHOUT_SURROGATE],
+    ]
+    for command in commands:
+        with contextlib.suppress(SystemExit):
+            main(command)
+        out, err = capsys.readouterr()
+        assert out or err, command
+        assert not RAW.search(out + err), (command, RAW.search(out + err))
+
+
+# -- by construction
+
+
+def functions(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and node.name in names:
+                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", ast.get_source_segment(text, node) or ""
+
+
+def test_every_str_and_repr_escapes() -> None:
+    numbers_only = (
+        "datasets/catalogue.py",
+        "inference/forecast.py",
+        "results/details.py",
+        "kernels/transport.py",
+    )
+    elsewhere = ("results/comparison.py",)
+    found = dict(functions(("__str__", "__repr__")))
+    assert len(found) > 20
+    for where, text in found.items():
+        escaped = re.search(r"\b(one_line|visible|lines|format_\w+|repr)\(|![r]", text)
+        assert escaped or where.startswith((*numbers_only, *elsewhere, "datasets/table.py", "registry.py")), where
+
+
+def test_every_logger_escapes() -> None:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        text = path.read_text("utf-8").replace("getLogger(name).addFilter", "")  # redacts other packages' records
+        assert path.name == "safe_text.py" or "getLogger(" not in text, path
+
+
+def test_every_warning_escapes() -> None:
+    found = 0
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
+                found += 1
+                for value in ast.walk(node.args[0]):
+                    if isinstance(value, ast.FormattedValue):
+                        safe = value.conversion == ord("r") or ast.unparse(value.value).startswith("one_line(")
+                        assert safe, f"{path}:{node.lineno}"
+    assert found >= 4
+
+
+def test_no_text_adds_a_line() -> None:
+    assert lines(["a\nb", "c\u2028d"]) == "a\\nb\nc\\u2028d"

@@ -1,0 +1,133 @@
+"""Whole numbers of every type, such as NumPy's, are accepted wherever an option is one, and become ``int``."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC import GLER, Dataset, DomainBias, LongICL, Normal, load_kernel
+from StaICC.benchmarks.long_icl import Experiment
+from StaICC.datasets import SplitSizes
+from StaICC.errors import ArgumentError, validate_integer, whole_number
+from StaICC.inference import RunOptions
+from StaICC.kernels.huggingface.prompts import KernelOptions
+from StaICC.kernels.text_inference import ReplySettings
+from StaICC.methods.run import Method
+from StaICC.methods.specification import make_options
+
+ROWS = [(f"text {row}", f"kind {row % 20}") for row in range(400)]
+KINDS = [f"kind {number}" for number in range(20)]
+
+
+class Indexed:
+    """What has nothing but an index."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __index__(self) -> int:
+        return self.number
+
+
+class Two(enum.IntEnum):
+    TWO = 2
+
+
+def kinds_of_numbers() -> list[Callable[[int], Any]]:
+    """NumPy's integers, where it is installed, and any other class of integers."""
+    try:
+        import numpy
+    except ImportError:
+        return [Indexed]
+    return [Indexed, numpy.int64, numpy.int32, numpy.uint8, numpy.array]
+
+
+def experimentor(**settings: Any) -> Any:
+    return Normal(datasets=["mini"], **settings)[0]
+
+
+def with_k(number: Any) -> Any:
+    one = experimentor()
+    one.set_k(number)
+    return [one.get_k(), one.prompt_set()[:2], dict(one.settings_for_signature())]
+
+
+def long_icl(number: Any) -> Any:
+    data = Dataset.from_rows(ROWS, name="kinds", label_space=KINDS, split=SplitSizes(0, 200, 200))
+    benchmark = LongICL(datasets=[data], rounds=[number], test_number=number)
+    result = benchmark(lambda prompt, label_space: 0)
+    return json.loads(json.dumps(result.reproducible()))
+
+
+def method(number: Any) -> Any:
+    kernel = load_kernel("ppm")
+    made = Method("ensemble", kernel, calibration_number=number, sets=number)
+    return made.calibration_number, dataclasses.asdict(made.options)
+
+
+OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "k": lambda number: experimentor(k=number).prompt_set()[:2],
+    "set_k": with_k,
+    "example": lambda number: experimentor().prompt_former.example(number),
+    "limit": lambda number: str(Normal(datasets=["mini"], limit=number).signature()),
+    "re_initialize": lambda number: Normal(datasets=["mini"]).re_initialize(number),
+    "interpolations": lambda number: str(GLER(datasets=["mini"], interpolations=number).signature()),
+    "domain_query_length": lambda number: str(DomainBias(datasets=["mini"], domain_query_length=number).signature()),
+    "split": lambda number: json.dumps(dataclasses.asdict(SplitSizes(number, number, number))),
+    "tried": lambda number: json.dumps(dataclasses.asdict(StaICC.Statistics(tried=number))),
+    "chunk_size": lambda number: repr(RunOptions(chunk_size=number)),
+    "token_budget": lambda number: KernelOptions(token_budget=number, max_length=number).settings(),
+    "max_tokens": lambda number: ReplySettings(max_tokens=number).reply_settings(),
+    "order": lambda number: repr(load_kernel("ppm", order=number)),
+    "levels": lambda number: repr(Experiment("order", [number], shots=number, seed=number)),
+    "rounds, test_number": long_icl,
+    "method": method,
+    "label index": lambda number: Normal(datasets=["mini"], limit=3)(preentered_prediction=[[number] * 6]),
+    "label of a row": lambda number: (
+        Dataset.from_rows([("a", 0), ("b", number)], name="x", label_space=list("abcd")).table.digest
+    ),
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_whole_numbers_of_every_type_give_the_same(option: str) -> None:
+    expected = OPTIONS[option](2)
+    for kind in (*kinds_of_numbers(), Two):
+        assert OPTIONS[option](kind(2)) == expected, kind
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_truth_values_and_other_numbers_are_refused(option: str) -> None:
+    for value in (True, 2.0, "3"):
+        with pytest.raises(StaICC.StaICCError):
+            OPTIONS[option](value)
+
+
+def test_the_result_is_an_int() -> None:
+    for kind in (*kinds_of_numbers(), Two, int):
+        assert type(whole_number(kind(2))) is type(validate_integer("k", kind(2), 0)) is int
+    assert [whole_number(value) for value in (True, Indexed(True), 3.0, "3", None, [3])] == [None] * 6
+    with pytest.raises(ArgumentError, match="k must be an integer from 0 to 2, not"):
+        validate_integer("k", Indexed(3), 0, 2)
+    assert make_options("x", KernelOptions, {"token_budget": Indexed(5)}).token_budget == 5
+
+
+def test_no_checked_integer_is_discarded() -> None:
+    """What ``validate_integer`` returns is used: the given value may be of another type."""
+    discarded = [
+        f"{path.name}:{node.lineno}"
+        for path in Path(StaICC.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and getattr(node.value.func, "id", "") == "validate_integer"
+    ]
+    assert not discarded
