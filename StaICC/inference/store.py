@@ -233,7 +233,7 @@ class PredictionStore:
         import sqlite3
 
         address = self._address()
-        return sqlite3.connect(address, self._timeout, isolation_level=None, check_same_thread=False, uri=True)
+        return sqlite3.connect(address, timeout=self._timeout, isolation_level=None, check_same_thread=False, uri=True)
 
     def _address(self) -> str:
         """Return the URI of the file, without a log where none can be made and there is none."""
