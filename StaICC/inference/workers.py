@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -216,7 +216,8 @@ class WorkerPool:
         prompts = [prompt for prompt, _ in chunk]
         remote = self.remote(function)
         try:
-            return self.executor.submit(_solve, remote, prompts, chunk[0][1], on_error)
+            with _interrupts_held_back():
+                return self.executor.submit(_solve, remote, prompts, chunk[0][1], on_error)
         except BrokenExecutor as error:
             raise _died(error) from error
         except RuntimeError as error:
@@ -249,6 +250,19 @@ class WorkerPool:
                 process.kill()
         if manager is not None:  # it closes the pool's pipes, which before Python 3.12 must not meet the end
             manager.join(_GRACE_SECONDS)
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Deliver Ctrl-C after this: processes that start here inherit the mask, and have not yet chosen to ignore it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _died(error: BaseException) -> RunEndingError:
