@@ -1,4 +1,4 @@
-"""Intervals of scores: against statsmodels and SciPy, properties of any input, coverage in simulations, frozen limits."""
+"""Intervals of scores: against statsmodels and SciPy, frozen limits, properties of any input, simulated coverage."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def frozen_cases() -> dict[str, list[float | None]]:
 
 
 def test_limits_are_those_of_the_stated_version() -> None:
-    """Other limits need another ``INTERVAL_VERSION``. The frozen ones were equal to a second implementation in NumPy."""
+    """Other limits need another ``INTERVAL_VERSION``. A second implementation, in NumPy, had the frozen ones too."""
     golden = json.loads(GOLDEN.read_text("utf-8"))
     assert golden["version"] == INTERVAL_VERSION
     found = frozen_cases()
@@ -262,11 +262,7 @@ def covered(intervals: Iterable[Interval], truth: float) -> float:
 
 @pytest.mark.parametrize(
     ("repeats", "accuracy", "kind"),
-    [
-        (2, 0.98, "under"),
-        (8, 0.8, "even"),
-        *(pytest.param(8, a, "under", marks=pytest.mark.slow) for a in (0.98, 0.95)),
-    ],
+    [(2, 0.98, "under"), (8, 0.8, "even"), pytest.param(8, 0.95, "under", marks=pytest.mark.slow)],
 )
 def test_calibration_errors_cover_where_repeats_share_their_errors(repeats: int, accuracy: float, kind: str) -> None:
     """The queries of a row are right or wrong together, with confidences in several bins; 0.76 before."""
