@@ -16,10 +16,10 @@ import endpoint_server as wrong
 from StaICC import Normal
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, EditionError, OutputError
-from StaICC.inference.edition import Served, pin_for_run
+from StaICC.inference.contract import Served
 from StaICC.inference.recheck import tolerance_of
 from StaICC.inference.runner import ask
-from StaICC.inference.store import PredictionStore
+from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.kernels.endpoint import NO_NUMBERS, WHO, EndpointError, EndpointKernel
 from StaICC.kernels.protocol import METHODS, Capability, Kernel
 from StaICC.kernels.text_inference import text_inference
@@ -166,33 +166,33 @@ def test_workers_hold_to_the_edition_of_the_run(make, server):
 def test_a_resumed_store_of_another_edition_is_refused(make, server, tmp_path):
     with PredictionStore(tmp_path / "s.sqlite") as store:
         server.always = served_by(**OLD)
-        assert pin_for_run(make("text"), store, "m") == "model 'words'; system_fingerprint 'fp_old'"
-        assert pin_for_run(make("text"), store, "m")
+        for _ in range(2):
+            BoundStore(store, "m").pin_edition(make("text"))
     with PredictionStore(tmp_path / "s.sqlite") as store:
         server.always = served_by(**NEW)
         for _ in range(2):
             with pytest.raises(
                 EditionError, match=r"the store has predictions of .*'fp_old', the server now serves .*'fp_new'"
             ):
-                pin_for_run(make("text"), store, "m")
-        pin_for_run(make("text"), store, "another identity")
+                BoundStore(store, "m").pin_edition(make("text"))
+        BoundStore(store, "another identity").pin_edition(make("text"))
         assert make("text").pin_edition() == "model 'words'; system_fingerprint 'fp_new'"
-        pin_for_run(make("text", allow_edition_change=True), store, "m")
+        BoundStore(store, "m").pin_edition(make("text", allow_edition_change=True))
         for names in (OLD, NEW):  # now it holds both, so neither goes on without being allowed
             server.always = served_by(**names)
             with pytest.raises(EditionError):
-                pin_for_run(make("text"), store, "m")
+                BoundStore(store, "m").pin_edition(make("text"))
         server.always = served_by(model=None)
         with pytest.raises(EditionError, match="the server now serves an edition without a name"):
-            pin_for_run(make("text"), store, "m")
+            BoundStore(store, "m").pin_edition(make("text"))
 
 
 def test_a_store_of_runs_that_allowed_changes_stays_one(make, server, tmp_path):
     with PredictionStore(tmp_path / "s.sqlite") as store:
         server.always = served_by(**OLD)
-        pin_for_run(make("text", allow_edition_change=True), store, "m")
+        BoundStore(store, "m").pin_edition(make("text", allow_edition_change=True))
         with pytest.raises(EditionError, match="predictions of editions that were allowed to change during a run"):
-            pin_for_run(make("text"), store, "m")  # whether it did change is unknown if the run was killed
+            BoundStore(store, "m").pin_edition(make("text"))  # whether it did change is unknown if the run was killed
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------

@@ -528,7 +528,7 @@ def test_one_server_has_one_address():
 
 
 URLS = ["", "host/v1", "ftp://host/v1", "http://", None, 3, "http://host:secret/v1", "http://secret@host/v1"]
-ILLEGAL = {
+ILLEGAL: dict[str, list[Any]] = {
     "base_url": [*URLS, "http://u:secret@host", "http://host?key=secret", "http://host#secret"],
     "model": ["", None, 3],
     "scoring": ["logprobs"],
