@@ -298,24 +298,24 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "no record of the file": ("own", {"files": GONE}),
     "template of the file": ("own", {"files/own/card/template/instruction": "Read. "}),
 }
-EDITS |= {
-    f"{place} {field.replace('/', ' ')} {'absent' if value is GONE else value}": ("normal", {f"{place}/{field}": value})
-    for place, fields in {
-        STATED: [
-            *(("version", "1.1.0"), ("version", "0.1.1"), ("k", "5"), ("limit", GONE), ("metrics", "0.1.1")),
-            *(("metrics", "none"), ("metrics", "standard+mine@0123456789ab"), ("metrics", "mixed-0123456789ab")),
-            *(("statistics", "none"), ("template", "changed-0123456789ab"), ("channel", "noisy")),
-            *(("demonstrations", "manual-0123456789ab"), ("datasets", "TREC"), ("datasets", GONE)),
-            *(("prompts", "0" * 12), ("split", "1+2+3"), ("sampler", "lcg43"), ("scoring", "label_scoring=full")),
-            ("method", "knn_prompt paper"),
-        ],
-        MADE: [
-            *(("k", 5), ("limit", None), ("sampler", "nested"), ("noisy_channel", True), ("changed", ["template"])),
-            *(("metrics/own", ["mine"]), ("certified by", "the authors")),
-        ],
-    }.items()
-    for field, value in fields
+STATEMENTS: dict[str, list[tuple[str, Any]]] = {
+    STATED: [
+        *(("version", "1.1.0"), ("version", "0.1.1"), ("k", "5"), ("limit", GONE), ("metrics", "0.1.1")),
+        *(("metrics", "none"), ("metrics", "standard+mine@0123456789ab"), ("metrics", "mixed-0123456789ab")),
+        *(("statistics", "none"), ("template", "changed-0123456789ab"), ("channel", "noisy")),
+        *(("demonstrations", "manual-0123456789ab"), ("datasets", "TREC"), ("datasets", GONE)),
+        *(("prompts", "0" * 12), ("split", "1+2+3"), ("sampler", "lcg43"), ("scoring", "label_scoring=full")),
+        ("method", "knn_prompt paper"),
+    ],
+    MADE: [
+        *(("k", 5), ("limit", None), ("sampler", "nested"), ("noisy_channel", True), ("changed", ["template"])),
+        *(("metrics/own", ["mine"]), ("certified by", "the authors")),
+    ],
 }
+for place, fields in STATEMENTS.items():
+    for field, value in fields:
+        name = f"{place} {field.replace('/', ' ')} {'absent' if value is GONE else value}"
+        EDITS[name] = ("normal", {f"{place}/{field}": value})
 
 
 def everywhere(document: Any, old: str, new: str) -> Any:
