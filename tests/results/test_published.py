@@ -139,9 +139,9 @@ def normal(result: Result) -> Result:
 
 
 def changed(result: Result, **fields: str | None) -> Result:
-    from StaICC.results.published import _published_data
+    from StaICC.results.published import published_data
 
-    published = {"datasets": None, "data": _published_data(), "limit": None}
+    published = {"datasets": None, "data": published_data(), "limit": None}
     signature = Signature({**result.signature.fields, **published, **fields})
     other = copy.deepcopy(result)
     other.signature = signature
