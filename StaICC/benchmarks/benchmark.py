@@ -216,12 +216,14 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
         ``changed`` names what they do not say: settings that the user changed, or that differ between data sets.
         """
-        first, *others = [experimentor.arguments() for experimentor in self.experimentor]
-        changed = [key for key, value in first.items() if any(other[key] != value for other in others)]
+        of_datasets = [experimentor.arguments() for experimentor in self.experimentor]
+        first = of_datasets[0]
+        by_hand = [name for arguments in of_datasets for name in arguments["changed"]]
+        differ = [key for key in first.keys() - {"changed"} if any(other[key] != first[key] for other in of_datasets)]
         options = {
             key: value if isinstance(value, (int, str)) else str(value) for key, value in self.task.options().items()
         }
-        own = {"options": options, "changed": list(dict.fromkeys([*first["changed"], *changed]))}
+        own = {"options": options, "changed": list(dict.fromkeys([*by_hand, *sorted(differ)]))}
         return {"datasets": self.dataset_names, **first, **own}
 
     def signature(
