@@ -16,7 +16,7 @@ from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.run_record import RunRecord
+from StaICC.inference.recheck import RunRecord
 from StaICC.prompting import Query
 from StaICC.results import DatasetDetails, Result, Signature, describe_environment, short_digest
 from StaICC.results.provenance import Provenance, digest_failures, given_predictor, predictors_of, utc_now

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference import Inference, OnError, ProgressCallback, RunOptions
-from StaICC.inference.contract import check_interfaces
-from StaICC.inference.edition import pin_for_run, served_function
-from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.recheck import RunCounter, tolerance_of
-from StaICC.inference.run_record import CountsRetries, RunCounts, RunRecord
+from StaICC.inference.contract import CountsRetries, check_interfaces, served_function
+from StaICC.inference.identity import Identity, check_model_name, identity_of, name_in_store
+from StaICC.inference.recheck import RunCounter, RunCounts, RunRecord, tolerance_of
 from StaICC.inference.store import BoundStore, PredictionStore
-from StaICC.inference.store_names import check_model_name, name_in_store
 from StaICC.inference.workers import WorkerPool
 from StaICC.progress import ProgressLine, drawn_progress
 from StaICC.results.provenance import utc_now
@@ -97,7 +94,7 @@ class _Tracked:
             if self.bound is None:
                 self._served.pin_edition()
             else:
-                pin_for_run(self._served, self.bound.store, self.bound.name)
+                self.bound.pin_edition(self._served)
             self._pinned = True
 
     def verify(self) -> str | None:
@@ -289,7 +286,7 @@ class RunContext:
             group_prefixes=group_prefixes,
             free_text=free_text,
             before_computing=None if tracked is None else tracked.pin_edition,
-            counter=None if tracked is None else tracked.counter,
+            counter=RunCounter(recheck=False) if tracked is None else tracked.counter,
             warn=self.warn,
         )
 

@@ -41,9 +41,8 @@ from StaICC.errors import ArgumentError, DataError, DataMissingError, SchemaErro
 from StaICC.inference import Answer, Failure, Inference, Part, ask
 from StaICC.inference.chunk import unlabelled
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.recheck import TOLERANCE, difference, tolerance_of
+from StaICC.inference.recheck import TOLERANCE, RunCounts, RunRecord, difference, tolerance_of
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.inference.run_record import RunCounts, RunRecord
 from StaICC.metrics.intervals import INTERVAL_VERSION
 from StaICC.prompting import Query
 from StaICC.results import DIVIDED, DatasetDetails, Result, ResultGroup, Signature

@@ -26,7 +26,7 @@ from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Failure, Inference, Part
 from StaICC.inference.identity import code_mark
-from StaICC.inference.run_record import RunCounts
+from StaICC.inference.recheck import RunCounts
 from StaICC.kernels.registry import options_of
 from StaICC.methods.calibration.base import check_variant
 from StaICC.methods.catalogue import METHODS, TABLE_2, calibrated
