@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -140,6 +141,8 @@ class RunContext:
             with-block.
         warnings: What the run warned of, in order.
         progress: Called with the progress of the run; ``None`` if it is not shown.
+        started: When the run began, in UTC.
+        batched: Whether the functions are called with the list of all prompts.
     """
 
     def __init__(self, batched: bool, /, **settings: Unpack[RunSettings]) -> None:
@@ -150,8 +153,10 @@ class RunContext:
         self.records: tuple[RunRecord, ...] = ()
         self.warnings: dict[str, None] = {}
         self.progress: ProgressCallback | None = None
+        self.started = utc_now()
+        self.batched = batched
+        self._began = time.monotonic()
         self._drawing = contextlib.ExitStack()
-        self._batched = batched
         self._settings = settings
         self._opened: PredictionStore | None = None
         self._store: PredictionStore | None = None
@@ -167,6 +172,11 @@ class RunContext:
                 "neither be cached one by one nor be split over workers. Give the function a 'batch' attribute "
                 "instead, if each prediction depends on its own prompt only"
             )
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the run until now."""
+        return time.monotonic() - self._began
 
     def deliver(self, result: Delivered) -> Delivered:
         """Call ``on_result`` with the finished result, and return the result.
@@ -267,7 +277,7 @@ class RunContext:
             name = name_in_store(tracked.identity, self._settings.get("model_name"))
             tracked.bound = BoundStore(self._store, name)
         return RunOptions(
-            batched=self._batched,
+            batched=self.batched,
             store=None if tracked is None else tracked.bound,
             executor=self._pool,
             on_error=self._settings.get("on_error", "raise"),
