@@ -375,7 +375,7 @@ def test_nobody_listens(make):
         (wrong.status(401), "wants a valid key from OPENAI_API_KEY; check it", True),
         (wrong.status(403), "wants a valid key", True),
         (wrong.status(404), "no such address, or no model 'words'", True),
-        (wrong.status(307, [("location", "http://127.0.0.1:1/v1?a=b")]), "redirects to 'http://127.0.0.1:1/v1'; ", True),
+        (wrong.status(307, [("location", "http://127.0.0.1:1/v1?a=b")]), "redirects to 'http://127.0.0.1:1/v1';", True),
         (wrong.status(301, [("location", "/login")]), "redirects to '/login'", True),
         (wrong.status(429, body={"error": {"message": "pay", "code": "insufficient_quota"}}), "quota is used up", True),
         (wrong.changed(lambda a: a.update(model="other")), "'words' was asked, but 'other' answered", True),
