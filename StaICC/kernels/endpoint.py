@@ -527,13 +527,6 @@ def _check_prompts(prompts: Sequence[str]) -> None:
             )
 
 
-def _check_no_key(texts: Mapping[str, str | None]) -> None:
-    """Refuse options that hold the key: they are shown in results."""
-    for name, text in texts.items():
-        if isinstance(text, str) and has_key(text):
-            raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out")
-
-
 def _redacted(error: Exception) -> OutputError:
     """The error without the key, and without what it was raised in."""
     if not isinstance(error, OutputError):  # a response that no check expected
@@ -622,7 +615,11 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                 raise ArgumentError(f"{name} must be a number of seconds above 0, not {value!r}")
         if not isinstance(self.allow_edition_change, bool):
             raise ArgumentError(f"allow_edition_change must be True or False, not {self.allow_edition_change!r}")
-        _check_no_key({name: getattr(self, name) for name in ("base_url", "model", "served_model", "system")})
+        for name in ("base_url", "model", "served_model", "system"):  # they are shown in results
+            if has_key(getattr(self, name) or ""):
+                raise ArgumentError(
+                    f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out"
+                )
         if self.api == "chat" and self.scoring == "prompt-logprobs":
             raise ArgumentError(
                 "the chat interface does not echo prompts, so scoring='prompt-logprobs' needs api='completions'; "
