@@ -311,7 +311,7 @@ def test_what_is_sent_is_what_the_identity_says(make, server):
     """An option that is not in the identity changes no request, and one that is changes it."""
     assert {one.name for one in dataclasses.fields(EndpointKernel)} == OTHERS.keys()
     seen = {}
-    for base in BASES:
+    for base in BASES[1:]:
         for name, value in OTHERS.items():
             if name in ("base_url", "model", "served_model"):
                 continue
