@@ -157,7 +157,7 @@ def further(data: str | None, queries: int, kernel: CausalLMKernel, repeats: int
     one = benchmark[0]
     prompts, labels = one.prompt_set(), one.get_label_space()
     few, many = prompts[:queries], prompts
-    questions = [query.question for query in one.queries()][queries:]
+    questions = [prompt.removeprefix(one.context(5)) for prompt in one.prompt_set()][queries:]
     own = OwnTokens(kernel, one.context(5), questions, device)
     found: dict[str, list[float]] = {"few": [], "many": [], "own": [], "at once": [], "tokenizer": []}
     computed = {}
