@@ -18,8 +18,8 @@ from StaICC.errors import DataDamagedError, DataMissingError
 
 def run(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
-    data.add_arguments(parser)
-    return data.run(parser.parse_args(arguments))
+    data.add_data(parser)
+    return data.data(parser.parse_args(arguments))
 
 
 @pytest.fixture(autouse=True)

@@ -60,7 +60,7 @@ ELSEWHERE = {
 def examples() -> list[str]:
     found = []
     for name in COMMANDS:
-        text = importlib.import_module(f"StaICC.cli.{StaICC.cli._MODULES.get(name, name)}").__doc__
+        text = getattr(importlib.import_module(f"StaICC.cli.{StaICC.cli._COMMANDS[name][0]}"), name).__doc__
         found += [line.strip().removeprefix(PROGRAM) for line in text.splitlines() if line.strip().startswith(PROGRAM)]
     return [
         *found,

@@ -125,12 +125,12 @@ def test_a_full_disk_is_said_and_other_faults_are_not_hidden(
 
 
 def test_an_interrupt_is_status_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.cli.cite as module
+    import StaICC.cli.comparing as module
 
     def interrupted(*given: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "run", interrupted)
+    monkeypatch.setattr(module, "cite", interrupted)
     assert main(["cite"]) == 130
     assert capsys.readouterr().err.startswith("staicc: interrupted")
 

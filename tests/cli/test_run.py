@@ -90,7 +90,7 @@ def test_several_data_sets(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_partial_run_is_status_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import StaICC.cli.run as module
+    import StaICC.cli.benchmark_options as module
 
     lost = StaICC.Normal(datasets=["mini"])[0].prompt_set()[0]
     monkeypatch.setattr(

@@ -98,21 +98,21 @@ def test_names_are_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_exception_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.cli.cite as module
+    import StaICC.cli.comparing as module
 
     def fail(*given: object) -> int:
         raise OutputError(f"the reply was {EVIL}\nnext line")
 
-    monkeypatch.setattr(module, "run", fail)
+    monkeypatch.setattr(module, "cite", fail)
     assert main(["cite"]) == 2
     assert capsys.readouterr().err == f"staicc: the reply was {SHOWN}\\nnext line\n"
 
 
 def test_a_traceback_is_escaped_too(folder: Path) -> None:
     code = (
-        "import sys, StaICC.cli, StaICC.cli.cite as module\n"
+        "import sys, StaICC.cli, StaICC.cli.comparing as module\n"
         "def fail(args): raise RuntimeError('reply \\x1b[2J\\u202e')\n"
-        "module.run = fail; sys.argv = ['staicc', 'cite']\n"
+        "module.cite = fail; sys.argv = ['staicc', 'cite']\n"
         "StaICC.cli.main()\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
