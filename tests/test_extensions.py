@@ -550,7 +550,13 @@ def test_unfit_texts_are_refused(text: str) -> None:
 
 
 def test_unfit_values_are_refused() -> None:
-    unfit = {"whole": [2.0, True, None], "real": ["1", True], "switch": [1], "word": [3], "choice": ["up"]}
+    unfit: dict[str, list[Any]] = {
+        "whole": [2.0, True, None],
+        "real": ["1", True],
+        "switch": [1],
+        "word": [3],
+        "choice": ["up"],
+    }
     for name, values in {**unfit, "maybe": ["5"], "wole": [3]}.items():
         for value in values:
             with pytest.raises(ArgumentError):
