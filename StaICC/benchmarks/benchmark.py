@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 from StaICC.benchmarks.base import BaseBenchmark, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings
-from StaICC.benchmarks.running import RunSettings
 from StaICC.benchmarks.task import Statistics, Task
 from StaICC.datasets import Dataset, names
 from StaICC.errors import ArgumentError, unknown_name
-from StaICC.inference import Inference, Unparsed
+from StaICC.inference import Unparsed
 from StaICC.inference.identity import code_mark, in_library
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet
 from StaICC.registry import labelled, origin_of
