@@ -11,7 +11,7 @@ from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warni
 from StaICC.benchmarks.task import Statistics, Task
 from StaICC.datasets import Dataset, names
 from StaICC.errors import ArgumentError, unknown_name
-from StaICC.inference import Unparsed
+from StaICC.inference import Inference, Unparsed
 from StaICC.inference.identity import code_mark, in_library
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet
 from StaICC.registry import labelled, origin_of
@@ -149,7 +149,15 @@ class Benchmark(BaseBenchmark[Experimentor]):
         """Return the warnings about the data sets."""
         return data_warnings(self.experimentor)
 
-    # -- results
+    def run_to_precision(
+        self, precision: float, score: str | None, functions: Sequence[Inference], *how: Any
+    ) -> Result:
+        """Run until half the width of the interval of a score is at most ``precision``; arguments as for the base."""
+        from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
+
+        rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
+        context, (result,) = run_early(rule, self, [functions], *how)
+        return context.deliver(result)
 
     def collect(self, *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.base.BaseBenchmark.collect`."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from StaICC.benchmarks.base import BaseBenchmark, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
@@ -88,9 +88,8 @@ class StoppingRule:
         """
         first = experimentors[0]
         name = _SHORT_NAMES.get(score or "accuracy", score or "accuracy")
-        if not isinstance(first, Experimentor) or not first.task.row_scores:
-            name = first.task.name if isinstance(first, Experimentor) else first.name
-            raise ArgumentError(f"early stopping needs scores that are means over test rows: got {name}")
+        if not first.task.row_scores:
+            raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first.task.name}")
         if name not in first.task.row_scores:
             raise unknown_name(
                 "score for early stopping",
@@ -367,23 +366,6 @@ def run_early(
         predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
         results.append(marked(finished.collect(runs, seconds, predictions, keep_outputs, with_divided), stopping))
     return context, results
-
-
-def run_to_precision(
-    benchmark: BaseBenchmark[Any], precision: float, score: str | None, functions: Sequence[Inference], *how: Any
-) -> Result:
-    """Run a benchmark until half the width of the interval of a score is at most ``precision``.
-
-    Args:
-        benchmark: The benchmark.
-        precision: The target.
-        score: Name of the score; accuracy by default.
-        functions: The inference function of each data set.
-        *how: The last four arguments of :func:`run_early`.
-    """
-    rule = StoppingRule.for_experimentors("precision", precision, score, benchmark.experimentor)
-    context, (result,) = run_early(rule, benchmark, [functions], *how)
-    return context.deliver(result)
 
 
 def replay(
