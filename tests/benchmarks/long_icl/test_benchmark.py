@@ -23,7 +23,7 @@ from StaICC.inference import Failure, Progress
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.text_inference import text_inference
 from StaICC.metrics.intervals import ratio_part
-from StaICC.results import Result, Signature, compare, save_records
+from StaICC.results import Result, compare, save_records
 from tests.benchmarks.long_icl.conftest import SETS, SINGLE, make, right_answers
 
 STRUCTURED = SETS[4:]

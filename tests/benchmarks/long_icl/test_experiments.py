@@ -483,12 +483,8 @@ def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, expe
         assert row["score_low"] <= row["score"] <= row["score_high"]
         assert dict(zip(head, cells, strict=True))["score"].startswith(f"{row['score']:.4f} [")
     assert values["mean"] == pytest.approx(sum(row["score"] for row in conditions.values()) / len(conditions), abs=1e-3)
-    figure = experiment_chart({"mine": loaded, "theirs": result})
-    runs = [[f"{name}, {key}", run] for run in ("mine", "theirs") for key in conditions]
-    assert [row[:2] for row in figure.rows] == runs
-    marks = {mark.value for panel in figure.panels for mark in panel.marks}
+    marks = {mark.value for panel in experiment_chart({"mine": loaded}).panels for mark in panel.marks}
     assert marks == {row["score"] for row in conditions.values()}
-    assert all(-0.01 <= y <= 1.01 for panel in figure.panels for line in panel.lines for _, y in line.points)
     assert f"Experiment: {experiment}" in report_html({"mine": loaded})
     assert all(found.reason and not found.figures for found in compare_with_published(result))
 
