@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-DatasetChoice = Sequence[str | Dataset] | str | Dataset | None
-MetricChoice = str | MetricSet | Mapping[str, MetricFunction | Metric]
+Datasets = Sequence[str | Dataset] | str | Dataset | None
+Metrics = str | MetricSet | Mapping[str, MetricFunction | Metric]
 
 
 class Settings(TypedDict, total=False):
@@ -73,8 +73,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
         task: Task,
         k: int = 4,
         noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
         unknown = [name for name in settings if name not in Settings.__annotations__]
@@ -276,14 +276,14 @@ class TaskBenchmark(Benchmark):
         self,
         k: int = 4,
         noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
         super().__init__(self.task_class(), k, noisy_channel, metrics, datasets, **settings)
 
 
-def _read_datasets(datasets: DatasetChoice) -> Sequence[str | Dataset]:
+def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
     if datasets is None:
         return names()
     if not isinstance(datasets, (str, Dataset, Sequence)):

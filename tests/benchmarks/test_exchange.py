@@ -323,19 +323,6 @@ def test_scored_replies_are_consistent(benchmark: Callable[[], Benchmark], unpar
     assert without == Recomputed() if benchmark is mini else isinstance(without, Unchecked)
 
 
-@pytest.mark.parametrize(
-    "scoring", ["given;parser=", "given;parser=x", "given;parser=3;parser=3", ";parser=3", "other"]
-)
-def test_another_scoring_of_replies_is_inconsistent(scoring: str, tmp_path: Path) -> None:
-    replies = {query.id: {"reply": query.query.label_space[0]} for query in identified_queries(mini())}
-    path = tmp_path / "result.json"
-    score_predictions(mini(), replies).save(path)
-    assert path.read_text("utf-8").count("given;parser=3") >= 1
-    path.write_text(path.read_text("utf-8").replace("given;parser=3", scoring), encoding="utf-8")
-    findings = verify_file(path)
-    assert any("signature / scoring" in line for one in findings for line in one.contradicted)
-
-
 # -- lm-evaluation-harness (test_lm_eval.py runs it)
 
 

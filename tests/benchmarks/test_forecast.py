@@ -305,16 +305,13 @@ def test_tokens_of_several_k(make_model: Any, make_tokenizer: Any, counted: Coun
     from StaICC.methods.run import Method, run_many_shot
 
     kernel = counted.kernel(make_model("Llama", max_position_embeddings=16384), make_tokenizer())
-
-    def nested(k: int) -> Normal:
-        return Normal(k, datasets=["mini"], limit=3, sampler="nested")
-
-    found = forecast_method("vanilla", kernel, [nested(2), nested(4)], probe_seconds=0)
+    nested = {k: Normal(k, datasets=["mini"], limit=3, sampler="nested") for k in (2, 4)}
+    forecast = forecast_method("vanilla", kernel, list(nested.values()), probe_seconds=0)
     counted.clear()
-    run_many_shot(Method("vanilla", kernel), nested, [2, 4], progress=False)
-    assert found.exact
-    assert (found.queries, found.tokens) == (12, counted.tokens)
-    assert 0 < found.positions <= counted.positions
+    run_many_shot(Method("vanilla", kernel), nested.__getitem__, [2, 4], progress=False)
+    assert forecast.exact
+    assert (forecast.queries, forecast.tokens) == (12, counted.tokens)
+    assert 0 < forecast.positions <= counted.positions
 
 
 CONTEXT = Experiment("context", (513, 516, 1024))
@@ -332,8 +329,14 @@ LONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("scoring", ["last", "full", "text"])
-@pytest.mark.parametrize(("names", "options"), LONG, ids=str)
+@pytest.mark.parametrize(
+    ("names", "options", "scoring"),
+    [
+        *((*case, "full") for case in LONG),
+        *((*LONG[case], scoring) for scoring in ("last", "text") for case in (3, 4, 6)),
+    ],
+    ids=str,
+)
 def test_positions_of_long_icl_are_those_of_the_run(
     make_model: Any,
     make_tokenizer: Any,

@@ -161,16 +161,10 @@ def test_options_of_the_statistics(option: str, metrics: str) -> None:
 
 
 def test_texts_of_the_statistics_cannot_be_taken_for_other_settings() -> None:
-    made = [
-        Statistics(tried=5),
-        Statistics(level=0.9, tried=5),
-        Statistics(level=0.95),
-        Statistics(level=0.9500001),
-        Statistics(intervals=False, tried=2),
-        Statistics(intervals=False),
-    ]
-    fields = [make("normal", statistics=one).signature().fields.get("statistics") for one in made]
-    assert len(set(fields)) == len(made)
+    levels = [Statistics(tried=5), Statistics(0.9, 5), Statistics(0.95), Statistics(0.9500001)]
+    statistics = [*levels, Statistics(intervals=False, tried=2), Statistics(intervals=False)]
+    fields = [make("normal", statistics=one).signature().fields.get("statistics") for one in statistics]
+    assert len(set(fields)) == len(statistics)
     assert not any("|" in (field or "") for field in fields)
 
 
