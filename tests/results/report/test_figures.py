@@ -126,6 +126,7 @@ def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
             for value in suite[benchmark].divided[drawn.title]["distribution"]
         ]
         assert [x for x, _, _ in drawn.points] == near(expected)
+        assert drawn.tips() == pytest.approx(expected, abs=5e-5)
 
 
 def test_label_noise_and_its_line(suite: ResultGroup) -> None:
