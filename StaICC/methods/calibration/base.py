@@ -138,13 +138,16 @@ class Calibration:
             OutputError: A feature is invalid (NaN, a label instead of probabilities).
         """
         prompts, labels = self.samples(default_prompt_maker, calibration_set, calibration_number, k, **options)
-        self.train_on(feedforward, features_of(feedforward, prompts, self.label_space, self.feature), prompts, labels)
+        rows = features_of(feedforward, prompts, self.label_space, self.feature)
+        prompts, labels = self.train_on(rows, prompts, labels)
+        self._trained_on(feedforward, prompts, labels)
 
-    def train_on(self, kernel: Inference, rows: Any, prompts: Sequence[Any], labels: Sequence[int] = ()) -> None:
-        """Learn from features that a kernel computed for prompts; failures are left out."""
+    def train_on(self, rows: Any, prompts: Sequence[Any], labels: Sequence[int] = ()) -> tuple[list[Any], list[int]]:
+        """Learn from the features of prompts; failures are left out. Return the prompts and labels that are left."""
         rows, prompts, labels = without_failures(rows, prompts, labels or [0] * len(prompts))
         self.learn(rows, labels)
-        self._trained_on(kernel, prompts, labels)
+        self.training_prompts, self.trained = len(prompts), True
+        return list(prompts), list(labels)
 
     @property
     def reads(self) -> Feature:
@@ -209,8 +212,6 @@ class Calibration:
 
         A kernel that cannot be identified leaves no record: the calibration is then identified by what it learned.
         """
-        self.training_prompts = len(prompts)
-        self.trained = True
         teacher = identity_of(kernel)
         data = json.dumps([list(map(as_argument, prompts)), list(labels)])
         self._training = (

@@ -203,10 +203,14 @@ class DomainCalibration(PriorCalibration):
         return LabelledPrompts(domain_prompts(make_prompt, calibration_set, number, k, length, self.variant), [])
 
 
+Correct = Callable[[Sequence[float], Sequence[float]], list[float]]
+"""Corrects one prediction by a prior."""
+
+
 def calibrated_in_context(
     rows: Sequence[Any],
     free: Sequence[Sequence[Any]],
-    correct: Callable[[Sequence[float], Sequence[float]], list[float]],
+    correct: Correct,
     width: int,
     logarithms: bool,
 ) -> list[list[float] | Failure]:
