@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -54,6 +55,7 @@ from StaICC.methods.selection import (
 from StaICC.methods.specification import (
     MethodData,
     MethodSpec,
+    NoOptions,
     Steps,
     fresh,
     option,
@@ -427,9 +429,21 @@ _HIDDEN = frozenset({Capability.HIDDEN_STATES})
 _VOCABULARY = frozenset({Capability.FULL_VOCABULARY})
 
 
-def _calibration(name: str, title: str, make: Make, arguments: Arguments | None = None, **more: Any) -> MethodSpec:
-    """Return the record of a calibration."""
-    return MethodSpec(name, title, calibrated(make, arguments), **{"trains": True, **more})
+def _calibration(
+    kind: type[Calibration],
+    title: str,
+    options: type[Any] = NoOptions,
+    arguments: Arguments | None = None,
+    **more: Any,
+) -> MethodSpec:
+    """Return the record of a calibration, whose class takes some of the options."""
+    taken = {field.name for field in dataclasses.fields(options)} & {*inspect.signature(kind).parameters}
+
+    def make(data: MethodData, labels: Sequence[str]) -> Calibration:
+        return kind(labels, variant=data.variant, **{name: getattr(data.options, name) for name in taken})
+
+    record = MethodSpec(kind.name, title, calibrated(make, arguments), options=options, trains=True)
+    return dataclasses.replace(record, **more)
 
 
 def _one_prior(options: ContextOptions, variant: str) -> bool:
@@ -444,9 +458,8 @@ def _context_calibration(
     kind: type[ContextualCalibration | DomainCalibration], title: str, options: type[Any], arguments: Arguments | None
 ) -> MethodSpec:
     """Return the record of a calibration by texts after the query's own demonstrations."""
-    shared = _calibration(kind.name, title, lambda data, labels: kind(labels, variant=data.variant), arguments)
-    steps = partial(_in_context, shared.steps, kind.correct)
-    return dataclasses.replace(shared, steps=steps, options=options, trains=_one_prior)
+    shared = _calibration(kind, title, options, arguments, trains=_one_prior)
+    return dataclasses.replace(shared, steps=partial(_in_context, shared.steps, kind.correct))
 
 
 _SPECS = (
@@ -470,60 +483,17 @@ _SPECS = (
     ),
     MethodSpec("topk", "TopK", _topk, _HIDDEN, options=RetrievalOptions),
     MethodSpec("sa_icl", "SA-ICL", _sa_icl, _HIDDEN | {Capability.LABEL_SCORES}, options=OrderOptions),
+    _calibration(KNNPrompting, "k-NN", NeighbourOptions, _per_label, requires=_VOCABULARY, trains=_any_rows),
     _calibration(
-        "knn_prompt",
-        "k-NN",
-        lambda data, labels: KNNPrompting(labels, data.options.knn_k, variant=data.variant),
-        _per_label,
-        requires=_VOCABULARY,
-        trains=_any_rows,
-        options=NeighbourOptions,
+        KNNPromptingCentroid, "k-NN (centroids)", AnchorOptions, _per_label, requires=_VOCABULARY, trains=_any_rows
     ),
     _calibration(
-        "knn_prompt_centroid",
-        "k-NN (centroids)",
-        lambda data, labels: KNNPromptingCentroid(labels, variant=data.variant),
-        _per_label,
-        requires=_VOCABULARY,
-        trains=_any_rows,
-        options=AnchorOptions,
+        HiddenCalibration, "Hidden calibration", SampleOptions, _per_label, requires=_HIDDEN, trains=_any_rows
     ),
-    _calibration(
-        "hidden_calibration",
-        "Hidden calibration",
-        lambda data, labels: HiddenCalibration(labels, variant=data.variant),
-        _per_label,
-        requires=_HIDDEN,
-        trains=_any_rows,
-        options=SampleOptions,
-    ),
-    _calibration(
-        "temperature_scaling",
-        "Temperature scaling",
-        lambda data, labels: TemperatureScaling(labels, variant=data.variant),
-    ),
-    _calibration(
-        "linear_calibration",
-        "Linear calibration",
-        lambda data, labels: LinearCalibration(
-            labels, data.options.learning_rate, data.options.epochs, variant=data.variant
-        ),
-        options=LinearOptions,
-    ),
-    _calibration(
-        "prototypical_calibration",
-        "Prototypical calibration",
-        lambda data, labels: PrototypicalCalibration(labels, data.options.restarts, variant=data.variant),
-        options=MixtureOptions,
-    ),
-    _calibration(
-        "dc_pmi",
-        "DC-PMI",
-        lambda data, labels: DomainPMI(labels, variant=data.variant),
-        lambda data: {"premise": data.options.premise},
-        trains=False,
-        options=PremiseOptions,
-    ),
+    _calibration(TemperatureScaling, "Temperature scaling"),
+    _calibration(LinearCalibration, "Linear calibration", LinearOptions),
+    _calibration(PrototypicalCalibration, "Prototypical calibration", MixtureOptions),
+    _calibration(DomainPMI, "DC-PMI", PremiseOptions, lambda data: {"premise": data.options.premise}, trains=False),
     MethodSpec("ensemble", "Ensemble", _ensemble, options=EnsembleOptions),
     MethodSpec(
         "generate",

@@ -145,6 +145,10 @@ def _name(function: Any) -> str:
     return str(function.__name__) if isinstance(function, FunctionType) else type(function).__name__
 
 
+class CapabilityError(ArgumentError):
+    """A kernel lacks a capability."""
+
+
 def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) -> None:
     """Refuse a kernel that lacks a capability.
 
@@ -154,13 +158,13 @@ def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) 
         requires: The required capabilities.
 
     Raises:
-        ArgumentError: The kernel lacks one. The message names method, capability and kernel.
+        CapabilityError: The kernel lacks one. The message names method, capability and kernel.
     """
     available = capabilities_of(kernel)
     missing = [capability.value for capability in Capability if capability in requires - available]
     if missing:
         provided = ", ".join(capability.value for capability in Capability if capability in available)
-        raise ArgumentError(
+        raise CapabilityError(
             f"{user} needs {' and '.join(missing)}, which {_name(kernel)} does not provide; "
             f"it provides {provided}. {_LOCAL}"
         )

@@ -75,14 +75,13 @@ def generate(data: MethodData) -> Steps:
         ends = [ANSWER.format(labels=", ".join(query.label_space)) for query in queries]
         reader = TextInference(None, _ANSWER_TOKENS, ("\n",))
         asked = [
-            [start + text + end for start, text, end in zip(starts, texts, ends, strict=True) if isinstance(text, str)]
+            start + text + end
             for texts in samples
+            for start, text, end in zip(starts, texts, ends, strict=True)
+            if isinstance(text, str)
         ]
-        answers = map(iter, (yield [Request(reader, feature_keys(prompts)) for prompts in asked]))
-        samples = [
-            [next(read) if isinstance(text, str) else text for text in texts]
-            for read, texts in zip(answers, samples, strict=True)
-        ]
+        answers = iter((yield [Request(reader, feature_keys(asked))])[0])
+        samples = [[next(answers) if isinstance(text, str) else text for text in texts] for texts in samples]
     return [shares(texts, query.label_space) for texts, query in zip(zip(*samples, strict=True), queries, strict=True)]
 
 

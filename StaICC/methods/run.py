@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
@@ -32,7 +32,7 @@ from StaICC.inference.run_record import RunCounts
 from StaICC.kernels.registry import options_of
 from StaICC.methods.calibration.base import check_variant
 from StaICC.methods.catalogue import METHODS, TABLE_2, calibrated
-from StaICC.methods.features import FeatureCache, Request, check_capabilities, extra_features
+from StaICC.methods.features import CapabilityError, FeatureCache, Request, check_capabilities, extra_features
 from StaICC.methods.specification import (
     MethodData,
     MethodSpec,
@@ -156,13 +156,13 @@ class Method:
                 requests = steps.send([next(rows) if request.phase else [] for request in requests])
         return with_labels(data.experimentor, one)
 
-    def refusal(self, benchmark: Benchmark) -> ArgumentError | None:
+    def refusal(self, benchmark: Benchmark) -> Exception | None:
         """Return why the method cannot run on a benchmark, before anything is computed; ``None`` if it can."""
         try:
             for one in benchmark:
                 with self._named(one):
                     next(self.spec.begin(self.data(one)))
-        except ArgumentError as error:
+        except Exception as error:
             return error
         return None
 
@@ -217,9 +217,9 @@ class Method:
         if isinstance(benchmark, BenchmarkGroup):
             refusals = {name: self.refusal(member) for name, member in benchmark.members.items()}
             skipped = {name: error for name, error in refusals.items() if error is not None}
-            if len(skipped) == len(refusals):
-                raise next(iter(skipped.values()))
             for name, error in skipped.items():
+                if len(skipped) == len(refusals) or not isinstance(error, StaICCError):
+                    raise error
                 _log.warning("left out: %s: %s", name, error)
             parts = {}
             with drawn_progress(run.get("progress")) as shown:
@@ -477,17 +477,14 @@ def chosen_methods(
     for name in given:
         if not any(name in known for known in declared):
             raise unknown_name("option of these methods", name, sorted(set().union(*declared)))
-    kernel = _as_kernel(kernel)
     made: list[Method] = []
     skipped: dict[str, str] = {}
     for spec, known in zip(specs, declared, strict=True):
         own_options = {name: value for name, value in given.items() if name in known}
         try:
-            check_capabilities(spec.title, kernel, spec.required(make_options(spec.name, spec.options, own_options)))
-        except ArgumentError as error:
-            skipped[spec.name] = str(error)
-        else:
             made.append(Method(spec, kernel, variant, calibration_number, **own_options))
+        except CapabilityError as error:
+            skipped[spec.name] = str(error)
     for reason in skipped.values():
         _log.warning("left out: %s", reason)
     if not made:
@@ -529,27 +526,48 @@ def run_all(
         ArgumentError: No method could be run, two methods have one name, or no method has an option.
     """
     made, skipped = chosen_methods(kernel, variant, calibration_number, methods, options)
-    cache, shared = FeatureCache(made[0].kernel), SharedFeatures(made)
     table = MethodTable(OF_METHODS.name, {}, {method.spec.name: method.spec.title for method in made}, skipped)
+    runs = {method.spec.name: (method.spec.title, method, benchmark) for method in made}
+    return _run_each(table, runs, None, finished, **run)
+
+
+def _run_each(
+    table: MethodTable,
+    runs: Mapping[str, tuple[str, Method, Any]],
+    benchmarks: Sequence[Benchmark] | None,
+    finished: Callable[[MethodTable], None] | None,
+    measure: Callable[[Any, Benchmark], None] = lambda result, benchmark: None,
+    **run: Any,
+) -> MethodTable:
+    """Add the results of several runs to a table; what fails is left out with its title and reason.
+
+    Raises:
+        ArgumentError: None could be run.
+    """
+    methods = [method for _, method, _ in runs.values()]
+    fits = [isinstance(where, BenchmarkGroup) or method.refusal(where) is None for _, method, where in runs.values()]
+    cache = FeatureCache(methods[0].kernel)
+    shared = SharedFeatures(
+        list(compress(methods, fits)), None if benchmarks is None else list(compress(benchmarks, fits))
+    )
     with drawn_progress(run.get("progress")) as shown:
-        for place, method in enumerate(made):
-            run["progress"] = within(shown, place, len(made))
+        for place, (name, (title, method, benchmark)) in enumerate(runs.items()):
+            run["progress"] = within(shown, place, len(runs))
             try:
-                table[method.spec.name] = method.run_on(cache, benchmark, share=shared.compute, **run)
-            except Exception as error:  # CUDA out of memory, a bug of a plug-in: the other methods are not lost
+                result = method.run_on(cache, benchmark, share=shared.compute, **run)
+            except Exception as error:  # CUDA out of memory, a bug of a plug-in: the other results are not lost
                 expected = isinstance(error, StaICCError)
                 reason = str(error) if expected else f"{type(error).__name__}: {error}"
-                if not reason.startswith(method.spec.title):
-                    reason = f"{method.spec.title}: {reason}"
-                table.skipped[method.spec.name] = reason
-                _log.warning("left out: %s", reason, exc_info=None if expected else error)
-            else:
-                table.shared = {"prompts": shared.prompts, "seconds": shared.seconds}
-                if finished is not None:
-                    finished(table)
+                table.skipped[name] = reason if reason.startswith(title) else f"{title}: {reason}"
+                _log.warning("left out: %s", table.skipped[name], exc_info=None if expected else error)
+                continue
+            measure(result, benchmark)
+            table[name] = result
+            table.shared = {"prompts": shared.prompts, "seconds": shared.seconds}
+            if finished is not None:
+                finished(table)
     if not table:
-        names = ", ".join(method.spec.name for method in made)
-        raise ArgumentError(f"none of the methods {names} could be run: {'; '.join(table.skipped.values())}")
+        raise ArgumentError(f"none of {', '.join(runs)} could be run: {'; '.join(table.skipped.values())}")
     return table
 
 
@@ -781,35 +799,21 @@ def run_many_shot(
         ['k=2', 'k=8']
     """
     numbers = different(ks)
-    cache, members = FeatureCache(method.kernel), [make_benchmark(k) for k in numbers]
+    members = [make_benchmark(k) for k in numbers]
     if not all(isinstance(benchmark, Benchmark) for benchmark in members):
         raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
-    shared = SharedFeatures([method] * len(members), members)
+    prompts = set[Prompt]()
+
+    def measure(result: Result, benchmark: Benchmark) -> None:
+        before = _distinct_characters(map(_text, prompts))
+        own = {query.prompt for one in benchmark for query in one.all_queries()}
+        prompts.update(own)
+        result.timing["prompt_characters"] = float(sum(len(_text(prompt)) for prompt in own))
+        result.timing["new_characters"] = float(_distinct_characters(map(_text, prompts)) - before)
+
     table = MethodTable(OF_SHOTS.name, {}, {f"k={k}": f"{method.spec.title}, k = {k}" for k in numbers})
-    before, prompts = 0, set[Prompt]()
-    with drawn_progress(run.get("progress")) as shown:
-        for place, (k, benchmark) in enumerate(zip(numbers, members, strict=True)):
-            run["progress"] = within(shown, place, len(numbers))
-            try:
-                result = method.run_on(cache, benchmark, share=shared.compute, **run)
-            except StaICCError as error:
-                table.skipped[f"k={k}"] = f"k = {k}: {error}"
-                _log.warning("left out: k = %s: %s", k, error)
-                continue
-            assert isinstance(result, Result)
-            own = {query.prompt for one in benchmark for query in one.all_queries()}
-            prompts |= own
-            distinct = _distinct_characters(map(_text, prompts))
-            result.timing["prompt_characters"] = float(sum(len(_text(prompt)) for prompt in own))
-            result.timing["new_characters"] = float(distinct - before)
-            before = distinct
-            table[f"k={k}"] = result
-            table.shared = {"prompts": shared.prompts, "seconds": shared.seconds}
-            if finished is not None:
-                finished(table)
-    if not table:
-        raise ArgumentError(f"no k could be run: {'; '.join(table.skipped.values())}")
-    return table
+    runs = {f"k={k}": (f"k = {k}", method, benchmark) for k, benchmark in zip(numbers, members, strict=True)}
+    return _run_each(table, runs, members, finished, measure, **run)
 
 
 def _text(prompt: Prompt) -> str:

@@ -286,7 +286,7 @@ def test_knn_by_hand() -> None:
     """Of three anchors of each kind, the three with the smaller divergence vote: all for the label."""
     made = sc.KNNPrompting(LABELS)
     made.train(write, Kernel(logits), ROWS, calibration_number=10, k=1)
-    assert made.anchors[0].tolist() == pytest.approx([0.75, 0.25] if made.labels_of_anchors[0] == 0 else [0.25, 0.75])
+    assert made.anchors[0].tolist() == pytest.approx([0.75, 0.25] if made.labels[0] == 0 else [0.25, 0.75])
     assert made.inference(None, [2.0, 0.0]) == [1.0, 0.0]
     assert made.inference(None, [0.0, 2.0]) == [0.0, 1.0]
     five = sc.KNNPrompting(LABELS, knn_k=10)
