@@ -362,7 +362,7 @@ def _read_state(value: Any, shape: Any, made: Calibration) -> Any:
             raise ValueError(f"got {value}, expected a finite number")
         return float(value)
     if shape[0] == LABELS and len(value) != made.n_label:
-        raise ValueError(f"{len(value)} values do not fit the label space: expected {made.n_label}")
+        raise ValueError(f"a list of {len(value)} does not fit the label space of {made.n_label}")
     return [_read_state(part, shape[1:], made) for part in value]
 
 
