@@ -28,7 +28,7 @@ from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name,
 from StaICC.inference import Failure, Inference, Part, RunOptions
 from StaICC.inference.chunk import read_reply
 from StaICC.inference.identity import Identity, code_mark, combined, identity_of
-from StaICC.inference.run_record import RunCounts
+from StaICC.inference.recheck import RunCounts
 from StaICC.kernels.registry import options_of
 from StaICC.methods.calibration.base import check_variant
 from StaICC.methods.catalogue import METHODS, TABLE_2, calibrated
@@ -45,7 +45,6 @@ from StaICC.progress import drawn_progress, within
 from StaICC.prompting import Prompt
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, short_digest
-from StaICC.results.provenance import utc_now
 from StaICC.results.result import bracket_note, format_columns, html_table, html_text, result_rows
 from StaICC.results.runs import OF_METHODS, OF_SHOTS
 from StaICC.safe_text import lines, logger, one_line
@@ -238,7 +237,7 @@ class Method:
     ) -> Result:
         runs, views = {}, []
         used: dict[str, Inference] = {}
-        started, timing = utc_now(), dict.fromkeys(TIMES, 0.0)
+        timing = dict.fromkeys(TIMES, 0.0)
         predictor = None
         if self.spec.settings is not None:
             predictor = _Predictor(cache.kernel, self.spec.name, self.spec.settings(self.options))
@@ -282,8 +281,7 @@ class Method:
                 runs[one.name] = self._scored(views[-1], answers, options, part)
         twin = copy.copy(benchmark)
         twin.experimentor = views
-        predictions = Predictions.of_run(running, used, False, started)
-        result = twin.collect(runs, timing["seconds"], predictions, return_outputs)
+        result = twin.collect(runs, timing["seconds"], Predictions.of_run(running, used), return_outputs)
         result.timing.update(timing)
         result.signature = self._signed(result.signature)
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
