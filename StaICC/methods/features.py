@@ -42,7 +42,14 @@ from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import RunCounter, RunCounts, tolerance_of
 from StaICC.inference.store import query_key
-from StaICC.kernels.protocol import Capability, JointFeatures, NoisyChannelVariants, capabilities_of, represents
+from StaICC.kernels.protocol import (
+    METHODS,
+    Capability,
+    JointFeatures,
+    NoisyChannelVariants,
+    capabilities_of,
+    represents,
+)
 from StaICC.kernels.text_inference import TextInference
 from StaICC.optional import require
 from StaICC.prompting import Prompt, Query, as_argument
@@ -77,12 +84,9 @@ _LOCAL = "Use a local model, such as hf:NAME"
 _CAPABILITIES: dict[Feature, Capability] = {
     "vocabulary": Capability.FULL_VOCABULARY,
     "hidden": Capability.HIDDEN_STATES,
+    "losses": Capability.LOSSES,
 }
-_METHODS: dict[Feature, str] = {
-    "vocabulary": "full_vocabulary_logits",
-    "hidden": "hidden_states",
-    "losses": "losses",
-}
+_METHODS = {feature: METHODS[capability] for feature, capability in _CAPABILITIES.items()}
 """The methods of kernels that compute features without labels."""
 
 
@@ -634,10 +638,12 @@ class FeatureCache:
                 if place in distinct:
                     continue
                 distinct.add(place)
-                if place in self._memory:
-                    self._count_reused()
-                else:
+                if place not in self._memory:
                     wanted.setdefault(key, set()).add(request.feature)
+        reused = len(distinct.intersection(self._memory))
+        self.reused += reused
+        if (counter := self._options("probabilities").counter) is not None:
+            counter.counts += RunCounts(reused=reused)
         found: dict[tuple[Feature, Key], Any] = {}
         for kind in (str, tuple):  # a noisy channel has several texts for each query
             some = {key: features for key, features in wanted.items() if isinstance(key[0], kind)}
@@ -647,12 +653,6 @@ class FeatureCache:
             [found[place] if place in found else self._memory[place] for place in places]
             for places in ([(one.feature, _place(one.feature, key)) for key in one.keys] for one in requests)
         ]
-
-    def _count_reused(self) -> None:
-        self.reused += 1
-        counter = self._options("probabilities").counter
-        if counter is not None:
-            counter.counts += RunCounts(reused=1)
 
     def _options(self, feature: Feature) -> RunOptions:
         """Return how the run computes a feature. Prompts are counted for the kernel, as its label probabilities."""

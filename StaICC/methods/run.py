@@ -217,7 +217,7 @@ class Method:
             refusals = {name: self.refusal(member) for name, member in benchmark.members.items()}
             skipped = {name: error for name, error in refusals.items() if error is not None}
             for name, error in skipped.items():
-                if len(skipped) == len(refusals) or not isinstance(error, StaICCError):
+                if len(skipped) == len(refusals) or not isinstance(error, ArgumentError):
                     raise error
                 _log.warning("left out: %s: %s", name, error)
             parts = {}

@@ -72,7 +72,7 @@ def _rows(view: SubsetView, shown: tuple[str, ...] | None = None, labelled: bool
     return SubsetView(view.name, cast("Any", kept), range(len(kept)), view.get_label_space())
 
 
-@lru_cache(maxsize=32)  # all methods of a run use the same data sets
+@lru_cache(maxsize=16)  # all methods of a run use the same data sets
 def _unlabelled(split: TripletSplit) -> TripletSplit:
     return TripletSplit(_rows(split.calibration), _rows(split.demonstration), _rows(split.test, labelled=False))
 

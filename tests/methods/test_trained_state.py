@@ -5,13 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-import subprocess
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -20,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC import Dataset, Normal
-from StaICC.benchmarks import Benchmark, BenchmarkGroup, Diagnosis, Suite, TemplateSensitivity
+from StaICC.benchmarks import Benchmark, BenchmarkGroup, Suite, TemplateSensitivity
 from StaICC.datasets import SplitSizes
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
@@ -75,40 +71,6 @@ def test_a_member_of_a_group_has_the_scores_that_it_has_alone(name: str, variant
     for order in (list(reversed(alone)), sorted(alone, key=lambda part: part != "Template_sens")):
         found = run(BenchmarkGroup("group", {part: members[part] for part in order}))
         assert {part: facts(result) for part, result in found.items()} == alone
-
-
-def test_all_methods_in_a_group_have_the_scores_that_they_have_alone() -> None:
-    names = [name for name in METHODS if name not in REFUSED]
-    members = dict(reversed(suite().members.items()))
-    table: Any = run_all(Kernel(), BenchmarkGroup("g", members), methods=names, calibration_number=12)
-    assert not table.skipped
-    for name in names:
-        member: Any = Method(name, Kernel(), calibration_number=12).run(suite()["Template_sens"])
-        assert table[name]["Template_sens"] == member
-        assert table[name]["Template_sens"].timing["training_prompts"] == member.timing["training_prompts"]
-
-
-SCRIPT = """
-from StaICC.benchmarks import BenchmarkGroup, Diagnosis
-from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods.run import Method
-
-def scores():
-    members = Diagnosis(k=1, datasets=["mini"], limit=2).members
-    method = Method("contextual_calibration", PPMKernel(), "staicc", calibration_number=6)
-    found = [method.run(BenchmarkGroup("g", dict(order))) for order in (members.items(), reversed(members.items()))]
-    assert found[0] == {part: found[1][part] for part in found[0]}
-    return {part: [result["Averaged results"], result.timing["training_prompts"]] for part, result in found[1].items()}
-"""
-
-
-def test_another_process_has_the_same_scores() -> None:
-    space: dict[str, Any] = {}
-    exec(SCRIPT, space)
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", f"{SCRIPT}\nimport json; print(json.dumps(scores()))"]
-    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300).stdout
-    assert json.loads(printed) == json.loads(json.dumps(space["scores"]()))
 
 
 # -- one calibration for each template
@@ -326,11 +288,3 @@ def test_calibrations_are_one_only_if_trained_on_the_same(first: Any, second: An
             identities.append(calibration.identity().digest)
     for kind in (0, 1):
         assert (identities[kind] == identities[kind + 2]) == (trained[kind] == trained[kind + 2])
-
-
-def test_diagnosis_counts_the_training_of_each_member() -> None:
-    found: Any = Method("hidden_calibration", Kernel(), "staicc", calibration_number=12).run(
-        Diagnosis(k=2, datasets=["mini"], limit=2)
-    )
-    counts = {part: result.timing["training_prompts"] for part, result in found.items()}
-    assert counts == {part: 12.0 * (9 if part == "Template_sens" else 1) for part in found}

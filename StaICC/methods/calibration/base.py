@@ -20,7 +20,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 
@@ -472,16 +472,6 @@ def _checked(calibration_set: CalibrationSet | None, number: int, k: int) -> tup
     return calibration_set, validate_integer("calibration_number", number, 1), validate_integer("k", k, 0)
 
 
-def _rows(rows: CalibrationSet, indexes: Sequence[int]) -> list[Any]:
-    return [rows[index] for index in indexes]
-
-
-def _demonstrations(generator: StableRandom, size: int, k: int, variant: Variant) -> list[int]:
-    if variant == "0.1.1":
-        return [generator.integer(0, size) for _ in range(k)]
-    return generator.sample_indexes(size, k)
-
-
 def _unlabelled(
     make_prompt: PromptMaker,
     rows: CalibrationSet,
@@ -490,11 +480,13 @@ def _unlabelled(
     k: int,
     variant: Variant,
 ) -> list[Any]:
-    generator = StableRandom()
-    return [
-        make_prompt(_rows(rows, _demonstrations(generator, len(rows), k, variant)), list(query))
-        for query in islice(queries, number)
-    ]
+    generator, size = StableRandom(), len(rows)
+    prompts = []
+    for query in islice(queries, number):
+        released = variant == "0.1.1"  # draws with repetition
+        places = [generator.integer(0, size) for _ in range(k)] if released else generator.sample_indexes(size, k)
+        prompts.append(make_prompt([rows[place] for place in places], list(query)))
+    return prompts
 
 
 def content_free_prompts(
@@ -517,14 +509,9 @@ def content_free_prompts(
     """
     rows, number, k = _checked(calibration_set, number, k)
     columns = len(rows[0][0])
-    queries = empty_queries(columns) if variant == "0.1.1" else _in_turn(columns)
+    in_turn = ((text,) * columns for text in cycle(CONTENT_FREE))
+    queries = empty_queries(columns) if variant == "0.1.1" else in_turn
     return _unlabelled(make_prompt, rows, queries, number, k, variant)
-
-
-def _in_turn(columns: int) -> Iterator[tuple[str, ...]]:
-    while True:
-        for text in CONTENT_FREE:
-            yield (text,) * columns
 
 
 def domain_prompts(
@@ -657,7 +644,8 @@ def labelled_prompts(
         )
         lists = [_others(generator, size, k, query) for query in queries]
     prompts = [
-        make_prompt(_rows(rows, indexes), list(rows[query][0])) for indexes, query in zip(lists, queries, strict=True)
+        make_prompt([rows[place] for place in places], list(rows[query][0]))
+        for places, query in zip(lists, queries, strict=True)
     ]
     return LabelledPrompts(prompts, [_label_index(rows[query][1], label_space) for query in queries])
 
