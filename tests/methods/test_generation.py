@@ -53,6 +53,8 @@ def test_the_majority_of_those_that_name_a_label() -> None:
     tied: Any = shares(["c", "a", "a", "c"], labels)
     assert tied == pytest.approx([0.5, 0.0, 0.5])
     assert tied.index(max(tied)) == 2  # sampled first
+    mixed: Any = shares(["b", "c", "a", "a", "c"], labels)
+    assert mixed.index(max(mixed)) == 2  # the first of those with most votes
     assert shares(["a or b?", "perhaps"], labels) == "a or b?"
     lost: Any = shares([Failure("the server is gone"), Failure("gone too")], labels)
     assert "the server is gone" in lost.reason
