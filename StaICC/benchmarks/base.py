@@ -309,11 +309,8 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
             return [None] * len(self)
         if isinstance(predictions, Mapping):
             return self._by_name(predictions, "preentered_prediction")
-        if (
-            isinstance(predictions, (str, bytes))
-            or not hasattr(predictions, "__len__")
-            or len(predictions) != len(self)
-        ):
+        is_list = hasattr(predictions, "__len__") and not isinstance(predictions, (str, bytes))
+        if not is_list or len(predictions) != len(self):
             raise ArgumentError(
                 f"preentered_prediction needs one list of predictions for each of the {len(self)} data sets (a list "
                 f"of {len(self)} lists), not {predictions!r:.60}"

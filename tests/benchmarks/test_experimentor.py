@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +22,6 @@ from StaICC.inference import RunOptions
 from StaICC.prompting import PromptWriter, TemplateWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
-ROOT = Path(StaICC.__file__).parents[1]
 METRICS = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
 
 
@@ -154,26 +150,6 @@ def test_a_limit_keeps_a_subset_of_the_same_queries(name: str, limit: int) -> No
     kept = [query for query in whole.all_queries() if query.row < limit]
     assert part.all_queries() == kept
     assert len(kept) < len(whole.all_queries())
-
-
-CODE = """
-import hashlib, json, StaICC
-for name in ("Normal", "DomainBias", "GLER", "TemplateSensitivity", "DemonstrationSensitivity"):
-    prompts = getattr(StaICC, name)(datasets=["mini"])[0].prompt_set()
-    print(name, hashlib.sha256(json.dumps(prompts).encode()).hexdigest())
-experimentor = StaICC.Normal(datasets=["mini"])[0]
-experimentor.set_out_of_domain_mode()
-print(hashlib.sha256(json.dumps(experimentor.prompt_set()).encode()).hexdigest())
-print(StaICC.Suite(datasets=["mini"], limit=3)["GLER"].signature())
-"""
-
-
-def test_fresh_processes_write_the_same_prompts(capsys: pytest.CaptureFixture[str]) -> None:
-    environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True)
-    exec(CODE, {})
-    assert done.stdout == capsys.readouterr().out
-    assert len(done.stdout.splitlines()) == 7
 
 
 # -- predictions
