@@ -667,12 +667,12 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
 
     def identity(self) -> Identity:
         """Who predicts and how, without asking the server; the served edition is in :attr:`editions`."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
         who = {"kernel": f"endpoint {_VERSION}", "server": self.base_url, "model": self.model}
         if self.served_model is not None:
             who["served_model"] = self.served_model
         texts = {name: str(value) for name, value in given.items()}
-        texts |= {one.name: "" for one in fields(ReplySettings)} | self.reply_settings()
+        texts |= {field.name: "" for field in fields(ReplySettings)} | self.reply_settings()
         applies = {name: given[other] == value for name, (other, value) in _APPLIES.items()}
         names = [name for name in given.keys() - WHO - NO_NUMBERS if applies.get(name, True) and texts[name]]
         return Identity(who, {name: texts[name] for name in names})
@@ -824,7 +824,9 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
     def rendered(self, prompts: Sequence[str]) -> list[str]:
         """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
         sent = [self._request(prompt, {}) for prompt in prompts]
-        return [one["prompt"] if "prompt" in one else json.dumps(one["messages"], ensure_ascii=False) for one in sent]
+        return [
+            body["prompt"] if "prompt" in body else json.dumps(body["messages"], ensure_ascii=False) for body in sent
+        ]
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
@@ -834,7 +836,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
 
     def __getstate__(self) -> dict[str, Any]:
         editions = [tuple(edition) for edition in self._live["editions"]]
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, "editions": editions}
+        return {**{field.name: getattr(self, field.name) for field in fields(self)}, "editions": editions}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update({name: value for name, value in state.items() if name != "editions"})
@@ -850,7 +852,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         with _CREATION:
             session: _Session | None = live.get("session")
             if session is None or session.transport.process != os.getpid():  # a forked child has no event loop yet
-                options = ServerOptions(**{one.name: getattr(self, one.name) for one in fields(ServerOptions)})
+                options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
                 transport = Transport(options, live["editions"], live["counts"])
                 live["session"] = session = _Session(transport, EchoTrust())
             return session
@@ -880,8 +882,8 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
             try:
                 await asyncio.gather(*workers)
             finally:
-                for one in workers:
-                    one.cancel()
+                for task in workers:
+                    task.cancel()
 
         session.transport.run(whole())
         return [outcomes[place] for place in range(len(prompts))]
