@@ -27,6 +27,7 @@ from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Failure, Inference, Part, RunOptions
 from StaICC.inference.chunk import read_reply
+from StaICC.inference.forecast import CountsTokens
 from StaICC.inference.identity import Identity, code_mark, combined, identity_of
 from StaICC.inference.recheck import RunCounts
 from StaICC.kernels.registry import options_of
@@ -192,7 +193,8 @@ class Method:
             ``loading_seconds`` (identity of the kernel, data, prompts), ``training_prompts`` and ``training_seconds``,
             ``test_prompts`` and ``seconds`` (of the evaluation alone), and ``reused_prompts``: how many of the prompts
             were computed before, by another method or run, and so took no time. Prompts are the distinct ones that were
-            requested of the kernel.
+            requested of the kernel. For kernels that count tokens, such as a server, also ``training_tokens_read``,
+            ``training_tokens_generated`` and the same for ``test``.
 
         Raises:
             ArgumentError: The method cannot be applied to a data set; nothing was computed.
@@ -290,12 +292,16 @@ class Method:
     def predict(self, data: MethodData, cache: FeatureCache, part: Part, timing: dict[str, float]) -> Sequence[Any]:
         """Return the predictions; count the distinct prompts that the method requests, and the seconds."""
         asked: dict[bool, set[Any]] = {True: set(), False: set()}
-        marked = time.monotonic()
+        marked, tokens = time.monotonic(), _tokens(cache.kernel)
 
         def charge(training: bool) -> None:
-            nonlocal marked
+            nonlocal marked, tokens
             began, marked = marked, time.monotonic()
             timing["training_seconds" if training else "seconds"] += marked - began
+            before, tokens = tokens, _tokens(cache.kernel)
+            for kind in tokens:
+                name = f"{'training' if training else 'test'}_tokens_{kind}"
+                timing[name] = timing.get(name, 0.0) + tokens[kind] - before.get(kind, 0)
 
         steps = self.spec.begin(data)
         rows: Any = None
@@ -373,6 +379,12 @@ def check_benchmark(benchmark: object) -> None:
     """Refuse what methods cannot run on, such as LongICL."""
     if not isinstance(benchmark, (Benchmark, BenchmarkGroup)):
         raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
+
+
+def _tokens(kernel: Inference) -> dict[str, int]:
+    """Return the tokens that a kernel has read and generated so far, where it counts them."""
+    used = kernel.tokens_used if isinstance(kernel, CountsTokens) else None
+    return {} if used is None else dict(zip(("read", "generated"), used, strict=True))
 
 
 @dataclass(frozen=True)

@@ -238,6 +238,8 @@ def test_features_are_exact_and_checked() -> None:
     assert cache.rows([Request("probabilities", keys)]) == [direct.batch(prompts, ["a", "b"])]
     cache.rows([Request("hidden", keys * 3)])
     assert (cache.computed, cache.reused) == (8, 2)
+    others = cache.rows([Request("probabilities", feature_keys(prompts, ["a", "b", "c"]))])[0]
+    assert others == direct.batch(prompts, ["a", "b", "c"])  # another label space has other rows
 
     class Odd(Kernel):
         def hidden_states(self, prompts: Sequence[str]) -> Any:

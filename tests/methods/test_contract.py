@@ -83,6 +83,20 @@ def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> Non
     assert timing["training_prompts"] <= len(set(kernel.ran))
 
 
+def test_tokens_are_counted_by_phase_where_the_kernel_counts_them() -> None:
+    class Counting(Kernel):
+        @property
+        def tokens_used(self) -> tuple[int, int]:
+            return sum(map(len, self.ran)), len(self.ran)
+
+    kernel = Counting()
+    timing = ms.Method("temperature_scaling", kernel, calibration_number=12).run(mini()).timing
+    assert (timing["training_tokens_generated"], timing["test_tokens_generated"]) == (12, 8)
+    assert timing["training_tokens_read"] == sum(map(len, kernel.ran[:12]))
+    assert timing["test_tokens_read"] == sum(map(len, kernel.ran[12:]))
+    assert "test_tokens_read" not in ms.Method("vanilla", Kernel()).run(mini()).timing
+
+
 def refusing(data: Any) -> Any:
     if data.experimentor.name == "own":
         raise ArgumentError("not for this data set")

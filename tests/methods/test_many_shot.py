@@ -12,27 +12,15 @@ from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.inference.identity import Identity
 from StaICC.methods.run import Method, _distinct_characters, run_many_shot
 from StaICC.prompting import sample_nested
 from StaICC.results import load
+from tests.methods.fakes import Kernel
 
 
-class Kernel:
-    """Counts the prompts that it runs, and refuses long ones."""
-
-    def __init__(self, most: int = 10**9) -> None:
-        self.ran: list[str] = []
-        self.most = most
-
-    def identity(self) -> Identity:
-        return Identity({"model": "counted"})
-
-    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
-        self.ran.append(prompt)
-        if prompt.count("\n") > self.most:
-            raise ValueError("the prompt is too long")
-        return [1.0 + (sum(map(ord, prompt)) + place) % 7 for place in range(len(label_space))]
+def limited(most: int) -> Kernel:
+    """Refuses long prompts."""
+    return Kernel(fails=lambda _, prompt: ValueError("it is too long") if prompt.count("\n") > most else None)
 
 
 def nested(k: int, **more: Any) -> Normal:
@@ -94,12 +82,12 @@ def test_distinct_characters() -> None:
 
 
 def test_a_context_that_is_too_short(caplog: Any) -> None:
-    table = run_many_shot(Method("vanilla", Kernel(most=10)), nested, [2, 16])
+    table = run_many_shot(Method("vanilla", limited(10)), nested, [2, 16])
     assert list(table) == ["k=2"]
     assert "too long" in table.skipped["k=16"]
     assert "left out: k = 16" in str(table)
     with pytest.raises(ArgumentError, match="none of k=16 could be run: k = 16"):
-        run_many_shot(Method("vanilla", Kernel(most=10)), nested, [16])
+        run_many_shot(Method("vanilla", limited(10)), nested, [16])
     for wrong in ([], [2, 2]):
         with pytest.raises(ArgumentError, match="expected different numbers"):
             run_many_shot(Method("vanilla", Kernel()), nested, wrong)

@@ -12,21 +12,10 @@ from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.run import Method
 from StaICC.results import Signature
+from tests.methods.fakes import Kernel
 
 NAMES = sorted(METHODS)
 OPTIONS = [(name, fact) for name in NAMES for fact in options_of(METHODS[name].options)]
-
-
-class Kernel:
-    """A kernel that declares every capability; nothing is computed."""
-
-    def __init__(self) -> None:
-        from StaICC.kernels.protocol import Capability
-
-        self.capabilities = frozenset(Capability)
-
-    def __call__(self, prompt: Any, label_space: Any) -> list[float]:
-        return [1.0 / len(label_space)] * len(label_space)
 
 
 def others(name: str, fact: OptionFact) -> list[Any]:
