@@ -39,8 +39,8 @@ def test_sign_test_of_many_shares() -> None:
     whole = draw.choice([-2, -1, 0, 1, 2], size=800, p=[0.1, 0.1, 0.5, 0.15, 0.15]).tolist()
     assert sign_test([one / 1023 for one in whole]) == pytest.approx(sign_test(whole), rel=1e-9)
     mixed = [one / (1000 + place // 80) for place, one in enumerate(whole)]  # ten totals: sums are on a grid
-    signs = draw.choice([-1.0, 1.0], size=(40_000, 800)) @ np.abs(mixed)
-    assert sign_test(mixed) == pytest.approx(np.mean(signs >= sum(mixed)), rel=0.15, abs=1e-4)
+    signs = draw.choice([-1.0, 1.0], size=(10_000, 800)) @ np.abs(mixed)
+    assert sign_test(mixed) == pytest.approx(np.mean(signs >= sum(mixed)), rel=0.25, abs=3e-4)
 
 
 SHAPES = st.lists(
@@ -125,7 +125,7 @@ def test_best_of_100_means_of_the_ten_data_sets() -> None:
     sizes = (2, 2, 3, 5, 6, 4, 2, 4, 2, 4)
     guesses = [(1 / (1024 * 10), labels, 1024) for labels in sizes]
     draw = np.random.default_rng(2)
-    simulated = sum(draw.binomial(1024, 1 / labels, size=(20_000, 100)) for labels in sizes).max(1).mean() / 10_240
+    simulated = sum(draw.binomial(1024, 1 / labels, size=(4_000, 100)) for labels in sizes).max(1).mean() / 10_240
     assert expected_best(guesses, 100) == pytest.approx(simulated, abs=5e-4)
     assert expected_best(guesses, 100) == pytest.approx(0.356, abs=5e-4)
     assert np.mean([expected_best([(1 / 1024, labels, 1024)], 100) for labels in sizes]) == pytest.approx(
