@@ -21,9 +21,8 @@ from durability_kills import QUERIES, WAYS, environment, kill_and_resume, result
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference import RunOptions, ask, worker_processes
-from StaICC.inference.identity import Identity
+from StaICC.inference.identity import Identity, name_in_store
 from StaICC.inference.store import BoundStore, PredictionStore, StoreError
-from StaICC.inference.store_names import name_in_store
 from StaICC.inference.workers import WorkerPool
 from StaICC.prompting import Query
 from StaICC.results import Result

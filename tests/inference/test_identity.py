@@ -25,8 +25,7 @@ from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Part, ask
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity, code_mark, identity_of, source_digest
-from StaICC.inference.recheck import tolerance_of
-from StaICC.inference.run_record import RunCounts, RunRecord
+from StaICC.inference.recheck import RunCounts, RunRecord, tolerance_of
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference

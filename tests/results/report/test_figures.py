@@ -13,9 +13,8 @@ import pytest
 import StaICC
 from StaICC.errors import ArgumentError
 from StaICC.results import Result, ResultGroup
-from StaICC.results.published import figures
+from StaICC.results.published import PublishedComparison, figures
 from StaICC.results.report import (
-    Figure,
     accuracy_by_dataset,
     bias_distributions,
     model_size_chart,
@@ -72,22 +71,20 @@ def near(expected: Any) -> Any:
 
 
 def test_every_figure_is_a_document_with_its_numbers(suite: ResultGroup, long_icl: Result, tmp_path: Path) -> None:
-    made = [
-        accuracy_by_dataset(suite["Normal"]),
-        reliability_diagrams(suite["Normal"]),
-        reliability_diagrams({"a": suite["Normal"], "b": suite["Normal"]}),
+    normal = suite["Normal"]
+    for one in (
+        accuracy_by_dataset(normal),
+        *(reliability_diagrams(given) for given in (normal, {"a": normal, "b": normal})),
         bias_distributions(suite),
         noise_lines(suite["GLER"]),
         rounds_chart(long_icl),
-    ]
-    for one in made:
-        assert isinstance(one, Figure)
+    ):
         one.save(tmp_path / "figure.svg")
         root = ElementTree.fromstring((tmp_path / "figure.svg").read_bytes())
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert one._repr_svg_() == (tmp_path / "figure.svg").read_text("utf-8")
         assert one.rows
-        assert all(len(row) == len(one.head) for row in one.rows)
+        assert {len(row) for row in one.rows} == {len(one.head)}
 
 
 def test_accuracies_and_intervals_are_those_of_the_result(normal: Result) -> None:
@@ -154,14 +151,11 @@ def test_label_noise_with_few_demonstrations() -> None:
 def test_published_models_only_with_a_comparable_run(normal: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ArgumentError, match="no run is comparable with the published figures"):
         model_size_chart(normal)
-    import StaICC.results.report.figures as module
-    from StaICC.results.published import PublishedComparison
-
-    known = PublishedComparison("Normal", None, "accuracy", 0.5, (), None)
-    monkeypatch.setattr(module, "compare_with_published", lambda result, method: [known])
+    published = PublishedComparison("Normal", None, "accuracy", 0.5, (), None)
+    monkeypatch.setattr("StaICC.results.report.figures.compare_with_published", lambda result, method: [published])
     (panel,) = model_size_chart({"mine": normal}).panels
-    published = {one.value for one in figures("Normal", method="vanilla", metric="accuracy") if not one.doubtful}
-    assert set(Drawn(panel).tips()) == published
+    values = {one.value for one in figures("Normal", method="vanilla", metric="accuracy") if not one.doubtful}
+    assert set(Drawn(panel).tips()) == values
     assert [y for _, y in panel.lines[0].points] == [0.5, 0.5]
     assert any(re.fullmatch(r".+, [\d.]+B", text) for _, _, text in panel.labels)
 
@@ -175,11 +169,11 @@ def test_rounds(long_icl: Result) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda result: accuracy_by_dataset({}), "a figure needs a result"),
-        (lambda result: accuracy_by_dataset({"a": "b"}), "a figure needs a result"),
-        (lambda result: noise_lines(result), "Use results of GLER"),
+        (lambda result: accuracy_by_dataset({}), "needs a result"),
+        (lambda result: accuracy_by_dataset({"a": "b"}), "needs a result"),
+        (noise_lines, "Use results of GLER"),
         (lambda result: bias_distributions({"Normal": result}), "Use results of the bias benchmarks"),
-        (lambda result: rounds_chart(result), "Use results of LongICL"),
+        (rounds_chart, "Use results of LongICL"),
     ],
 )
 def test_unfit_results_say_what_is_wanted(normal: Result, make: Any, message: str) -> None:
