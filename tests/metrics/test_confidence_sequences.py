@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
@@ -49,7 +49,7 @@ def test_all_orders(population: Population, gap: float) -> None:
     The capital at the true means is the supermartingale behind the bounds. Rows without exact sums need some room.
     """
     truth, means = mean(population), [math.fsum(rows) / len(rows) for rows in population]
-    capital: Counter[tuple[int, str]] = Counter()
+    capital: defaultdict[tuple[int, str], float] = defaultdict(float)
     wrong: Counter[float] = Counter()
     orders = 0
     for order in itertools.product(*(itertools.permutations(rows) for rows in population)):

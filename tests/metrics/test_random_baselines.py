@@ -270,7 +270,7 @@ def test_the_tilted_tail_equals_the_table(n: int, p: float) -> None:
     first, values = binomial_probabilities(n, p)
     for k in range(int(n * p) + 1, n + 1):
         tail = math.fsum(values[max(0, k - first) :])
-        assert log_tail([(p, n)], k)[1] == pytest.approx(math.log(tail), abs=1e-11)
+        assert log_tail(((p, n),), k)[1] == pytest.approx(math.log(tail), abs=1e-11)
 
 
 def test_figures_of_the_paper() -> None:
