@@ -54,9 +54,10 @@ import math
 import os
 import re
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, set_integers, unknown_name
@@ -419,8 +420,8 @@ async def echo(ask: Ask, text: str) -> EchoedTokens:
     return echoed_tokens(body, text)
 
 
-async def _generated(ask: Ask, text: str) -> tuple[str, float] | None:
-    """The most probable next token and its log-probability; None if the server's answer does not say."""
+async def _compared(ask: Ask, text: str) -> tuple[str, float, float] | None:
+    """Generate a token after a text, and echo both; return the token and its two log-probabilities."""
     body = await ask({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     try:
         choice = body["choices"][0]
@@ -429,7 +430,31 @@ async def _generated(ask: Ask, text: str) -> tuple[str, float] | None:
         return None
     if not isinstance(token, str) or not token.strip() or token != choice.get("text") or not isinstance(value, float):
         return None
-    return token, value
+    echoed = await echo(ask, text + token)
+    again = echoed.log_probabilities[-1]
+    return (token, value, again) if echoed.tokens[-1] == token and isinstance(again, float) else None
+
+
+async def _echo_fault(ask: Ask, prompt: str) -> str | None:
+    """Compare at the end of the prompt, then before its last words, until that tells something; return the fault."""
+    text, agreements = prompt.rstrip(), 0
+    for _ in range(_ATTEMPTS):
+        compared = await _compared(ask, text) if text else None
+        if compared is not None:
+            token, value, again = compared
+            if abs(again - value) > DOUBT:
+                return (
+                    f"the server's echo cannot be trusted: the token {token!r} has log-probability {value:.3f} when it "
+                    f"is generated, but {again:.3f} in the echoed prompt (a server may shift them by one token); use "
+                    "scoring='top-logprobs' or 'text' for this server"
+                )
+            agreements += 1
+            if agreements == _AGREEMENTS:
+                return None
+        text = "".join(re.split(r"(\s+)", text)[:-2])
+    if not agreements:
+        _LOG.warning("a server's echoed log-probabilities could not be compared with generated ones; they are believed")
+    return None
 
 
 class EchoTrust:
@@ -437,8 +462,8 @@ class EchoTrust:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._done = False
-        self._failure: str | None = None
+        self._checked = False
+        self._fault: str | None = None
 
     async def check(self, ask: Ask, prompt: str) -> None:
         """Check the server's echo on a prompt, unless that was done.
@@ -448,42 +473,11 @@ class EchoTrust:
             EndpointError: The server failed.
         """
         async with self._lock:
-            if not self._done:
-                self._done = await self._try(ask, prompt)
-        if self._failure is not None:
-            raise UnusableEndpointError(self._failure)
-
-    async def _try(self, ask: Ask, prompt: str) -> bool:
-        """Compare at the end of the prompt, then before its last words, until that tells something."""
-        text = prompt.rstrip()
-        agreements = 0
-        for _ in range(_ATTEMPTS):
-            agreements += bool(text) and await self._compare(ask, text)
-            if agreements == _AGREEMENTS or self._failure is not None:
-                return True
-            text = "".join(re.split(r"(\s+)", text)[:-2])
-        if not agreements:
-            _LOG.warning(
-                "a server's echoed log-probabilities could not be compared with generated ones; they are believed"
-            )
-        return True
-
-    async def _compare(self, ask: Ask, text: str) -> bool:
-        generated = await _generated(ask, text)
-        if generated is None:
-            return False
-        token, value = generated
-        echoed = await echo(ask, text + token)
-        again = echoed.log_probabilities[-1]
-        if echoed.tokens[-1] != token or not isinstance(again, float):
-            return False
-        if abs(again - value) > DOUBT:
-            self._failure = (
-                f"the server's echo cannot be trusted: the token {token!r} has log-probability {value:.3f} when it is "
-                f"generated, but {again:.3f} in the echoed prompt (a server may shift them by one token); use "
-                "scoring='top-logprobs' or 'text' for this server"
-            )
-        return True
+            if not self._checked:
+                self._fault = await _echo_fault(ask, prompt)
+                self._checked = True
+        if self._fault is not None:
+            raise UnusableEndpointError(self._fault)
 
 
 __all__ = ["EndpointError", "EndpointKernel", "EndpointUsage", "NoMatch"]
@@ -531,13 +525,6 @@ def _check_prompts(prompts: Sequence[str]) -> None:
                 f"prompt {place} is a {type(prompt).__name__}, not a text; noisy-channel prompts (one text for each "
                 "label) need a local kernel, such as hf:NAME"
             )
-
-
-def _check_no_key(texts: Mapping[str, str | None]) -> None:
-    """Refuse options that hold the key: they are shown in results."""
-    for name, text in texts.items():
-        if isinstance(text, str) and has_key(text):
-            raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out")
 
 
 def _redacted(error: Exception) -> OutputError:
@@ -628,7 +615,11 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                 raise ArgumentError(f"{name} must be a number of seconds above 0, not {value!r}")
         if not isinstance(self.allow_edition_change, bool):
             raise ArgumentError(f"allow_edition_change must be True or False, not {self.allow_edition_change!r}")
-        _check_no_key({name: getattr(self, name) for name in ("base_url", "model", "served_model", "system")})
+        for name in ("base_url", "model", "served_model", "system"):  # they are shown in results
+            if has_key(getattr(self, name) or ""):
+                raise ArgumentError(
+                    f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out"
+                )
         if self.api == "chat" and self.scoring == "prompt-logprobs":
             raise ArgumentError(
                 "the chat interface does not echo prompts, so scoring='prompt-logprobs' needs api='completions'; "
@@ -859,8 +850,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
 
     def _open(self, editions: Iterable[Edition]) -> None:
         """Start without connections and with all counts 0."""
-        counts = {one.name: 0 for one in fields(EndpointUsage)}
-        self.__dict__["_live"] = {"editions": list(editions), "counts": counts}
+        self.__dict__["_live"] = {"editions": list(editions), "counts": Counter()}
 
     def _session(self) -> _Session:
         """The connections of this process."""
@@ -916,9 +906,8 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
             return softmax(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
         complete = functools.partial(ask, "completions")
         await session.trust.check(complete, prompt)
-        found = await asyncio.gather(*(echo(complete, prompt + label) for label in labels), return_exceptions=True)
-        echoes = [one for one in found if not isinstance(one, BaseException)]
-        errors = [one for one in found if isinstance(one, BaseException)]
+        echoes = await asyncio.gather(*(echo(complete, prompt + label) for label in labels), return_exceptions=True)
+        errors = [error for error in echoes if isinstance(error, BaseException)]
         if errors:
             raise next((error for error in errors if isinstance(error, RunEndingError)), errors[0])
-        return softmax(joint_log_probabilities(echoes, prompt, labels))
+        return softmax(joint_log_probabilities(cast("list[EchoedTokens]", echoes), prompt, labels))

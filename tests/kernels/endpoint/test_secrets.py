@@ -31,40 +31,12 @@ def kernel_for(server, scoring, **options):
     return EndpointKernel(server.url, wrong.MODEL, scoring=scoring, backoff=0.01, **more, **options)
 
 
+WORDS = r'x 1 EMPTY none 0.9 NaN . , : { " \ [ \n %41 key neg tive positive choices logprobs words Bearer'
+
+
 def keys() -> list[str]:
     chance = random.Random(12)
-    found = [
-        "x",
-        "1",
-        "EMPTY",
-        "none",
-        "null",
-        "0.9",
-        "NaN",
-        ".",
-        ",",
-        ":",
-        "{",
-        "}",
-        '"',
-        "\\",
-        "[",
-        "\\n",
-        "%41",
-        "key",
-    ]
-    found += [
-        "neg",
-        "tive",
-        "positive",
-        "choices",
-        "logprobs",
-        "token_logprobs",
-        "text",
-        "words",
-        "sentiment",
-        "Bearer",
-    ]
+    found = WORDS.split()
     for length in (1, 2, 11, 12, 40, 164):
         found.append("".join(chance.choices("".join(map(chr, range(33, 127))), k=length)))
     return found
