@@ -779,8 +779,8 @@ def sign_test(differences: Sequence[float]) -> float:
     del sizes[size]
     sums = {0: 1.0}
     for other, number in sorted(sizes.items(), reverse=True):
-        ups = enumerate(*reversed(binomial_probabilities(number, 0.5)))
-        sums = _sums(sums, {(2 * up - number) * other: chance for up, chance in ups})
+        lowest, weights = binomial_probabilities(number, 0.5)
+        sums = _sums(sums, {(2 * up - number) * other: weight for up, weight in enumerate(weights, lowest)})
     first, chances = binomial_probabilities(count, 0.5)
     tails = [*list(accumulate(reversed(chances)))[::-1], 0.0]
     p_value = 0.0
