@@ -211,6 +211,14 @@ def test_rounded_percentages_are_ambiguous(labels, decimals):
                     assert normalise(read).kind == "ambiguous"
 
 
+@pytest.mark.parametrize(("rows", "below", "above"), [(32, 0.9, 1.0), (8, 0.4, 0.5)])
+def test_the_edge_of_sums_that_vary(rows, below, above):
+    """A tenth of the variances of the labels, here 4 and 4 + noise^2; for 8 rows a fortieth."""
+    for noise, kind in ((below, "ambiguous"), (above, "logits")):
+        matrix = [[10.25 + d, 20 - d + e] for d in (-2, 2) for e in (-noise, noise)] * (rows // 4)
+        assert normalise(matrix).kind == kind
+
+
 # -- logits
 
 LOGITS = {

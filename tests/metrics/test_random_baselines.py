@@ -13,14 +13,13 @@ from typing import Any
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics.random_baselines import (
     GuessRates,
     RandomBaseline,
-    binomial_probabilities,
     log_tail,
 )
 
@@ -263,16 +262,6 @@ def test_the_critical_count_is_the_first_below_alpha(n: int, p: float, t: int, a
         assert k == 0 or baseline.p_value_of_count(k - 1, t) > alpha
 
 
-@settings(max_examples=30)
-@given(st.integers(5, 60), chance)
-def test_the_tilted_tail_equals_the_table(n: int, p: float) -> None:
-    """Two routes to the same tail: the tilted one is only used far out, but must be right everywhere above the mean."""
-    first, values = binomial_probabilities(n, p)
-    for k in range(int(n * p) + 1, n + 1):
-        tail = math.fsum(values[max(0, k - first) :])
-        assert log_tail(((p, n),), k)[1] == pytest.approx(math.log(tail), abs=1e-11)
-
-
 def test_figures_of_the_paper() -> None:
     example = GOLDEN["section_4_example"]
     ours = max_random_baseline(example["n"], 1 / example["labels"], example["t"])
@@ -285,18 +274,6 @@ def test_figures_of_the_paper() -> None:
         upper = exact_upper(exact_binomial(n, 0.5))
         for t in (n, GOLDEN["table_1"]["t"]):  # one-shot runs have only n prompts
             assert relative(max_random_baseline(n, 0.5, t), exact_baseline(upper, t)) < 1e-13
-
-
-def test_a_mean_accuracy_over_the_suite_has_its_p_value() -> None:
-    """The ten label spaces of the suite, 1,024 queries each, as one mixed set of 10,240 examples."""
-    labels = {2: 5, 3: 1, 4: 3, 5: 1, 6: 1}
-    queries = {count: 1024 * sets for count, sets in labels.items()}
-    n = sum(queries.values())
-    baseline = RandomBaseline(n, queries)
-    spread = math.sqrt(sum(c * (1 / m) * (1 - 1 / m) for m, c in queries.items())) / n
-    assert baseline.max_random_baseline(10) == pytest.approx(
-        baseline.max_random_baseline(1) + 1.53875 * spread, abs=2e-5
-    )
 
 
 def test_thirty_million_examples_where_a_lower_tail_is_below_floating_point() -> None:
