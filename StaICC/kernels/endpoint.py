@@ -88,6 +88,9 @@ _SPECIAL = re.compile(r"(?:<\|[^<>|\s]+\|>|</?[A-Za-z_]+>|\[[A-Z]+\])$")  # <|im
 _SLACK = 1e-3  # servers compute in 16 bits: a log-probability may come out this much above zero
 
 
+_OTHER_SCORING = "use scoring='top-logprobs' or 'text'"
+
+
 class NoMatch(OutputError):
     """The listed next tokens do not tell which label the model predicts."""
 
@@ -148,14 +151,14 @@ def echoed_tokens(body: Json, text: str) -> EchoedTokens:
     echoed = choice.get("text")
     if not isinstance(echoed, str) or not echoed.startswith(text):
         raise EndpointError(
-            f"the server did not echo the text that was sent (it sent back {clip(echoed)}); it cut or changed the "
-            "prompt, or does not know echo. Use scoring='top-logprobs' or 'text' for such a server"
+            f"the server did not echo the text that was sent, but {clip(echoed)}: it cut or changed the prompt, or "
+            f"does not know echo; {_OTHER_SCORING}"
         )
     generated = echoed[len(text) :]
     found = choice.get("logprobs")
     tokens, values = (found.get("tokens"), found.get("token_logprobs")) if isinstance(found, Mapping) else (None, None)
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
-        raise EndpointError("no log-probabilities of the prompt's tokens; use scoring='top-logprobs' or 'text'")
+        raise EndpointError(f"no log-probabilities of the prompt's tokens; {_OTHER_SCORING}")
     if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
         raise EndpointError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
     numbers = [value for value in values if value is not None]
@@ -171,15 +174,14 @@ def echoed_tokens(body: Json, text: str) -> EchoedTokens:
         if spelled is not None:
             if after == 0 and (generated or counted):
                 raise EndpointError(
-                    "the server generated a token after the prompt, but its log-probability is not behind those of the "
-                    "prompt; they are cut short or shifted. Use scoring='top-logprobs' for such a server"
+                    f"no log-probability of the generated token: they are cut short or shifted; {_OTHER_SCORING}"
                 )
             first = len(tokens) - after - len(spelled)
             last = len(tokens) - after
             return EchoedTokens(tuple(tokens[first:last]), tuple(spelled), tuple(values[first:last]))
     raise EndpointError(
-        f"the tokens whose log-probabilities the server gave do not spell the text that was sent (they end in "
-        f"{clip(''.join(tokens[-4:]))}, the text in {clip(text[-30:])}); they are cut short or shifted"
+        f"the server's tokens do not spell the text that was sent (they end in {clip(''.join(tokens[-4:]))}, the text "
+        f"in {clip(text[-30:])}); they are cut short or shifted"
     )
 
 
@@ -445,8 +447,7 @@ async def _echo_fault(ask: Ask, prompt: str) -> str | None:
             if abs(again - value) > DOUBT:
                 return (
                     f"the server's echo cannot be trusted: the token {token!r} has log-probability {value:.3f} when it "
-                    f"is generated, but {again:.3f} in the echoed prompt (a server may shift them by one token); use "
-                    "scoring='top-logprobs' or 'text' for this server"
+                    f"is generated, but {again:.3f} in the echoed prompt; {_OTHER_SCORING}"
                 )
             agreements += 1
             if agreements == _AGREEMENTS:
@@ -549,8 +550,7 @@ def _checked_url(given: object) -> str:
         raise ArgumentError("base_url is no address; expected one such as 'http://localhost:8000/v1'") from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ArgumentError(
-            "base_url must hold no user name, password, query or fragment, which would get into results; a key belongs "
-            "into the environment variable OPENAI_API_KEY"
+            f"base_url must hold no user name, password, query or fragment; a key belongs into {KEY_VARIABLE}"
         )
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ArgumentError("base_url must begin with http:// or https:// and name a host")
@@ -621,10 +621,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                     f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out"
                 )
         if self.api == "chat" and self.scoring == "prompt-logprobs":
-            raise ArgumentError(
-                "the chat interface does not echo prompts, so scoring='prompt-logprobs' needs api='completions'; "
-                "with api='chat' use scoring='top-logprobs' or 'text'"
-            )
+            raise ArgumentError(f"api: got 'chat', which does not echo prompts; {_OTHER_SCORING}")
         for name, given in (("system", self.system), ("guided", self.guided == "json")):
             if given and self.api != "chat":
                 raise ArgumentError(f"{name}: got {getattr(self, name)!r} with api='completions', expected api='chat'")
@@ -658,10 +655,8 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                 raise ArgumentError(f"got prompt_format={written!r}, expected plain or chat, and no api")
             given["api"] = _FORMATS[written]
         if not mark or not model or not address:
-            raise ArgumentError(
-                "a served model is given as openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model; "
-                f"{'the model' if address else 'the address'} is missing"
-            )
+            example = "openai:http://localhost:8000/v1#my-model"
+            raise ArgumentError(f"a served model is given as openai:BASE_URL#MODEL, such as {example}")
         return cls(address, model, **given)
 
     @property
@@ -672,18 +667,15 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
 
     def identity(self) -> Identity:
         """Who predicts and how, without asking the server; the served edition is in :attr:`editions`."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
         who = {"kernel": f"endpoint {_VERSION}", "server": self.base_url, "model": self.model}
         if self.served_model is not None:
             who["served_model"] = self.served_model
         texts = {name: str(value) for name, value in given.items()}
-        texts |= {one.name: "" for one in fields(ReplySettings)} | self.reply_settings()
-        settings = {}
-        for name in given.keys() - WHO - NO_NUMBERS:
-            other, value = _APPLIES.get(name, (name, given[name]))
-            if given[other] == value and texts[name]:
-                settings[name] = texts[name]
-        return Identity(who, settings)
+        texts |= {field.name: "" for field in fields(ReplySettings)} | self.reply_settings()
+        applies = {name: given[other] == value for name, (other, value) in _APPLIES.items()}
+        names = [name for name in given.keys() - WHO - NO_NUMBERS if applies.get(name, True) and texts[name]]
+        return Identity(who, {name: texts[name] for name in names})
 
     @property
     def recheck_tolerance(self) -> None:
@@ -832,7 +824,9 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
     def rendered(self, prompts: Sequence[str]) -> list[str]:
         """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
         sent = [self._request(prompt, {}) for prompt in prompts]
-        return [one["prompt"] if "prompt" in one else json.dumps(one["messages"], ensure_ascii=False) for one in sent]
+        return [
+            body["prompt"] if "prompt" in body else json.dumps(body["messages"], ensure_ascii=False) for body in sent
+        ]
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
@@ -842,7 +836,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
 
     def __getstate__(self) -> dict[str, Any]:
         editions = [tuple(edition) for edition in self._live["editions"]]
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, "editions": editions}
+        return {**{field.name: getattr(self, field.name) for field in fields(self)}, "editions": editions}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update({name: value for name, value in state.items() if name != "editions"})
@@ -858,7 +852,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         with _CREATION:
             session: _Session | None = live.get("session")
             if session is None or session.transport.process != os.getpid():  # a forked child has no event loop yet
-                options = ServerOptions(**{one.name: getattr(self, one.name) for one in fields(ServerOptions)})
+                options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
                 transport = Transport(options, live["editions"], live["counts"])
                 live["session"] = session = _Session(transport, EchoTrust())
             return session
@@ -888,8 +882,8 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
             try:
                 await asyncio.gather(*workers)
             finally:
-                for one in workers:
-                    one.cancel()
+                for task in workers:
+                    task.cancel()
 
         session.transport.run(whole())
         return [outcomes[place] for place in range(len(prompts))]

@@ -545,8 +545,7 @@ class Transport:
             self._counts["failed"] += 1
             raise EditionError(
                 f"{self._options.base_url}: the served edition of {self._options.model!r} changed from "
-                f"{self._editions[0]} to {seen}; predictions of different editions must not be mixed. Start again with "
-                "a new store, or accept the change with allow_edition_change=True"
+                f"{self._editions[0]} to {seen}. Use a new store, or accept the change with allow_edition_change=True"
             )
         self._editions.append(seen)
 

@@ -67,6 +67,14 @@ def test_a_changed_function_gets_no_stale_prediction(
         assert run(changed, tmp_path / "run.sqlite", model_name="m")[0] == expected
 
 
+def test_replaced_methods_and_subclasses_make_an_identity_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert identity_of(PPMKernel()).complete
+    subclass = type("Mine", (PPMKernel,), {})
+    assert identity_of(subclass()).unidentified == ("the class Mine has no identity() of its own",)
+    monkeypatch.setattr(PPMKernel, "batch", lambda self, prompts, label_space: [[0.1, 0.9] for _ in prompts])
+    assert identity_of(PPMKernel()).unidentified == ("replaced method PPMKernel.batch",)
+
+
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_functions_run_with_a_store_and_a_name(name: str, tmp_path: Path) -> None:
     function, store = ORDINARY[name](), tmp_path / "run.sqlite"
