@@ -484,7 +484,7 @@ def collect(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     subprocess.run(command, check=True)
     if options.model == "smollm2":
         sys.path.insert(0, str(ROOT))
-        from StaICC.kernels.huggingface.smollm2 import smollm2_file
+        from StaICC.kernels.huggingface.source import smollm2_file
 
         options.model = str(smollm2_file())
     found: dict[str, Any] = json.loads((folder / "prompts.json").read_text("utf-8"))

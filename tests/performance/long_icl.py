@@ -41,7 +41,7 @@ from records import record  # noqa: E402
 
 from StaICC import LongICL  # noqa: E402
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
-from StaICC.kernels.huggingface.smollm2 import smollm2_file  # noqa: E402
+from StaICC.kernels.huggingface.source import smollm2_file  # noqa: E402
 
 POSITIONS = 32768
 
