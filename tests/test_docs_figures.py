@@ -82,20 +82,6 @@ def test_the_sets_side_by_side(results: dict[str, Any]) -> None:
         assert cells[0] == shown(results["default, logits"][part]["Averaged results"][key])
 
 
-def test_each_data_set(results: dict[str, Any]) -> None:
-    ours, released = results["default"]["Normal"], results["0.1.1, probabilities"]["Normal"]
-    rows = list(table("| data set | accuracy, both |"))
-    assert len(rows) == 11
-    for name, *cells in rows:
-        one, other = (
-            result["Averaged results"] if name == "mean" else result["Divided results"][name]
-            for result in (ours, released)
-        )
-        assert one["accuracy"] == other["accuracy"]
-        expected = [one["accuracy"], one[LIKELIHOOD], other[LIKELIHOOD], one[ERROR], other[ERROR]]
-        assert cells == [shown(value) for value in expected], name
-
-
 def test_what_the_text_says(results: dict[str, Any], answers: Answers) -> None:
     rows = list(answers.known.values())
     assert f"{len(rows):,} distinct prompts" in (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from StaICC.datasets.own_data import record_of
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.run_record import RunRecord
+from StaICC.inference.recheck import RunRecord
 from StaICC.prompting import Query
 from StaICC.results import DatasetDetails, Result, Signature, describe_environment, short_digest
 from StaICC.results.provenance import Provenance, digest_failures, given_predictor, predictors_of, utc_now
@@ -50,20 +49,15 @@ class Predictions:
     """What the run warned of."""
 
     @classmethod
-    def of_run(
-        cls, context: RunContext, functions: Mapping[str, Inference | None], batched: bool, started: str
-    ) -> Predictions:
+    def of_run(cls, context: RunContext, functions: Mapping[str, Inference | None]) -> Predictions:
         """Return the predictions of a run that has ended.
 
         Args:
             context: The context of the run.
-            functions: The inference function of each data set, in the order of the run; ``None`` for given
-                predictions.
-            batched: Whether the functions were called with the list of all prompts.
-            started: When the run began, in UTC.
+            functions: The inference function of each data set, in the order of the run; ``None`` for given predictions.
         """
         records = {name: context.record_of(function) for name, function in functions.items() if function is not None}
-        return cls(records, batched, started, warnings=tuple(context.warnings))
+        return cls(records, context.batched, context.started, warnings=tuple(context.warnings))
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
         """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
@@ -366,7 +360,6 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
             ArgumentError: An argument is invalid, such as a list of functions of another length than the data sets.
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
-        started, began = time.monotonic(), utc_now()
         given = self.given_functions(list_of_forward_inference, forward_inference)
         functions, predictions_given = self.functions_and_predictions(given, preentered_prediction)
         runs: dict[str, DatasetRun] = {}
@@ -378,10 +371,8 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
                 part = Part(f"{self.benchmark_name}, {experimentor.name}", sum(steps[:number]), sum(steps))
                 options = context.options_for(functions[number])
                 runs[experimentor.name] = experimentor.run(functions[number], predictions_given[number], options, part)
-        used = dict(zip(runs, functions, strict=True))
-        predictions = Predictions.of_run(context, used, batched_inference, began)
-        seconds = time.monotonic() - started
-        return context.deliver(self.collect(runs, seconds, predictions, return_outputs, return_divided_results))
+        predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
+        return context.deliver(self.collect(runs, context.seconds, predictions, return_outputs, return_divided_results))
 
     __call__ = auto_run
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-DatasetChoice = Sequence[str | Dataset] | str | Dataset | None
-MetricChoice = str | MetricSet | Mapping[str, MetricFunction | Metric]
+Datasets = Sequence[str | Dataset] | str | Dataset | None
+Metrics = str | MetricSet | Mapping[str, MetricFunction | Metric]
 
 
 class Settings(TypedDict, total=False):
@@ -73,8 +73,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
         task: Task,
         k: int = 4,
         noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
         unknown = [name for name in settings if name not in Settings.__annotations__]
@@ -216,12 +216,14 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
         ``changed`` names what they do not say: settings that the user changed, or that differ between data sets.
         """
-        first, *others = [experimentor.arguments() for experimentor in self.experimentor]
-        changed = [key for key, value in first.items() if any(other[key] != value for other in others)]
+        of_datasets = [experimentor.arguments() for experimentor in self.experimentor]
+        first = of_datasets[0]
+        by_hand = [name for arguments in of_datasets for name in arguments["changed"]]
+        differ = [key for key in first.keys() - {"changed"} if any(other[key] != first[key] for other in of_datasets)]
         options = {
             key: value if isinstance(value, (int, str)) else str(value) for key, value in self.task.options().items()
         }
-        own = {"options": options, "changed": list(dict.fromkeys([*first["changed"], *changed]))}
+        own = {"options": options, "changed": list(dict.fromkeys([*by_hand, *sorted(differ)]))}
         return {"datasets": self.dataset_names, **first, **own}
 
     def signature(
@@ -274,14 +276,14 @@ class TaskBenchmark(Benchmark):
         self,
         k: int = 4,
         noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
         super().__init__(self.task_class(), k, noisy_channel, metrics, datasets, **settings)
 
 
-def _read_datasets(datasets: DatasetChoice) -> Sequence[str | Dataset]:
+def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
     if datasets is None:
         return names()
     if not isinstance(datasets, (str, Dataset, Sequence)):

@@ -26,9 +26,10 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from StaICC.benchmarks.benchmark import Benchmark, DatasetChoice, MetricChoice, Settings, TaskBenchmark
+from StaICC.benchmarks.benchmark import Benchmark, Datasets, Metrics, Settings, TaskBenchmark
 from StaICC.benchmarks.intervals import Intervals, bias_intervals, consistency_intervals, slope_intervals
 from StaICC.benchmarks.task import (
     NO_PREDICTIONS,
@@ -60,38 +61,51 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-_DIVERGENCES = [score.key for score in SCORES.values() if score.statistic == "divergence"]
+_DIVERGENCES = tuple(score.key for score in SCORES.values() if score.statistic == "divergence")
 """The key of 0.1.1, and that of the paper, for one score."""
 
 
-def _undefined(keys: Sequence[str], reason: str) -> Scores:
-    averaged = [key for key in keys if key != "distribution"]  # label spaces differ: there is no mean distribution
-    return Scores(dict.fromkeys(keys), dict.fromkeys(averaged), dict.fromkeys(keys, reason))
+class _BiasTask(Task, Protocol):
+    """Reports two scores of the mean prediction, and the mean prediction itself."""
 
+    score_keys: ClassVar[tuple[str, ...]]
+    """The score of 0.1.1, and that of the paper."""
 
-def _released(key: str, score: Callable[..., Any], distribution: Callable[..., Any], *data: Any) -> Scores:
-    """Return a score and the mean prediction as 0.1.1 computes them; it reports zero as the mean of distributions."""
-    missing: dict[str, str] = {}
-    values = {
-        key: attempt(missing, key, score, *data),
-        "distribution": attempt(missing, "distribution", distribution, *data),
-    }
-    return Scores(values, {key: values[key], "distribution": 0.0}, missing)
+    def released_scores(self, outcome: Outcome) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        """Return the functions that compute the score and the mean prediction of 0.1.1."""
 
+    def bias_scores(self, outcome: Outcome, rows: Sequence[Sequence[float]], missing: dict[str, str]) -> Sequence[Any]:
+        """Return the scores of readable predictions; reasons for undefined ones go to ``missing``."""
 
-def _readable(outcome: Outcome) -> tuple[Sequence[Sequence[float]] | None, str]:
-    """Return the probabilities of an outcome, or ``None`` and the reason."""
-    if not outcome.queries:
-        return None, NO_PREDICTIONS
-    return outcome.normalised.probabilities, outcome.normalised.reason or NO_PREDICTIONS
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return the score of the README, the mean prediction, and the paper's score."""
+        (outcome,), missing = outcomes, dict[str, str]()
+        key, *others = self.score_keys
+        if scoring.metric_set.as_released:
+            score, distribution = self.released_scores(outcome)
+            value = attempt(missing, key, score)
+            values = {key: value, "distribution": attempt(missing, "distribution", distribution)}
+            return Scores(values, {key: value, "distribution": 0.0}, missing)  # 0.1.1's mean of distributions is zero
+        rows = outcome.normalised.probabilities if outcome.queries else None
+        if rows is None:
+            reason = (outcome.normalised.reason if outcome.queries else None) or NO_PREDICTIONS
+            missing = dict.fromkeys((key, "distribution", *others), reason)
+            return Scores(dict.fromkeys(missing), dict.fromkeys(self.score_keys), missing)
+        averaged = dict(zip(self.score_keys, self.bias_scores(outcome, rows, missing), strict=True))
+        # Label spaces differ, so there is no mean distribution over data sets.
+        return Scores({key: averaged[key], "distribution": bias.mean_distribution(rows), **averaged}, averaged, missing)
+
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+        """Return the intervals of both scores; bare labels have no entropy."""
+        entropy_only = outcomes[0].hard and self.content_free
+        return bias_intervals(outcomes[0], scoring.statistics, self.score_keys[:1] if entropy_only else self.score_keys)
 
 
 @dataclass(frozen=True, slots=True)
-class _PriorBiasTask(Task):
+class _PriorBiasTask(_BiasTask):
     """Predicts queries without content, and reports the entropy of the predictions."""
 
     name: ClassVar[str]
-    bias_key: ClassVar[str]
     content_free: ClassVar[bool] = True
     repeats: int = 2
 
@@ -101,34 +115,18 @@ class _PriorBiasTask(Task):
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return Normal's queries with their texts replaced."""
-        return [
-            Condition(
-                self.bias_key,
-                task_input.queries(pseudo=self.pseudo_queries(task_input.card, task_input.demonstration_set)),
-            )
-        ]
+        pseudo = self.pseudo_queries(task_input.card, task_input.demonstration_set)
+        return [Condition(self.score_keys[1], task_input.queries(pseudo=pseudo))]
 
-    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return the entropy of the mean prediction, the mean prediction, and the paper's score."""
-        outcome = outcomes[0]
-        missing: dict[str, str] = {}
-        if scoring.metric_set.as_released:
-            return _released("entropy", released.entropy_of_mean, released.mean_distribution, outcome.rows)
-        rows, reason = _readable(outcome)
-        if rows is None:
-            return _undefined(["entropy", "distribution", self.bias_key], reason)
-        values: dict[str, Any] = {"entropy": bias.entropy_of_mean(rows), "distribution": bias.mean_distribution(rows)}
+    def released_scores(self, outcome: Outcome) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        """Return the entropy of the mean prediction, and that prediction."""
+        return partial(released.entropy_of_mean, outcome.rows), partial(released.mean_distribution, outcome.rows)
+
+    def bias_scores(self, outcome: Outcome, rows: Sequence[Sequence[float]], missing: dict[str, str]) -> Sequence[Any]:
+        """Return the entropy of the mean prediction, and minus the mean entropy of the predictions."""
         if outcome.hard:
-            values[self.bias_key] = None
-            missing[self.bias_key] = "the predictions are bare labels, which have no entropy"
-        else:
-            values[self.bias_key] = bias.negated_mean_entropy(rows)
-        return Scores(values, {"entropy": values["entropy"], self.bias_key: values[self.bias_key]}, missing)
-
-    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the intervals of both entropies."""
-        keys = ["entropy"] if outcomes[0].hard else ["entropy", self.bias_key]
-        return bias_intervals(outcomes[0], scoring.statistics, keys)
+            missing[self.score_keys[1]] = "the predictions are bare labels, which have no entropy"
+        return bias.entropy_of_mean(rows), None if outcome.hard else bias.negated_mean_entropy(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class ContextualBiasTask(_PriorBiasTask):
     """Predicts empty queries."""
 
     name: ClassVar[str] = "Contextual_bias"
-    bias_key: ClassVar[str] = "contextual_bias"
+    score_keys: ClassVar[tuple[str, ...]] = ("entropy", "contextual_bias")
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
         """Return empty queries."""
@@ -148,7 +146,7 @@ class DomainBiasTask(_PriorBiasTask):
     """Predicts queries of random words of the demonstrations."""
 
     name: ClassVar[str] = "Domain_bias"
-    bias_key: ClassVar[str] = "domain_bias"
+    score_keys: ClassVar[tuple[str, ...]] = ("entropy", "domain_bias")
     domain_query_length: int = DOMAIN_QUERY_LENGTH
 
     def __post_init__(self) -> None:
@@ -164,37 +162,31 @@ class DomainBiasTask(_PriorBiasTask):
 
 
 @dataclass(frozen=True, slots=True)
-class PosteriorBiasTask(Task):
+class PosteriorBiasTask(_BiasTask):
     """Predicts Normal's queries, and reports the divergence of the mean prediction from the label frequencies."""
 
     name: ClassVar[str] = "Post_bias"
+    score_keys: ClassVar[tuple[str, ...]] = _DIVERGENCES
+    domain_query_length: int = DOMAIN_QUERY_LENGTH
+    """Accepted because 0.1.1 accepts it; without an effect."""
     repeats: int = 2
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
         """Return Normal's queries."""
         return [Condition("posterior_bias", task_input.queries())]
 
-    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return the divergence and the mean prediction."""
-        outcome = outcomes[0]
-        missing: dict[str, str] = {}
-        if scoring.metric_set.as_released:
-            data = outcome.truth, outcome.rows
-            return _released(_DIVERGENCES[0], released.divergence, released.excess_distribution, *data)
-        rows, reason = _readable(outcome)
-        if rows is None:
-            return _undefined([_DIVERGENCES[0], "distribution", _DIVERGENCES[1]], reason)
-        divergence: float | None = bias.empirical_bias(rows, outcome.truth)
-        if divergence is None or math.isinf(divergence):
-            reason = "infinite: a label that no test row has gets a positive probability"
-            divergence, missing = None, dict.fromkeys(_DIVERGENCES, reason)
-        name, paper_name = _DIVERGENCES
-        values = {name: divergence, "distribution": bias.mean_distribution(rows), paper_name: divergence}
-        return Scores(values, dict.fromkeys(_DIVERGENCES, divergence), missing)
+    def released_scores(self, outcome: Outcome) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        """Return the divergence and the mean excess over the true labels."""
+        data = outcome.truth, outcome.rows
+        return partial(released.divergence, *data), partial(released.excess_distribution, *data)
 
-    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the interval of the divergence."""
-        return bias_intervals(outcomes[0], scoring.statistics, _DIVERGENCES)
+    def bias_scores(self, outcome: Outcome, rows: Sequence[Sequence[float]], missing: dict[str, str]) -> Sequence[Any]:
+        """Return the divergence of the mean prediction from the label frequencies, under both names."""
+        divergence = bias.empirical_bias(rows, outcome.truth)
+        if math.isinf(divergence):
+            missing |= dict.fromkeys(_DIVERGENCES, "infinite: a label that no test row has gets a positive probability")
+            return None, None
+        return divergence, divergence
 
 
 class ContextualBias(TaskBenchmark):
@@ -205,8 +197,8 @@ class ContextualBias(TaskBenchmark):
     task_class = ContextualBiasTask
 
 
-class DomainBias(Benchmark):
-    """Domain bias over the ten data sets.
+class _QueryLengthBenchmark(Benchmark):
+    """A benchmark of bias with the parameters of 0.1.1.
 
     Args:
         k: Demonstrations per prompt.
@@ -218,40 +210,39 @@ class DomainBias(Benchmark):
     """
 
     __slots__ = ()
-    task_name = DomainBiasTask.name
+    task_class: ClassVar[type[DomainBiasTask | PosteriorBiasTask]]
 
     def __init__(
         self,
         k: int = 4,
         noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
         domain_query_length: int = DOMAIN_QUERY_LENGTH,
         **settings: Unpack[Settings],
     ) -> None:
-        task = DomainBiasTask(domain_query_length=domain_query_length)
-        super().__init__(task, k, noisy_channel, metrics, datasets, **settings)
+        super().__init__(
+            self.task_class(domain_query_length=domain_query_length), k, noisy_channel, metrics, datasets, **settings
+        )
 
 
-class PosteriorBias(Benchmark):
-    """Posterior (empirical) bias over the ten data sets (arguments as :class:`~StaICC.benchmarks.normal.Normal`).
+class DomainBias(_QueryLengthBenchmark):
+    """Domain bias over the ten data sets, with queries of ``domain_query_length`` words."""
+
+    __slots__ = ()
+    task_name = DomainBiasTask.name
+    task_class = DomainBiasTask
+
+
+class PosteriorBias(_QueryLengthBenchmark):
+    """Posterior (empirical) bias over the ten data sets.
 
     ``domain_query_length`` has no effect; it is accepted because 0.1.1 accepts it.
     """
 
     __slots__ = ()
     task_name = PosteriorBiasTask.name
-
-    def __init__(
-        self,
-        k: int = 4,
-        noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
-        domain_query_length: int = DOMAIN_QUERY_LENGTH,
-        **settings: Unpack[Settings],
-    ) -> None:
-        super().__init__(PosteriorBiasTask(), k, noisy_channel, metrics, datasets, **settings)
+    task_class = PosteriorBiasTask
 
 
 L9 = ("0000", "0111", "0222", "1012", "1120", "1201", "2021", "2102", "2210")
@@ -421,8 +412,8 @@ class GLER(Benchmark):
     def __init__(
         self,
         k: int = 4,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
         interpolations: int = 5,
         *,
         noisy_channel: bool = False,
@@ -449,8 +440,8 @@ class TemplateSensitivity(Benchmark):
     def __init__(
         self,
         k: int = 4,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
         *,
         noisy_channel: bool = False,
         **settings: Unpack[Settings],
@@ -475,9 +466,9 @@ class DemonstrationSensitivity(Benchmark):
     def __init__(
         self,
         k: int = 4,
-        datasets: DatasetChoice = None,
+        datasets: Datasets = None,
         *,
-        metrics: MetricChoice = "standard",
+        metrics: Metrics = "standard",
         noisy_channel: bool = False,
         **settings: Unpack[Settings],
     ) -> None:

@@ -12,8 +12,8 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -124,12 +124,14 @@ def baselines_of(counts: Sequence[AccuracyCounts], tried: int) -> Baselines:
 _MARK = 4  # bytes kept of each prompt's digest
 
 
-def details_of(
+def _details_of(
     outcomes: Sequence[Outcome],
     missing: Mapping[str, str],
     intervals: Mapping[str, Interval],
     tried: int | None,
-    content_free: bool = False,
+    content_free: bool,
+    policy: Unparsed,
+    bounds: Mapping[str, tuple[float | None, float | None]],
 ) -> DatasetDetails:
     """Return the details of one data set: counts, conditions, warnings, intervals, baselines, failures.
 
@@ -139,44 +141,45 @@ def details_of(
         intervals: Confidence intervals by key.
         tried: The number of settings that were tried; ``None`` where accuracy is not scored.
         content_free: Whether the queries have no content.
+        policy: How replies without a label count.
+        bounds: The scores if all of these replies were wrong, and if all were right.
     """
     queries = [query for outcome in outcomes for query in outcome.condition.queries]
-    scored = sum(len(outcome.queries) for outcome in outcomes)
+    scored, unparsed = sum(len(outcome.queries) for outcome in outcomes), _failures(outcomes, unparsed=True)
     prompts, marks = digest_prompts(queries)
     baselines = {
         outcome.condition.name: baselines_of([counts], tried)
         for outcome in outcomes
         if tried is not None and (counts := count_outcome(outcome)) is not None
     }
+    note = (unparsed_note(unparsed, len(queries), policy),) if unparsed else ()
     return DatasetDetails(
         asked=len(queries),
         distinct=len({(query.prompt, query.label_space) for query in queries}),
         scored=scored,
-        failed=len(queries) - scored,
+        failed=len(queries) - scored - (len(unparsed) if policy == "excluded" else 0),
         prompts=prompts,
         query_digests=marks,
         conditions=tuple(map(_record, outcomes)),
         missing=dict(missing),
-        notes=find_warnings(outcomes, content_free),
+        notes=(*find_warnings(outcomes, content_free), *note),
         intervals={key: value for key, value in intervals.items() if key not in missing},
         baselines=baselines,
-        failures=_failures(outcomes, lambda failure: failure.reply is None),
+        failures=_failures(outcomes, unparsed=False),
+        unparsed=unparsed,
+        bounds=bounds,
         labels=queries[0].label_space if queries else (),
     )
 
 
-def _failures(outcomes: Sequence[Outcome], wanted: Callable[[Failure], bool]) -> tuple[FailedQuery, ...]:
+def _failures(outcomes: Sequence[Outcome], unparsed: bool) -> tuple[FailedQuery, ...]:
+    """Return the failed queries, or the replies without a label, which do not count as failed."""
     return tuple(
         FailedQuery(outcome.condition.name, number, answer.reason)
         for outcome in outcomes
         for number, answer in enumerate(outcome.answers)
-        if isinstance(answer, Failure) and wanted(answer)
+        if isinstance(answer, Failure) and (answer.reply is not None) == unparsed
     )
-
-
-def unparsed_of(outcomes: Sequence[Outcome]) -> tuple[FailedQuery, ...]:
-    """Return the replies without a label that do not count as failed queries."""
-    return _failures(outcomes, lambda failure: failure.reply is not None)
 
 
 def unparsed_note(unparsed: Sequence[FailedQuery], asked: int, policy: Unparsed) -> str:
@@ -315,10 +318,6 @@ def compare_prompts(details: DatasetDetails, prompts: str, marks: str) -> tuple[
     return True, None, f"the {details.asked} prompts are the same"
 
 
-_ASSUMED: tuple[Literal["wrong", "right"], ...] = ("wrong", "right")
-_UNKNOWN = "no confidence interval is known for this score"
-
-
 @dataclass(frozen=True, slots=True)
 class DatasetRun:
     """The scores of one data set, with details and outcomes."""
@@ -364,14 +363,15 @@ def evaluate(
     """
     if not task.scores_accuracy and unparsed == "wrong":
         unparsed = "excluded"
-    outcomes = _outcomes(conditions, predictions, outputs, run_name, "wrong" if unparsed == "wrong" else None)
+
+    def read(assume: Literal["wrong", "right"] | None) -> list[Outcome]:
+        return _outcomes(conditions, predictions, outputs, run_name, assume)
+
+    outcomes = read("wrong" if unparsed == "wrong" else None)
     scores = task.score(outcomes, scoring)
     bounds: dict[str, tuple[float | None, float | None]] = {}
-    if unparsed == "excluded" and task.scores_accuracy and unparsed_of(outcomes):
-        low, high = (
-            task.score(_outcomes(conditions, predictions, outputs, run_name, assume), scoring).averaged
-            for assume in _ASSUMED
-        )
+    if unparsed == "excluded" and task.scores_accuracy and _failures(outcomes, unparsed=True):
+        low, high = task.score(read("wrong"), scoring).averaged, task.score(read("right"), scoring).averaged
         bounds = {key: (low[key], high[key]) for key in scores.averaged if low[key] is not None}
     missing = dict(scores.missing)
     found = _intervals(task, scoring, outcomes, missing)
@@ -389,16 +389,9 @@ def evaluate(
         for key in scores.averaged:
             place = key if key in scores.values else f"sensitivity.{key}"
             if place not in found and place not in missing:
-                missing[f"interval of {place}"] = _UNKNOWN
-    details = details_of(outcomes, missing, reported, settings_tried(task, scoring), task.content_free)
-    if found_unparsed := unparsed_of(outcomes):
-        details = replace(
-            details,
-            unparsed=found_unparsed,
-            failed=details.failed - (len(found_unparsed) if unparsed == "excluded" else 0),
-            bounds=bounds,
-            notes=(*details.notes, unparsed_note(found_unparsed, details.asked, unparsed)),
-        )
+                missing[f"interval of {place}"] = "no confidence interval is known for this score"
+    tried = settings_tried(task, scoring)
+    details = _details_of(outcomes, missing, reported, tried, task.content_free, unparsed, bounds)
     return DatasetRun(scores.values, scores.averaged, details, outcomes, intervals, predictions)
 
 
@@ -460,24 +453,25 @@ def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
     """
     intervals: dict[str, Interval] = {}
     missing: dict[str, str] = {}
-    for key in {key: None for run in runs.values() for key in run.averaged}:
-        values = [run.averaged.get(key) for run in runs.values()]
-        known = [value for value in values if value is not None]
-        if len(known) < len(runs) or not any(map(_has_intervals, runs.values())):
+    computed = any(
+        run.intervals or any(reason.startswith("interval of ") for reason in run.details.missing)
+        for run in runs.values()
+    )
+    for key in dict.fromkeys(key for run in runs.values() for key in run.averaged) if computed else ():
+        known = [value for run in runs.values() if (value := run.averaged.get(key)) is not None]
+        if len(known) < len(runs):
             continue
         nested = f"sensitivity.{key}"
-        place = nested if any(_tells(run, nested) for run in runs.values()) else key
-        found = [run.intervals[place] for run in runs.values() if place in run.intervals]
+        told = any(nested in run.intervals or f"interval of {nested}" in run.details.missing for run in runs.values())
+        place = nested if told else key
         reasons = {name: reason for name, run in runs.items() if (reason := _reason(run, place)) is not None}
         without = [name for name, run in runs.items() if place not in run.intervals]
         if len(runs) == 1:
             without = list(reasons) or without
-        if without:
-            reason = next((reasons[name] for name in without if name in reasons), None)
-            if reason is not None:
-                missing[key] = f"no interval on {', '.join(without)}: {reason}"
-        else:
-            intervals[key] = mean_interval(known, found, _highest(key, runs))
+        if not without:
+            intervals[key] = mean_interval(known, [run.intervals[place] for run in runs.values()], _highest(key, runs))
+        elif named := [reasons[name] for name in without if name in reasons]:
+            missing[key] = f"no interval on {', '.join(without)}: {named[0]}"
     return MeanDetails(intervals, missing, _baselines(runs))
 
 
@@ -489,18 +483,10 @@ def _highest(key: str, runs: Mapping[str, DatasetRun]) -> float:
     return math.fsum(SCORES[key].range(len(space))[1] for space in spaces) / len(spaces)
 
 
-def _tells(run: DatasetRun, key: str) -> bool:
-    return key in run.intervals or f"interval of {key}" in run.details.missing
-
-
 def _reason(run: DatasetRun, key: str) -> str | None:
     """Return why a score has no interval on its data set; ``None`` if it has."""
     missing = run.details.missing
     return missing.get(f"interval of {key}", missing.get("interval of each score"))
-
-
-def _has_intervals(run: DatasetRun) -> bool:
-    return bool(run.intervals) or any(key.startswith("interval of ") for key in run.details.missing)
 
 
 def _baselines(runs: Mapping[str, DatasetRun]) -> dict[str, Baselines]:

@@ -47,7 +47,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from operator import attrgetter
@@ -375,12 +375,25 @@ def score_predictions(
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
 
 
+def _field(key: str, prediction: Mapping[str, Any]) -> str:
+    """Return the field of a prediction.
+
+    Raises:
+        OutputError: There is not exactly one.
+    """
+    fields = list(prediction) if isinstance(prediction, Mapping) else []
+    if len(fields) != 1 or fields[0] not in PREDICTION_FIELDS:
+        got = ", ".join(map(str, fields)) or f"{prediction!r:.60}"
+        raise OutputError(f"{key}: expected exactly one of {', '.join(PREDICTION_FIELDS)}, got {got}")
+    return str(fields[0])
+
+
 def _kind(predictions: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the kind of all predictions: ``"labels"``, ``"probabilities"`` or ``"logits"``."""
     first: dict[str, str] = {}
     for key, prediction in predictions.items():
-        for field in prediction:
-            first.setdefault("labels" if field in ("index", "label", "reply") else field, key)
+        field = _field(key, prediction)
+        first.setdefault(field if field in _NUMBERS else "labels", key)
     if len(first) > 1:
         listed = ", ".join(f"{field} ({key})" for field, key in first.items())
         raise OutputError(f"the predictions are of different kinds: {listed}; use one kind for all queries")
@@ -390,11 +403,6 @@ def _kind(predictions: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _check_ids(queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Any], partial: bool) -> None:
-    for key, value in predictions.items():
-        if not isinstance(value, Mapping):
-            raise OutputError(
-                f"{key}: expected a dictionary with one of {', '.join(PREDICTION_FIELDS)}, got {value!r:.60}"
-            )
     known = {query.id for query in queries}
     unknown = [key for key in predictions if key not in known]
     if unknown:
@@ -415,9 +423,9 @@ def _why_unknown(key: str, queries: Sequence[IdentifiedQuery]) -> str:
     place, _, _ = key.rpartition("/")
     if any(query.id.startswith(place + "/") for query in queries):
         return ": there is such a query, but with another prompt; was k, the template or the data another one?"
-    names = key.split("/")[:2]
-    if len(names) == 2 and not any(query.id.split("/")[:2] == names for query in queries):
-        existing = dict.fromkeys("/".join(query.id.split("/")[:2]) for query in queries)
+    existing = dict.fromkeys("/".join(query.id.split("/")[:2]) for query in queries)
+    names = "/".join(key.split("/")[:2])
+    if "/" in names and names not in existing:
         return f": this benchmark has {', '.join(existing)}"
     return ": there is no such row or repeat; was the limit another one?"
 
@@ -425,40 +433,37 @@ def _why_unknown(key: str, queries: Sequence[IdentifiedQuery]) -> str:
 def _check_parsed(answers: Mapping[str, Answer | Failure]) -> None:
     """Raise an error if a reply has no label."""
     unparsed = {key: answer for key, answer in answers.items() if isinstance(answer, Failure) and answer.reply is None}
-    if unparsed:
-        key, first = next(iter(unparsed.items()))
+    for key, first in unparsed.items():
         raise OutputError(
             f"{len(unparsed)} of {len(answers)} replies are unparsed, the first is of {key}: {first.reason}. A "
             "partial result leaves them out, too"
         )
 
 
+_VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "index": (lambda value: whole_number(value) is not None, "an integer"),
+    "label": (lambda value: isinstance(value, str), "a label name"),
+    "reply": (lambda value: isinstance(value, str), "a text"),
+    **dict.fromkeys(
+        _NUMBERS, (lambda value: not isinstance(value, (str, int, float)), "a list with one number a label")
+    ),
+}
+"""For each field whether a value is of its type, and what it must be."""
+
+
 def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
     """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply."""
-    if len(prediction) != 1:
-        raise OutputError(
-            f"{query.id}: expected exactly one of {', '.join(PREDICTION_FIELDS)}, got {', '.join(prediction) or '{}'}"
-        )
     ((field, value),) = prediction.items()
     space = query.query.label_space
     try:
-        if field not in PREDICTION_FIELDS:
-            raise OutputError(f"a prediction is one of {', '.join(PREDICTION_FIELDS)}, not {field!r}")
         if isinstance(value, Mapping) and field in _NUMBERS:
             if set(value) != set(space):
                 raise OutputError(f"the labels are {list(space)}, but the prediction has {list(value)}")
             value = [value[label] for label in space]
-        if field in _NUMBERS and isinstance(value, (str, int, float)):
-            raise OutputError(f"{field} must be a list with one number for each of {len(space)} labels, not {value!r}")
-        if field == "index" and whole_number(value) is None:
-            raise OutputError(f"index must be an integer, not {value!r}")
-        if field == "label" and not isinstance(value, str):
-            raise OutputError(f"label must be a label name, not {value!r}")
-        if field == "reply":
-            if not isinstance(value, str):
-                raise OutputError(f"reply must be a text, not {value!r}")
-            return read_reply(value, space, unparsed)
-        return check_answer(value, space)
+        is_valid, expected = _VALUES[field]
+        if not is_valid(value):
+            raise OutputError(f"{field} must be {expected}, not {value!r}")
+        return read_reply(value, space, unparsed) if field == "reply" else check_answer(value, space)
     except OutputError as error:
         raise OutputError(f"{query.id}: {error}") from error
 
@@ -535,33 +540,29 @@ def export_tasks(
                 "the direct channel"
             )
         by_task.setdefault((record["benchmark"], record["dataset"], record["condition"]), []).append(record)
-    several = Counter((one, dataset) for one, dataset, _ in by_task)
+    several = Counter((name, dataset) for name, dataset, _ in by_task)
     groups: dict[str, list[str]] = {}
-    seen: set[str] = set()
-    for (one, dataset, condition), records in by_task.items():
-        parts = (one, dataset, condition) if several[one, dataset] > 1 else (one, dataset)
+    for place, records in by_task.items():
+        parts = place if several[place[:2]] > 1 else place[:2]
         name = _task_name(*parts)
-        if name in seen:
+        tasks = groups.setdefault(place[0], [])
+        if any(name in of_group for of_group in groups.values()):
             raise ArgumentError(f"two data sets or conditions have the task name {name}; rename one of them")
-        seen.add(name)
-        groups.setdefault(one, []).append(name)
+        tasks.append(name)
         _write(folder / f"{name}.jsonl", "".join(json_lines(iter(records))))
         _write(folder / f"{name}.yaml", _yaml(_task(name, f"{name}.jsonl", ", ".join(parts[1:]))))
-    for one, tasks in groups.items():
+    for benchmark_name, tasks in groups.items():
         group = {
-            "group": _task_name(one),
+            "group": _task_name(benchmark_name),
             "task": tasks,
             "aggregate_metric_list": [{"metric": "acc", "aggregation": "mean", "weight_by_size": False}],
             "metadata": {"version": __version__},
         }
-        _write(folder / f"{_task_name(one)}.yaml", _yaml(group))
-    names = tuple(_task_name(one) for one in groups)
-    meanings = "\n".join(
-        f"| {_task_name(one)} | "
-        + ("the benchmark's accuracy" if one == "Normal" else "not a score of this benchmark: score the logged samples")
-        + " |"
-        for one in groups
-    )
+        _write(folder / f"{_task_name(benchmark_name)}.yaml", _yaml(group))
+    names = tuple(map(_task_name, groups))
+    meaning = {"Normal": "the benchmark's accuracy"}
+    other = "not a score of this benchmark: score the logged samples"
+    meanings = "\n".join(f"| {_task_name(name)} | {meaning.get(name, other)} |" for name in groups)
     settings = "\n".join(f"    {member.signature()}" for member in members(benchmark).values())
     readme = (resources.files(__package__) / "harness_readme.md").read_text("utf-8")
     facts = {"groups": ",".join(names), "command": command, "meanings": meanings, "settings": settings}
@@ -658,25 +659,20 @@ def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, list[float
         raise SchemaError(f"{where}: expected a log-probability for each label of {key}, found {found}") from error
     if len(logits) != len(space):
         raise SchemaError(f"{where}: {len(logits)} answers for the {len(space)} labels of {key}")
-    for place, (context, continuation) in enumerate(_arguments(where, record, len(space))):
-        if context != doc["prompt"] or continuation != space[place]:
-            raise SchemaError(
-                f"{where}: lm_eval used another prompt than the exported one of {key}; run it without "
-                "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
-            )
+    if _arguments(where, record, len(space)) != [[doc["prompt"], label] for label in space]:
+        raise SchemaError(
+            f"{where}: lm_eval used another prompt than the exported one of {key}; run it without "
+            "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
+        )
     return key, logits
 
 
-def _arguments(where: str, record: Mapping[str, Any], labels: int) -> list[tuple[str, str]]:
+def _arguments(where: str, record: Mapping[str, Any], labels: int) -> list[list[Any]]:
     """Return context and continuation of each label, as lm_eval used them."""
     given = record.get("arguments")
     pairs = list(given.values()) if isinstance(given, dict) else given
-    if not isinstance(pairs, list) or len(pairs) < labels:
-        raise SchemaError(f"{where}: the sample has no prompts (field 'arguments')")
-    arguments = []
-    for pair in pairs[:labels]:
-        values = list(pair.values()) if isinstance(pair, dict) else pair
-        if not isinstance(values, list) or len(values) < 2:
-            raise SchemaError(f"{where}: the sample has no prompts (field 'arguments')")
-        arguments.append((values[0], values[1]))
-    return arguments
+    if isinstance(pairs, list):
+        values = [list(pair.values()) if isinstance(pair, dict) else pair for pair in pairs[:labels]]
+        if len(values) == labels and all(isinstance(value, list) and len(value) > 1 for value in values):
+            return [value[:2] for value in values]
+    raise SchemaError(f"{where}: the sample has no prompts (field 'arguments')")

@@ -7,13 +7,12 @@ prompts with a common prefix follow each other. The parts of its result equal th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from StaICC.benchmarks.base import Predictions
-from StaICC.benchmarks.benchmark import Benchmark, DatasetChoice, MetricChoice, Settings
+from StaICC.benchmarks.benchmark import Benchmark, Datasets, Metrics, Settings
 from StaICC.benchmarks.diagnosis import (
     GLER,
     ContextualBias,
@@ -34,7 +33,6 @@ from StaICC.inference.forecast import Forecast
 from StaICC.inference.runner import report_phase
 from StaICC.prompting import Query
 from StaICC.results import ResultGroup
-from StaICC.results.provenance import utc_now
 from StaICC.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -117,7 +115,6 @@ class BenchmarkGroup(FixedAttributes):
             ArgumentError: An argument is invalid.
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
-        started, began = time.monotonic(), utc_now()
         first = next(iter(self.members.values()))
         functions = first.functions_for_datasets(first.given_functions(list_of_forward_inference, forward_inference))
         runs: dict[str, dict[str, DatasetRun]] = {part: {} for part in self.members}
@@ -131,9 +128,8 @@ class BenchmarkGroup(FixedAttributes):
                 options = context.options_for(function, group_prefixes=True)
                 for part, dataset_run in _run_together(function, experimentors, where, options).items():
                     runs[part][name] = dataset_run
-        seconds = time.monotonic() - started
         used = dict(zip(first.dataset_names, functions, strict=True))
-        predictions = Predictions.of_run(context, used, batched_inference, began)
+        predictions, seconds = Predictions.of_run(context, used), context.seconds
         results = {
             part: member.collect(runs[part], seconds, predictions, return_outputs, return_divided_results)
             for part, member in self.members.items()
@@ -199,8 +195,8 @@ class TripletBias(BenchmarkGroup):
         self,
         k: int = 4,
         noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
         domain_query_length: int = 128,
         **settings: Unpack[Settings],
     ) -> None:
@@ -210,35 +206,51 @@ class TripletBias(BenchmarkGroup):
         super().__init__(self.task_name, {"contextual": self.contextual, "domain": self.domain, "post": self.post})
 
 
-class Diagnosis(BenchmarkGroup):
-    """All of StaICC-Diagnosis in one pass (arguments as :class:`Suite`)."""
+class _Parts(BenchmarkGroup):
+    """A group with a benchmark for each of its :attr:`parts`.
+
+    Args:
+        k: Demonstrations per prompt.
+        noisy_channel: Score the text given the label (noisy channel).
+        metrics: Metric set by name, such as ``"0.1.1"``.
+        datasets: Data sets; the ten by default.
+        **settings: See :class:`~StaICC.benchmarks.benchmark.Settings`.
+    """
 
     __slots__ = ()
-    task_name: ClassVar[str] = "Diagnosis"
+    parts: ClassVar[Mapping[str, type[Benchmark]]]
+    """The benchmark of each part."""
 
     def __init__(
         self,
         k: int = 4,
         noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
+        metrics: Metrics = "standard",
+        datasets: Datasets = None,
         **settings: Unpack[Settings],
     ) -> None:
-        common = (k, noisy_channel, metrics, datasets)
-        members: dict[str, Benchmark] = {
-            "Contextual_bias": ContextualBias(*common, **settings),
-            "Domain_bias": DomainBias(*common, **settings),
-            "Post_bias": PosteriorBias(*common, **settings),
-            "GLER": GLER(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
-            "Template_sens": TemplateSensitivity(k, metrics, datasets, noisy_channel=noisy_channel, **settings),
-            "Demo_sens": DemonstrationSensitivity(
-                k, datasets, metrics=metrics, noisy_channel=noisy_channel, **settings
-            ),
-        }
-        super().__init__(self.task_name, members)
+        if "Normal" in self.parts and not isinstance(metrics, str):
+            raise ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
+        common: dict[str, Any] = {"k": k, "noisy_channel": noisy_channel, "metrics": metrics, "datasets": datasets}
+        super().__init__(self.task_name, {part: kind(**common, **settings) for part, kind in self.parts.items()})
 
 
-class Suite(BenchmarkGroup):
+class Diagnosis(_Parts):
+    """All of StaICC-Diagnosis in one pass over the distinct prompts (arguments as :class:`Suite`)."""
+
+    __slots__ = ()
+    task_name: ClassVar[str] = "Diagnosis"
+    parts: ClassVar[Mapping[str, type[Benchmark]]] = {
+        "Contextual_bias": ContextualBias,
+        "Domain_bias": DomainBias,
+        "Post_bias": PosteriorBias,
+        "GLER": GLER,
+        "Template_sens": TemplateSensitivity,
+        "Demo_sens": DemonstrationSensitivity,
+    }
+
+
+class Suite(_Parts):
     """StaICC-Normal and all of StaICC-Diagnosis in one pass over the distinct prompts.
 
     Args:
@@ -256,17 +268,4 @@ class Suite(BenchmarkGroup):
 
     __slots__ = ()
     task_name: ClassVar[str] = "Suite"
-
-    def __init__(
-        self,
-        k: int = 4,
-        noisy_channel: bool = False,
-        metrics: MetricChoice = "standard",
-        datasets: DatasetChoice = None,
-        **settings: Unpack[Settings],
-    ) -> None:
-        if not isinstance(metrics, str):
-            raise ArgumentError("a suite scores by a named metric set, 'standard' or '0.1.1', for all its parts")
-        normal = Normal(k, noisy_channel, metrics, datasets, **settings)
-        diagnosis = Diagnosis(k, noisy_channel, metrics, datasets, **settings)
-        super().__init__(self.task_name, {"Normal": normal, **diagnosis.members})
+    parts: ClassVar[Mapping[str, type[Benchmark]]] = {"Normal": Normal, **Diagnosis.parts}

@@ -13,7 +13,6 @@ The estimand is the score that the full benchmark would give. Scores are means o
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -30,7 +29,6 @@ from StaICC.metrics.confidence_sequences import CONFIDENCE_SEQUENCE_VERSION, Con
 from StaICC.prompting import Query
 from StaICC.results import Result, ResultGroup, Signature
 from StaICC.results.details import EarlyStopping
-from StaICC.results.provenance import utc_now
 from StaICC.results.runs import RACE
 
 if TYPE_CHECKING:
@@ -205,30 +203,47 @@ def follow(
             return sequence, reason
 
 
-def _scorer(
-    rule: StoppingRule,
-    experimentors: Sequence[Experimentor],
-    queries: Sequence[Mapping[int, Sequence[Query]]],
-    answers: Sequence[Mapping[_Place, Answer]],
-) -> Callable[[int, int], float]:
-    """Return the function that scores a row: of one model, or first minus second.
+class _Evaluation:
+    """The predictions of one model, or of the two of a race, and the rule that is followed over them.
 
     Args:
-        rule: The rule.
-        experimentors: The data sets.
-        queries: For each data set, the queries of each row.
-        answers: For each model, the predictions.
+        rule: When to stop.
+        experimentors: The data sets of the full benchmark.
+        models: The number of models.
     """
 
-    def score(number: int, row: int) -> float:
-        asked, outputs = queries[number][row], experimentors[number].outputs
+    def __init__(self, rule: StoppingRule, experimentors: Sequence[Experimentor], models: int) -> None:
+        self.rule = rule
+        self.experimentors = experimentors
+        self.orders = [row_order(experimentor) for experimentor in experimentors]
+        self.queries: list[dict[int, list[Query]]] = [{} for _ in experimentors]
+        self.answers: list[dict[_Place, Answer]] = [{} for _ in range(models)]
+
+    def score(self, number: int, row: int) -> float:
+        """Return the score of a row: of one model, or that of the first minus that of the second."""
+        queries, outputs = self.queries[number][row], self.experimentors[number].outputs
         first, *others = (
-            _row_score(rule.score, outputs, asked, [of_model[number, row, query.repeat] for query in asked])
-            for of_model in answers
+            _row_score(self.rule.score, outputs, queries, [of_model[number, row, query.repeat] for query in queries])
+            for of_model in self.answers
         )
         return first - sum(others)
 
-    return score
+    def record(
+        self, sequence: ConfidenceSequence, reason: str, runs: Sequence[Mapping[str, DatasetRun]]
+    ) -> EarlyStopping:
+        """Return the record of the decision."""
+        return EarlyStopping(
+            self.rule.kind,
+            self.rule.score,
+            float(self.rule.target),
+            sequence.estimate,
+            Interval(*sequence.interval, self.rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}"),
+            sequence.rounds,
+            sequence.all_rounds,
+            sum(run.details.asked for run in runs[0].values()),
+            sum(one.row_count * one.get_repeat_times() for one in self.experimentors),
+            reason,
+        )
 
 
 def _evaluate(
@@ -252,23 +267,21 @@ def _evaluate(
         ArgumentError: The run collects failed queries, or passes complete lists of prompts.
         OutputError: A query has no usable prediction.
     """
-    name = experimentors[0].task.name
-    options = context.options_for(functions[0][0])
-    if any(experimentor.unparsed != "error" for experimentor in experimentors):
-        raise ArgumentError(
-            f"early stopping needs the label of every reply: got unparsed={experimentors[0].unparsed!r}. Leave it out"
-        )
-    if options.on_error != "raise" or options.batched:
-        got = "batched_inference=True" if options.batched else "on_error='collect'"
-        raise ArgumentError(
-            f"early stopping needs the prediction of every query, each on its own: got {got}. Leave it out"
-        )
-    orders = [row_order(experimentor) for experimentor in experimentors]
-    queries: list[dict[int, list[Query]]] = [{row: [] for row in order} for order in orders]
-    for of_rows, experimentor in zip(queries, experimentors, strict=True):
+    name, options = experimentors[0].task.name, context.options_for(functions[0][0])
+    for got, allowed in (
+        (f"unparsed={experimentors[0].unparsed!r}", experimentors[0].unparsed == "error"),
+        ("batched_inference=True", not options.batched),
+        ("on_error='collect'", options.on_error == "raise"),
+    ):
+        if not allowed:
+            raise ArgumentError(
+                f"early stopping needs the label of every reply, each query on its own: got {got}. Leave it out"
+            )
+    evaluation = _Evaluation(rule, experimentors, len(functions))
+    orders = evaluation.orders
+    for of_rows, experimentor in zip(evaluation.queries, experimentors, strict=True):
         for query in experimentor.all_queries():
-            of_rows[query.row].append(query)
-    answers: list[dict[_Place, Answer]] = [{} for _ in functions]
+            of_rows.setdefault(query.row, []).append(query)
 
     def evaluate(look: range) -> None:
         looks = -(-max(map(len, orders)) // LOOK)
@@ -281,45 +294,23 @@ def _evaluate(
                     for number, order in enumerate(orders)
                     if of_model[number] is function
                     for row in order[look.start : look.stop]
-                    for query in queries[number][row]
+                    for query in evaluation.queries[number][row]
                 ]
-                found = ask(function, [query for _, query in places], part, context.options_for(function))
-                for (number, query), answer in zip(places, found, strict=True):
+                predictions = ask(function, [query for _, query in places], part, context.options_for(function))
+                for (number, query), answer in zip(places, predictions, strict=True):
                     assert not isinstance(answer, Failure)  # on_error="raise"
-                    answers[model][number, query.row, query.repeat] = answer
+                    evaluation.answers[model][number, query.row, query.repeat] = answer
 
-    sequence, reason = follow(rule, orders, evaluate, _scorer(rule, experimentors, queries, answers))
+    sequence, reason = follow(rule, orders, evaluate, evaluation.score)
     runs: list[dict[str, DatasetRun]] = [{} for _ in functions]
     for number, experimentor in enumerate(experimentors):
         view = experimentor.restricted_to(orders[number][: sequence.rounds])
         conditions = view.conditions()
-        asked = [query for condition in conditions for query in condition.queries]
-        for model, known in enumerate(answers):
-            predictions = [known[number, query.row, query.repeat] for query in asked]
-            runs[model][experimentor.name] = view.assemble(conditions, predictions, f"{name}, {experimentor.name}")
-    return _record(rule, sequence, reason, runs, experimentors), runs
-
-
-def _record(
-    rule: StoppingRule,
-    sequence: ConfidenceSequence,
-    reason: str,
-    runs: Sequence[Mapping[str, DatasetRun]],
-    experimentors: Sequence[Experimentor],
-) -> EarlyStopping:
-    low, high = sequence.interval
-    return EarlyStopping(
-        rule.kind,
-        rule.score,
-        float(rule.target),
-        sequence.estimate,
-        Interval(low, high, rule.level, f"confidence sequence {CONFIDENCE_SEQUENCE_VERSION}"),
-        sequence.rounds,
-        sequence.all_rounds,
-        sum(run.details.asked for run in runs[0].values()),
-        sum(experimentor.row_count * experimentor.get_repeat_times() for experimentor in experimentors),
-        reason,
-    )
+        queries = [query for condition in conditions for query in condition.queries]
+        for of_model, known in zip(runs, evaluation.answers, strict=True):
+            predictions = [known[number, query.row, query.repeat] for query in queries]
+            of_model[experimentor.name] = view.assemble(conditions, predictions, f"{name}, {experimentor.name}")
+    return evaluation.record(sequence, reason, runs), runs
 
 
 def first_rows(benchmark: _B, rounds: int) -> _B:
@@ -368,14 +359,13 @@ def run_early(
     Returns:
         The context of the run, and the result of each model.
     """
-    started, began = time.monotonic(), utc_now()
     with RunContext(batched, **run) as context:
         context.start([function for functions in models for function in functions])
         context.warn(*benchmark.data_warnings())
         stopping, of_models = _evaluate(rule, benchmark.experimentor, models, context)
-    seconds, finished, results = time.monotonic() - started, first_rows(benchmark, stopping.rounds), []
+    seconds, finished, results = context.seconds, first_rows(benchmark, stopping.rounds), []
     for functions, runs in zip(models, of_models, strict=True):
-        predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)), batched, began)
+        predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
         results.append(marked(finished.collect(runs, seconds, predictions, keep_outputs, with_divided), stopping))
     return context, results
 
@@ -396,23 +386,21 @@ def replay(
     rule = StoppingRule.for_experimentors(
         "race" if saved.rule == "race" else "precision", saved.target, saved.score, experimentors
     )
-    queries: list[dict[int, list[Query]]] = [{} for _ in experimentors]
-    answers: list[dict[_Place, Answer]] = [{} for _ in runs]
+    evaluation = _Evaluation(rule, experimentors, len(runs))
     for model, of_model in enumerate(runs):
-        for number, one in enumerate(experimentors):
-            for outcome in of_model[one.name].outcomes:
+        for number, experimentor in enumerate(experimentors):
+            for outcome in of_model[experimentor.name].outcomes:
                 for query, answer in zip(outcome.condition.queries, outcome.answers, strict=True):
                     if isinstance(answer, Failure):
                         raise ArgumentError("a query has no prediction, but early stopping needs all")
-                    answers[model][number, query.row, query.repeat] = answer
+                    evaluation.answers[model][number, query.row, query.repeat] = answer
                     if model == 0:
-                        queries[number].setdefault(query.row, []).append(query)
-    score = _scorer(rule, experimentors, queries, answers)
+                        evaluation.queries[number].setdefault(query.row, []).append(query)
     try:
-        sequence, reason = follow(rule, [row_order(one) for one in experimentors], lambda look: None, score)
+        sequence, reason = follow(rule, evaluation.orders, lambda look: None, evaluation.score)
     except KeyError as error:
         raise ArgumentError("by its rule the run goes on, but further rows were not evaluated") from error
-    return _record(rule, sequence, reason, runs, experimentors)
+    return evaluation.record(sequence, reason, runs)
 
 
 def race(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -12,13 +13,10 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from StaICC.errors import ArgumentError, IdentityError
 from StaICC.inference import Inference, OnError, ProgressCallback, RunOptions
-from StaICC.inference.contract import check_interfaces
-from StaICC.inference.edition import pin_for_run, served_function
-from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.recheck import RunCounter, tolerance_of
-from StaICC.inference.run_record import CountsRetries, RunCounts, RunRecord
+from StaICC.inference.contract import CountsRetries, check_interfaces, served_function
+from StaICC.inference.identity import Identity, check_model_name, identity_of, name_in_store
+from StaICC.inference.recheck import RunCounter, RunCounts, RunRecord, tolerance_of
 from StaICC.inference.store import BoundStore, PredictionStore
-from StaICC.inference.store_names import check_model_name, name_in_store
 from StaICC.inference.workers import WorkerPool
 from StaICC.progress import ProgressLine, drawn_progress
 from StaICC.results.provenance import utc_now
@@ -96,7 +94,7 @@ class _Tracked:
             if self.bound is None:
                 self._served.pin_edition()
             else:
-                pin_for_run(self._served, self.bound.store, self.bound.name)
+                self.bound.pin_edition(self._served)
             self._pinned = True
 
     def verify(self) -> str | None:
@@ -143,6 +141,8 @@ class RunContext:
             with-block.
         warnings: What the run warned of, in order.
         progress: Called with the progress of the run; ``None`` if it is not shown.
+        started: When the run began, in UTC.
+        batched: Whether the functions are called with the list of all prompts.
     """
 
     def __init__(self, batched: bool, /, **settings: Unpack[RunSettings]) -> None:
@@ -153,8 +153,10 @@ class RunContext:
         self.records: tuple[RunRecord, ...] = ()
         self.warnings: dict[str, None] = {}
         self.progress: ProgressCallback | None = None
+        self.started = utc_now()
+        self.batched = batched
+        self._began = time.monotonic()
         self._drawing = contextlib.ExitStack()
-        self._batched = batched
         self._settings = settings
         self._opened: PredictionStore | None = None
         self._store: PredictionStore | None = None
@@ -170,6 +172,11 @@ class RunContext:
                 "neither be cached one by one nor be split over workers. Give the function a 'batch' attribute "
                 "instead, if each prediction depends on its own prompt only"
             )
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the run until now."""
+        return time.monotonic() - self._began
 
     def deliver(self, result: Delivered) -> Delivered:
         """Call ``on_result`` with the finished result, and return the result.
@@ -270,7 +277,7 @@ class RunContext:
             name = name_in_store(tracked.identity, self._settings.get("model_name"))
             tracked.bound = BoundStore(self._store, name)
         return RunOptions(
-            batched=self._batched,
+            batched=self.batched,
             store=None if tracked is None else tracked.bound,
             executor=self._pool,
             on_error=self._settings.get("on_error", "raise"),
@@ -279,7 +286,7 @@ class RunContext:
             group_prefixes=group_prefixes,
             free_text=free_text,
             before_computing=None if tracked is None else tracked.pin_edition,
-            counter=None if tracked is None else tracked.counter,
+            counter=RunCounter(recheck=False) if tracked is None else tracked.counter,
             warn=self.warn,
         )
 

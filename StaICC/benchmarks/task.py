@@ -111,23 +111,11 @@ class Outcome:
         self.condition = condition
         self.answers = answers
         self.outputs: Kind = outputs
-        given = list(answers)
-        rows = self.returned_rows
         self._kind: Kind = outputs
         self._ambiguous: Normalised | None = None
-        if assume is not None and any(map(_unparsed, answers)):
-            read = normalise(rows, outputs) if rows else None  # of the predictions, without those that are assumed
-            if read is not None and read.kind != "ambiguous":
-                self._kind = read.kind
-            elif read is not None:
-                self._ambiguous = read
-            certain = (-math.inf, 0.0) if self._kind == "logits" else (0.0, 1.0)
-            shift = int(assume == "wrong")
-            for number, (query, answer) in enumerate(zip(condition.queries, answers, strict=True)):
-                if _unparsed(answer):  # a label space has two labels or more
-                    label, size = (query.label + shift) % len(query.label_space), len(query.label_space)
-                    given[number] = _one_hot(label, size, *certain) if rows else label
-        answered = list(zip(condition.queries, given, strict=True))
+        self.given: Sequence[Answer | Failure] = answers if assume is None else self._assumed(assume)
+        """The answers with the assumed predictions."""
+        answered = zip(condition.queries, self.given, strict=True)
         scored = [(query, answer) for query, answer in answered if not isinstance(answer, Failure)]
         labels = sum(isinstance(answer, int) for _, answer in scored)
         if 0 < labels < len(scored):
@@ -137,14 +125,30 @@ class Outcome:
                 "return the same kind for every query of a run"
             )
         self.hard = labels > 0
-        self.given = given
-        """The answers with the assumed predictions."""
         self.queries = [query for query, _ in scored]
         self.truth = [query.label for query, _ in scored]
         self.rows: list[list[float]] = [
             _one_hot(answer, len(query.label_space)) if isinstance(answer, int) else _numbers(answer)
             for query, answer in scored
         ]
+
+    def _assumed(self, assume: Literal["wrong", "right"]) -> Sequence[Answer | Failure]:
+        """Return the predictions, with a label or a one-hot row for each unparsed reply."""
+        rows = self.returned_rows
+        if rows and any(map(_unparsed, self.answers)):
+            read = normalise(rows, self.outputs)  # of the predictions, without those that are assumed
+            if read.kind == "ambiguous":
+                self._ambiguous = read
+            else:
+                self._kind = read.kind
+        certain = (-math.inf, 0.0) if self._kind == "logits" else (0.0, 1.0)
+        given: list[Answer | Failure] = []
+        for query, answer in zip(self.condition.queries, self.answers, strict=True):
+            size = len(query.label_space)  # two labels or more
+            label = (query.label + (assume == "wrong")) % size
+            assumed = _one_hot(label, size, *certain) if rows else label
+            given.append(assumed if _unparsed(answer) else answer)
+        return given
 
     @cached_property
     def normalised(self) -> Normalised:

@@ -22,13 +22,13 @@ import math
 import os
 import random
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.base import BaseBenchmark, Predictions
+from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.evaluation import DatasetRun, compare_prompts, digest_prompts
 from StaICC.benchmarks.group import BenchmarkGroup
@@ -41,9 +41,8 @@ from StaICC.errors import ArgumentError, DataError, DataMissingError, SchemaErro
 from StaICC.inference import Answer, Failure, Inference, Part, ask
 from StaICC.inference.chunk import unlabelled
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.recheck import TOLERANCE, difference, tolerance_of
+from StaICC.inference.recheck import TOLERANCE, RunCounts, RunRecord, difference, tolerance_of
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.inference.run_record import RunCounts, RunRecord
 from StaICC.metrics.intervals import INTERVAL_VERSION
 from StaICC.prompting import Query
 from StaICC.results import DIVIDED, DatasetDetails, Result, ResultGroup, Signature
@@ -187,9 +186,6 @@ def short_value(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-_Predicted = Mapping[int, Answer | Failure]
-
-
 @dataclass(frozen=True, slots=True)
 class Rerun:
     """Which queries to predict again: random ones, over all parts, data sets and conditions.
@@ -218,19 +214,20 @@ class Source:
     where: str
     """Path of the result within its file."""
     result: Result
-    dataset: str
+    experimentor: DatasetTask
     queries: Sequence[Query]
     stored: Sequence[Answer | Failure]
     """The stored prediction of each query."""
-    free_text: bool = False
-    """Whether predictions are texts that the benchmark parses."""
-    read: Callable[[_Predicted], _Predicted] = dict
-    """Returns new predictions, by the number of their query, in the form of the stored ones."""
+
+    @property
+    def place(self) -> str:
+        """Path of the data set."""
+        return f"{self.where}{self.experimentor.name}"
 
     @property
     def predictor(self) -> Identity:
         """The model that predicted the data set."""
-        predictors = [one for one in self.result.provenance.predictors if self.dataset in one.datasets]
+        predictors = [one for one in self.result.provenance.predictors if self.experimentor.name in one.datasets]
         return next((Identity(one.who, one.how) for one in predictors), Identity({}))
 
     def refusal(self, model: Identity, several: bool) -> str | None:
@@ -247,14 +244,14 @@ class Source:
             return f"{_listed(differ)}; give the options of the run"
         return "another model predicted it" if several and self.predictor.digest != model.digest else None
 
-    def place(self, number: int) -> str:
+    def place_of(self, number: int) -> str:
         """Return the path of a query."""
-        place, row = f"{self.where}{self.dataset}", self.queries[number].row
-        for record in self.result.details[self.dataset].conditions:
+        row = self.queries[number].row
+        for record in self.result.details[self.experimentor.name].conditions:
             if number < len(record.rows):
-                return f"{place} / {record.name} / query {number} (test row {row})"
+                return f"{self.place} / {record.name} / query {number} (test row {row})"
             number -= len(record.rows)
-        return place
+        return self.place
 
 
 def _listed(differ: Mapping[str, tuple[object, object]]) -> str:
@@ -276,12 +273,12 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
     several = len({one.predictor.digest for one in sources if GIVEN not in one.predictor.who}) > 1
     for place, source in enumerate(sources):
         if (why := source.refusal(model, several)) is not None:
-            found.append(Unchecked(f"{source.where}{source.dataset}: not predicted again, {why}"))
+            found.append(Unchecked(f"{source.place}: not predicted again, {why}"))
         else:
             drawn_from += [(place, number) for number in range(len(source.stored))]
             differ = Identity(source.predictor.who, {}).differences(Identity(model.who, {}))
             if differ and GIVEN not in source.predictor.who:
-                others.append(Unchecked(f"{source.where}{source.dataset}: another model: {_listed(differ)}"))
+                others.append(Unchecked(f"{source.place}: another model: {_listed(differ)}"))
     if not drawn_from:
         found.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
     chosen = sorted(random.Random(rerun.seed).sample(drawn_from, min(rerun.queries, len(drawn_from))))
@@ -292,10 +289,11 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
         context.start([rerun.model])
         for place, drawn in groupby(chosen, lambda one: one[0]):
             source, numbers = sources[place], [number for _, number in drawn]
-            options = replace(context.options_for(rerun.model, free_text=source.free_text), unparsed="wrong")
+            free_text = source.experimentor.free_text
+            options = replace(context.options_for(rerun.model, free_text=free_text), unparsed="wrong")
             answers = ask(rerun.model, [source.queries[number] for number in numbers], Part("rerun"), options)
-            for number, again in source.read(dict(zip(numbers, answers, strict=True))).items():
-                where, stored = source.place(number), source.stored[number]
+            for number, again in source.experimentor.read_again(dict(zip(numbers, answers, strict=True))).items():
+                where, stored = source.place_of(number), source.stored[number]
                 if isinstance(again, Failure) and again.reply is None:
                     found.append(Unchecked(f"{where}: it failed when predicted again: {again.reason}"))
                     continue
@@ -569,7 +567,7 @@ class _Verifier:
                 found += compare_values(f"{where}{DIVIDED} / {name}", saved[DIVIDED][name], values)
                 found += compare_values(place, saved["details"][name], expected | written)
                 if same and self.rerun is not None:
-                    self.sources.append(records.source(where, result, name))
+                    self.sources += records.sources(where, result, name)
             yield Verification(result.benchmark, name, message, limited(place, found), same, first)
         shared: Iterable[_Found] = [Unchecked(f"{where}means and signature: {', '.join(unscored)} cannot be scored")]
         if not unscored:
@@ -781,15 +779,13 @@ class _BenchmarkRecords:
         """Return the complete result, after all data sets are scored."""
         return self.benchmark.collect(self.scored, 0.0, predictions, with_divided=result.with_divided)
 
-    def source(self, where: str, result: Result, name: str) -> Source:
-        """Return the queries of a scored data set, to predict them again."""
+    def sources(self, where: str, result: Result, name: str) -> Iterator[Source]:
+        """Yield the queries of a scored data set, to predict them again, if it has records of them."""
         run = self.scored.get(name)
-        if run is None or not run.answers:
-            return Source(where, result, name, [], [], True)
-        own = self.benchmark[name]
-        queries = [query for condition in self._written[name] for query in condition.queries]
-        stored = own.stored_predictions(run)
-        return Source(where, result, name, queries, stored, own.free_text, own.read_again)
+        if run is not None and run.answers:
+            experimentor = self.benchmark[name]
+            queries = [query for condition in self._written[name] for query in condition.queries]
+            yield Source(where, result, experimentor, queries, experimentor.stored_predictions(run))
 
 
 def _answers(details: DatasetDetails, labels: int) -> Iterator[Answer | Failure]:

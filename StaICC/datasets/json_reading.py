@@ -182,7 +182,7 @@ def _words(hint: Any) -> str:
         return " or ".join(map(_words, parts))
     if get_origin(hint) is tuple:
         return f"a list, each item {_words(parts[0])}"
-    if get_origin(hint) is Mapping:
+    if get_origin(hint) in (Mapping, dict):
         return f"an object, each value {_words(parts[1])}"
     return _WORDS.get(hint, "a list" if hasattr(hint, "_fields") else "an object")
 
@@ -192,7 +192,7 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
 
     Args:
         hint: An annotation: ``str``, ``int``, ``float``, ``bool``, ``None``, ``object``, ``tuple[...]``,
-            ``Mapping[str, ...]``, a dataclass or a named tuple of such fields, or a union of these.
+            ``Mapping[str, ...]`` or ``dict``, a dataclass or a named tuple of such fields, or a union of these.
         value: The value.
         where: What it is, for errors.
 
@@ -219,7 +219,7 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
         if set(map(type, value)) <= {kind for part in kinds for kind in _TYPES.get(part, ())}:  # long lists of numbers
             return tuple(value)
         return tuple(read_value(parts[0], item, f"{where}, item {place}") for place, item in enumerate(value))
-    elif origin is Mapping and isinstance(value, Mapping):
+    elif origin in (Mapping, dict) and isinstance(value, Mapping):
         return {key: read_value(parts[1], item, f"{where}, {key:.60}") for key, item in value.items()}
     elif hasattr(hint, "_fields") and isinstance(value, (list, tuple)) and len(value) == len(hint._fields):
         return hint(*map(read_value, _hints(hint).values(), value, (f"{where}, {name}" for name in hint._fields)))

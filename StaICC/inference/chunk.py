@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from StaICC.errors import DataError, MissingDependencyError, OutputError, RunEndingError, WithheldReplyError
-from StaICC.inference.contract import Answer, Inference, batch_form, check_answer, check_batch
+from StaICC.inference.contract import Answer, BatchForm, Inference, batch_form, check_answer, check_batch
 from StaICC.prompting import Prompt, as_argument
 from StaICC.safe_text import one_line
 
@@ -28,8 +28,6 @@ Unparsed = Literal["error", "wrong", "excluded"]
 _LONGEST = 2000  # characters of a reason, which is saved in results
 
 _FINAL = (SystemExit, DataError, RunEndingError, MissingDependencyError)
-
-Batch = Callable[[Sequence[Any], list[str]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,9 @@ def read_reply(answer: Answer | Failure, label_space: Sequence[str], unparsed: U
     return Failure(f"{reason}; expected one of {labels}. unparsed='wrong' or 'excluded' continues without its label")
 
 
-def batch_answers(batch: Batch, prompts: Sequence[Prompt], label_space: Sequence[str]) -> Sequence[object] | Failure:
+def batch_answers(
+    batch: BatchForm, prompts: Sequence[Prompt], label_space: Sequence[str]
+) -> Sequence[object] | Failure:
     """Call a batched function. The single predictions are not checked yet.
 
     Args:
@@ -224,7 +224,7 @@ def solve_chunk(
 
 
 def _solve_batch(
-    batch: Batch, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError
+    batch: BatchForm, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError
 ) -> list[Answer | Failure]:
     """Evaluate a chunk in one call; if it fails, halve it until the failing query is alone."""
     values = batch_answers(batch, prompts, label_space)

@@ -334,6 +334,52 @@ class GuidesReplies(Interface, Protocol):
         """How it does that; empty if it does not."""
 
 
+@runtime_checkable
+class CountsRetries(Interface, Protocol):
+    """An inference function that counts the requests that it sent again."""
+
+    @property
+    def retried(self) -> int:
+        """How many, since it was made."""
+
+
+@runtime_checkable
+class Served(Interface, Protocol):
+    """An inference function whose model is served, under a name that may move to another edition."""
+
+    @property
+    def allow_edition_change(self) -> bool:
+        """Whether predictions of several editions may be in one run or store."""
+
+    def pin_edition(self) -> str | None:
+        """Ask the server which edition it serves now; until the next call, responses of another one are errors.
+
+        Workers to which the function is sent afterwards hold their responses to the same edition.
+
+        Returns:
+            The edition; ``None`` if the server does not name one.
+        """
+
+    @property
+    def editions(self) -> tuple[str, ...]:
+        """The editions seen in this process since the last :meth:`pin_edition`, in order; for the provenance."""
+
+
+@runtime_checkable
+class UsesServed(Interface, Protocol):
+    """An inference function that calls another one, which may be served."""
+
+    def served(self) -> Served | None:
+        """Return the served function, if there is one."""
+
+
+def served_function(function: object) -> Served | None:
+    """Return the served function behind an inference function; ``None`` if there is none."""
+    if isinstance(function, UsesServed):
+        return function.served()
+    return function if isinstance(function, Served) else None
+
+
 def check_interfaces(function: object) -> None:
     """Refuse an inference function with an attribute of another kind than the protocol of its name says.
 

@@ -45,25 +45,13 @@ class Forecast:
 
     def __add__(self, other: Forecast) -> Forecast:
         """Return the forecast of these prompts and of those of the next call, without time and cost."""
-        tokens, positions, output_tokens = (
-            None if mine is None or theirs is None else mine + theirs
-            for mine, theirs in (
-                (self.tokens, other.tokens),
-                (self.positions, other.positions),
-                (self.output_tokens, other.output_tokens),
-            )
-        )
-        return Forecast(
-            self.queries + other.queries,
-            self.distinct + other.distinct,
-            self.cached + other.cached,
-            tokens,
-            positions,
-            output_tokens,
-            max((size for size in (self.longest_prompt, other.longest_prompt) if size is not None), default=None),
-            self.limit if other.limit is None else other.limit,
-            kept=other.kept or self.kept,
-        )
+        sums: dict[str, Any] = {
+            name: None if None in (pair := (getattr(self, name), getattr(other, name))) else sum(pair)
+            for name in ("queries", "distinct", "cached", "tokens", "positions", "output_tokens")
+        }
+        longest = max((size for size in (self.longest_prompt, other.longest_prompt) if size is not None), default=None)
+        limit = self.limit if other.limit is None else other.limit
+        return Forecast(**sums, longest_prompt=longest, limit=limit, kept=other.kept or self.kept)
 
     def __str__(self) -> str:
         """Return the values as a table."""

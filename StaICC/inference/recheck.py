@@ -1,4 +1,4 @@
-"""Counting the predictions of a run, and computing a sample of the reused ones again.
+"""What a run records (who predicted, when, and how many predictions), and computing a sample of the reused ones again.
 
 A run that reuses stored predictions computes a random sample of them again: about 30 (all if there are fewer), spread
 over the parts of the run, and all 30 before the first new prediction. A run that is complete in the store does so too.
@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
 from typing import Protocol, runtime_checkable
 
 from StaICC.errors import IdentityError
 from StaICC.inference.contract import Answer, Inference, Interface, own_attribute
-from StaICC.inference.identity import referred
-from StaICC.inference.run_record import RunCounts
+from StaICC.inference.identity import Identity, referred
 from StaICC.prompting import Prompt
 from StaICC.safe_text import logger
 
@@ -37,6 +38,46 @@ _Key = tuple[Prompt, tuple[str, ...]]
 _RANDOM = random.SystemRandom()
 
 _LOG = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """How many predictions a run obtained in which way."""
+
+    computed: int = 0
+    """Predictions that the inference function computed in this run (rechecked ones not counted)."""
+    reused: int = 0
+    """Predictions taken from the store."""
+    rechecked: int = 0
+    """Reused predictions that were computed again and compared."""
+    retried: int = 0
+    """Requests that the inference function sent again after a transient error, where it counts them."""
+    failed: int = 0
+    """Queries without a prediction."""
+
+    def __add__(self, other: RunCounts) -> RunCounts:
+        """Return the sums."""
+        return RunCounts(*map(operator.add, astuple(self), astuple(other)))
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One inference function in one run."""
+
+    identity: Identity
+    """Its identity at the start, verified at the end."""
+    model_name: str | None
+    """The name that the user gave it."""
+    started: str
+    """UTC, ISO 8601 with seconds."""
+    finished: str
+    """UTC, ISO 8601 with seconds."""
+    counts: RunCounts
+    """How many predictions it computed, reused, rechecked, retried and failed."""
+    editions: tuple[str, ...] = ()
+    """The editions that served it, where it uses a server; empty if all predictions were reused."""
+    replies: bool = False
+    """Whether it returned replies, whose labels the parser found."""
 
 
 @runtime_checkable

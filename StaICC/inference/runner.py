@@ -15,8 +15,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
 from StaICC.inference.chunk import (
@@ -29,7 +29,7 @@ from StaICC.inference.chunk import (
     read_reply,
     solve_chunk,
 )
-from StaICC.inference.contract import Answer, Inference, Interface, batch_form, user_batch_form
+from StaICC.inference.contract import Answer, BatchForm, Inference, Interface, batch_form, user_batch_form
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.workers import WorkerPool, solve_in_workers
 from StaICC.progress import Progress, ProgressCallback
@@ -91,7 +91,7 @@ class RunOptions:
     """How a reply without a label counts."""
     before_computing: Callable[[], None] | None = None
     """Called before predictions of a part are computed; not called if all are stored."""
-    counter: RunCounter | None = None
+    counter: RunCounter = field(default_factory=lambda: RunCounter(recheck=False))
     """Counts predictions over the whole run, and rechecks reused ones where it says so."""
 
     warn: Callable[[str], None] | None = None
@@ -159,10 +159,10 @@ def ask(
     for number, query in enumerate(queries):
         numbers.setdefault((query.prompt, query.label_space), number)
     keys = distinct_keys(queries, options.group_prefixes)
-    counter = options.counter or RunCounter(recheck=False)
+    counter = options.counter
     reused = options.store.get_many(keys) if options.store is not None else {}
     counter.reuse(reused, lambda key: f"{part.name}, query {numbers[key]}")
-    collector = AnswerCollector(replace(options, counter=counter), part, len(keys), reused)
+    collector = AnswerCollector(options, part, len(keys), reused)
     if 0 < options.watched <= len(queries):
         collector.watch(queries[: options.watched])
     stored = frozenset(reused)
@@ -175,20 +175,16 @@ def ask(
             for warning in function.prompt_warnings([key[0] for key in keys if key not in stored], keys[0][1]):
                 options.warn(f"{part.name}: {warning}")
         if rechecked:
-            _recheck(function, part, options, counter, rechecked)
+            _recheck(function, part, options, rechecked)
         if computes:
             _solve(function, chunks_of(keys, stored, function, options), options, collector)
     finally:
         failed_keys = {key for key, _ in collector.failures}
         counter.add(computed=len(collector.answers) - len(stored | failed_keys), failed=len(failed_keys))
-    failed = [
-        (numbers[key], failure) for key, failure in collector.failures if options.on_error == "raise" or failure.final
-    ]
-    if failed:
-        raise _error(part, *min(failed, key=lambda pair: pair[0]))
+    collector.refuse_failures(numbers)
     lost = next((key for key in numbers if key not in collector.answers), None)
     if lost is not None:
-        raise _error(part, numbers[lost], Failure("the executor gave no answer for it"))
+        raise _error(f"{part.name}, query {numbers[lost]}", Failure("the executor gave no answer for it"))
     return [collector.answers[query.prompt, query.label_space] for query in queries]
 
 
@@ -215,7 +211,6 @@ def _recheck(
     function: Inference,
     part: Part,
     options: RunOptions,
-    counter: RunCounter,
     chosen: Sequence[tuple[_Key, Answer, str]],
 ) -> None:
     """Compute some of the reused predictions again, before the first new ones.
@@ -229,17 +224,17 @@ def _recheck(
     for key, stored, where in chosen:
         again = collector.answers.get(key, Failure("the executor gave no answer for it"))
         if not isinstance(again, Failure):
-            counter.compare(key, stored, again, where)
+            options.counter.compare(key, stored, again, where)
         elif options.on_error == "raise" or again.final:
             raise OutputError(f"{where}, recheck of a stored prediction: {again.reason}") from again.cause
         else:
             _LOG.warning("%s: a stored prediction could not be rechecked: %s", where, again.reason)
 
 
-def _error(part: Part, number: int, failure: Failure) -> StaICCError:
+def _error(where: str, failure: Failure) -> StaICCError:
     if isinstance(failure.cause, MissingDependencyError):
         return failure.cause  # it is not about a query
-    error = OutputError(f"{part.name}, query {number}: {failure.reason}")
+    error = OutputError(f"{where}: {failure.reason}")
     error.__cause__ = failure.cause
     return error
 
@@ -254,8 +249,7 @@ def _read(answers: Iterable[tuple[Answer | Failure, Sequence[str]]], options: Ru
     pairs = list(answers)
     if options.free_text:
         return [answer for answer, _ in pairs]
-    if options.counter is not None and any(isinstance(answer, str) for answer, _ in pairs):
-        options.counter.replies = True
+    options.counter.replies |= any(isinstance(answer, str) for answer, _ in pairs)
     return [read_reply(answer, labels, options.unparsed) for answer, labels in pairs]
 
 
@@ -282,6 +276,17 @@ class AnswerCollector:
             (key, answer) for key, answer in answers.items() if isinstance(answer, Failure) and answer.reply is None
         ]
         return read
+
+    def refuse_failures(self, numbers: Mapping[_Key, int]) -> None:
+        """Raise the failure of the first query that ends the run, if there is one; given the queries' numbers."""
+        failed = [
+            (numbers[key], failure)
+            for key, failure in self.failures
+            if self._options.on_error == "raise" or failure.final
+        ]
+        if failed:
+            number, failure = min(failed, key=lambda pair: pair[0])
+            raise _error(f"{self._part.name}, query {number}", failure)
 
     def watch(self, queries: Sequence[Query]) -> None:
         """Warn as soon as these queries have one predicted label, though their true labels differ."""
@@ -338,30 +343,26 @@ class AnswerCollector:
 
 
 def _evaluate_in_one_call(
-    batch: Callable[[Sequence[Any], list[str]], Any], queries: Sequence[Query], part: Part, options: RunOptions
+    batch: BatchForm, queries: Sequence[Query], part: Part, options: RunOptions
 ) -> list[Answer | Failure]:
     """Pass the full list in one call: predictions may depend on the batch (batch calibration)."""
     if not queries:
         return []
-    report = options.progress or (lambda progress: None)
-    report(Progress(0, len(queries), part.name, part.number, part.parts, phase=part.phase))
     label_space = queries[0].label_space
+    keys: list[_Key] = [(str(number), label_space) for number in range(len(queries))]  # equal prompts are kept apart
+    collector = AnswerCollector(options, part, len(keys), {})
     values = batch_answers(batch, [query.prompt for query in queries], label_space)
     if isinstance(values, Failure):
         if ends([values], options.on_error):
-            if isinstance(values.cause, MissingDependencyError):
-                raise values.cause
-            raise OutputError(f"{part.name}: {values.reason}") from values.cause
-        (options.counter or RunCounter(recheck=False)).add(failed=len(queries))
-        return [values] * len(queries)
-    answers = _read(((checked(value, label_space), label_space) for value in values), options)
-    failed = sum(isinstance(answer, Failure) and answer.reply is None for answer in answers)
-    (options.counter or RunCounter(recheck=False)).add(computed=len(answers) - failed, failed=failed)
-    report(Progress(len(answers), len(answers), part.name, part.number, part.parts, 0, failed, part.phase))
-    for number, answer in enumerate(answers):
-        if isinstance(answer, Failure) and ends([answer], options.on_error):
-            raise _error(part, number, answer)
-    return answers
+            raise _error(part.name, values)
+        collector.add(keys, [values] * len(keys))
+    else:
+        collector.add(keys, [checked(value, label_space) for value in values])
+    failed = len(collector.failures)
+    options.counter.add(computed=len(keys) - failed, failed=failed)
+    collector.report()
+    collector.refuse_failures({key: number for number, key in enumerate(keys)})
+    return list(collector.answers.values())
 
 
 def chunks_of(
@@ -416,8 +417,7 @@ def _solve_in_workers(
     pool = executor if isinstance(executor, WorkerPool) else WorkerPool(executor)
 
     def deliver(keys: Sequence[_Key], predictions: Sequence[Answer | Failure], retried: int) -> bool:
-        if options.counter is not None:
-            options.counter.add(retried=retried)
+        options.counter.add(retried=retried)
         proceed = collector.add(keys, predictions)
         collector.commit()
         collector.report()

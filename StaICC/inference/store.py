@@ -1,7 +1,7 @@
 """The prediction store: one SQLite file that caches the predictions of all models.
 
-The cache key is the name of the model (:mod:`StaICC.inference.store_names`) and the digest of prompt and label space
-(:func:`query_key`). Several models, and several processes of one machine, may share a file.
+The cache key is the name of the model (:func:`StaICC.inference.identity.name_in_store`) and the digest of prompt and
+label space (:func:`query_key`). Several models, and several processes of one machine, may share a file.
 
 Guarantees
     - :meth:`PredictionStore.put_many` is atomic and durable: when it returns, all its predictions are on the disk; if
@@ -33,8 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from StaICC.errors import ArgumentError, OutputError, SchemaError, StaICCError
-from StaICC.inference.contract import Answer, Features, check_answer
+from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
+from StaICC.inference.contract import Answer, Features, Served, check_answer
 from StaICC.prompting import Prompt
 from StaICC.safe_text import logger
 
@@ -55,6 +55,8 @@ _TABLES = [
     "PRIMARY KEY (model, query)) WITHOUT ROWID",
 ]
 _KEYS_PER_SELECT = 400
+_UNNAMED = "an edition without a name"
+_CHANGING = "editions that were allowed to change during a run"
 # SQLite's messages when the machine, not the file, is at fault.
 _ENVIRONMENT = ("locked", "busy", "full", "readonly", "unable to open", "disk i/o error", "permission", "authoriz")
 
@@ -375,7 +377,7 @@ class PredictionStore:
         """Look up predictions of one model.
 
         Args:
-            name: The name of the model (:func:`StaICC.inference.store_names.name_in_store`).
+            name: The name of the model (:func:`StaICC.inference.identity.name_in_store`).
             keys: Keys made by :func:`query_key`, in any order and number.
 
         Returns:
@@ -409,7 +411,7 @@ class PredictionStore:
         """Store predictions of one model, all of them or none.
 
         Args:
-            name: The name of the model (:func:`StaICC.inference.store_names.name_in_store`).
+            name: The name of the model (:func:`StaICC.inference.identity.name_in_store`).
             items: Keys made by :func:`query_key`, each with its prediction.
 
         Returns:
@@ -579,7 +581,7 @@ class BoundStore:
 
     Args:
         store: The store.
-        name: See :func:`~StaICC.inference.store_names.name_in_store`.
+        name: See :func:`~StaICC.inference.identity.name_in_store`.
     """
 
     def __init__(self, store: PredictionStore, name: str) -> None:
@@ -608,6 +610,23 @@ class BoundStore:
     def remove_written(self) -> int:
         """Remove the predictions that were stored through this object; return their number."""
         return self.store.remove(self.name, self._written) if self._written else 0
+
+    def pin_edition(self, function: Served) -> None:
+        """Hold a served model to the edition that it has now, and record it, before its first prediction is computed.
+
+        Raises:
+            EditionError: The store has predictions of another edition, and the function does not allow that.
+            OutputError: The server failed.
+        """
+        served, allowed = function.pin_edition() or _UNNAMED, function.allow_edition_change
+        others = self.store.add_edition(self.name, served, allowed)
+        if others and not allowed:
+            raise EditionError(
+                f"the served edition changed: the store has predictions of {', '.join(others)}, the server now serves "
+                f"{served}. Use a new store, or accept predictions of several editions with allow_edition_change=True"
+            )
+        if allowed:
+            self.store.add_edition(self.name, _CHANGING, allowed)
 
     def _checked(self, queries: Mapping[bytes, _Query], stored: Mapping[bytes, Answer]) -> dict[_Query, Answer]:
         checked: dict[_Query, Answer] = {}

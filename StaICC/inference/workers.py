@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from StaICC.errors import ArgumentError, IdentityError, RunEndingError, StaICCError, validate_integer
 from StaICC.inference.chunk import Failure, OnError, solve_chunk
-from StaICC.inference.contract import Answer
+from StaICC.inference.contract import Answer, CountsRetries
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.run_record import CountsRetries
 from StaICC.prompting import Prompt
 from StaICC.safe_text import logger
 
@@ -66,6 +65,8 @@ class RemoteFunction:
     """Which function this is, in a copy."""
     identity: Identity | None = None
     """Of the function that was sent, in a copy."""
+    is_copy: bool = False
+    """Whether it was unpickled in a worker process."""
     stopped: bool = False
     """Whether threads of this process end their chunks early."""
 
@@ -73,7 +74,7 @@ class RemoteFunction:
         if not self.identifier:
             self.identifier, self.identity = os.urandom(16).hex(), identity_of(self.function)
         function = self.function if self.data is None else None
-        return _Copy, (function, self.data, self.identifier, self.identity)
+        return RemoteFunction, (function, self.data, self.identifier, self.identity, True)
 
     def load(self) -> Any:
         """Return the function.
@@ -89,10 +90,6 @@ class RemoteFunction:
                 _check_identity(function, self.identity)
                 _LOADED[self.identifier] = function
             return _LOADED[self.identifier]
-
-
-class _Copy(RemoteFunction):
-    """A remote function in the worker process."""
 
 
 def _unpickle(data: bytes) -> Any:
@@ -126,7 +123,7 @@ def _check_identity(function: Any, expected: Identity | None) -> None:
 
 def _solve(remote: RemoteFunction, prompts: Sequence[Prompt], labels: tuple[str, ...], on_error: OnError) -> _Solved:
     """Evaluate one chunk in a worker; return the predictions, and how many requests a copy of the function retried."""
-    if not isinstance(remote, _Copy):  # a thread of the process that runs
+    if not remote.is_copy:  # a thread of the process that runs
         return solve_chunk(remote.function, prompts, labels, on_error, lambda: remote.stopped), 0
     function = remote.load()
     before = function.retried if isinstance(function, CountsRetries) else 0

@@ -14,11 +14,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, set_integers
-from StaICC.inference.edition import Served, served_function
+from StaICC.inference.contract import CountsRetries, Served, served_function
 from StaICC.inference.forecast import CountsTokens, Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
-from StaICC.inference.run_record import CountsRetries
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed
 from StaICC.kernels.registry import load_kernel, names_option
 

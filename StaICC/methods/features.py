@@ -38,8 +38,7 @@ from StaICC.inference import (
 from StaICC.inference.contract import Features, check_answer, check_batch
 from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
-from StaICC.inference.recheck import RunCounter, tolerance_of
-from StaICC.inference.run_record import RunCounts
+from StaICC.inference.recheck import RunCounter, RunCounts, tolerance_of
 from StaICC.inference.store import query_key
 from StaICC.kernels.protocol import Capability, JointFeatures, capabilities_of, represents
 from StaICC.optional import require

@@ -26,7 +26,7 @@ from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Failure, Inference, Part
 from StaICC.inference.identity import code_mark
-from StaICC.inference.run_record import RunCounts
+from StaICC.inference.recheck import RunCounts
 from StaICC.kernels.registry import options_of
 from StaICC.methods.calibration.base import check_variant
 from StaICC.methods.catalogue import METHODS, TABLE_2, calibrated
@@ -36,7 +36,6 @@ from StaICC.progress import drawn_progress, within
 from StaICC.prompting import Prompt
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, short_digest
-from StaICC.results.provenance import utc_now
 from StaICC.results.result import bracket_note, format_columns, html_table, html_text, result_rows
 from StaICC.results.runs import OF_METHODS, OF_SHOTS
 from StaICC.safe_text import lines, logger, one_line
@@ -194,7 +193,6 @@ class Method:
         check_benchmark(benchmark)
         runs, views = {}, []
         used: dict[str, Inference] = {}
-        started = utc_now()
         kernel = bench.kernel
         timing = dict.fromkeys(_TIMES, 0.0)
         with RunContext(False, **run) as running:
@@ -252,9 +250,7 @@ class Method:
                 views.append(prepared.views[0])
         twin = copy.copy(benchmark)
         twin.experimentor = views
-        result = twin.collect(
-            runs, timing["seconds"], Predictions.of_run(running, used, False, started), return_outputs
-        )
+        result = twin.collect(runs, timing["seconds"], Predictions.of_run(running, used), return_outputs)
         result.timing.update(timing)
         result.signature = self._signed(result.signature)
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))

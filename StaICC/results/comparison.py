@@ -12,8 +12,9 @@ import csv
 import dataclasses
 import io
 import json
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -32,12 +33,7 @@ from StaICC.metrics.paired_tests import (
     upper_p_value,
 )
 from StaICC.metrics.registry import HEADLINE, score_record
-from StaICC.results.paired_records import (
-    PairedRecords,
-    metrics_of,
-    pair_records,
-    saved_value,
-)
+from StaICC.results.paired_records import PairedRecords, metrics_of, pair_records, saved_value
 from StaICC.results.result import Result, ResultGroup, format_columns
 from StaICC.results.runs import by_benchmark, split_runs
 from StaICC.safe_text import csv_cell, one_line
@@ -140,13 +136,9 @@ def describe(verdict: Verdict) -> str:
         >>> describe(Best()), describe(Tied(0.5)), describe(Untested("one row"))
         ('best', 'tied (p 0.5)', 'untested (one row)')
     """
-    match verdict:
-        case Best():
-            return word_of(verdict)
-        case Untested(reason):
-            return f"{word_of(verdict)} ({reason})"
-        case Tied(p_value) | Worse(p_value):
-            return f"{word_of(verdict)} ({p_text(p_value)})"
+    if isinstance(verdict, Best):
+        return word_of(verdict)
+    return f"{word_of(verdict)} ({verdict.reason if isinstance(verdict, Untested) else p_text(verdict.p_value)})"
 
 
 def as_dict(case: Verdict | Outcome) -> dict[str, Any]:
@@ -187,12 +179,12 @@ def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
     Returns:
         The settings, then the facts. A fact with the name of a setting is marked, and left out if it says the same.
     """
-    settings = {name: Difference(name, *pair) for name, pair in first.signature.differences(second.signature).items()}
+    settings = first.signature.differences(second.signature)
     ours, others = first.provenance.facts(), second.provenance.facts()
-    facts = (Difference(name, ours.get(name), others.get(name)) for name in dict.fromkeys([*ours, *others]))
-    differing = (fact for fact in facts if fact.first != fact.second and fact != settings.get(fact.field))
-    marked = (fact._replace(field=f"{fact.field} (model)") if fact.field in settings else fact for fact in differing)
-    return (*settings.values(), *marked)
+    facts = {name: (ours.get(name), others.get(name)) for name in dict.fromkeys([*ours, *others])}
+    differing = {name: pair for name, pair in facts.items() if pair[0] != pair[1] and pair != settings.get(name)}
+    marked = {f"{name} (model)" if name in settings else name: pair for name, pair in differing.items()}
+    return tuple(Difference(name, *pair) for name, pair in [*settings.items(), *marked.items()])
 
 
 COVERAGE = 0.95
@@ -292,8 +284,7 @@ class Comparison:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and the rows of the comparison, as text; the mean comes last."""
-        head = ["data set", "rows", "first", "second", "difference", "interval", "p", "p (Holm)", "detectable"]
-        head[5] = f"{100 * COVERAGE:g} % interval"
+        head = ["data set", "rows", "first", "second", "difference", f"{100 * COVERAGE:g} % interval"]
         rows = [
             [
                 one.dataset,
@@ -301,24 +292,20 @@ class Comparison:
                 *(f"{value:.4f}" for value in one.values),
                 f"{one.difference:+.4f}",
                 "-" if one.interval is None else f"{one.interval.low:+.3f} .. {one.interval.high:+.3f}",
-                "-" if one.p_value is None else f"{one.p_value:.3g}",
-                "-" if one.holm is None else f"{one.holm:.3g}",
+                *("-" if p is None else f"{p:.3g}" for p in (one.p_value, one.holm)),
                 "-" if one.detectable is None else f"{one.detectable:.3f}",
             ]
             for one in self.lines
         ]
-        return head, rows
+        return [*head, "p", "p (Holm)", "detectable"], rows
 
     def introduction(self) -> list[str]:
         """Return what a reader must know before the figures: metric, models, each difference, what is left out."""
-        better = "higher" if self.higher_is_better else "lower"
-        models = [f"{place}: {model}" for place, model in zip(("first", "second"), self.models, strict=True)]
-        differ = [f"they differ in {one}" for one in self.differences]
         return [
-            f"metric: {self.metric} ({better} is better)",
-            *models,
-            *differ,
-            *map("note: {}".format, self.left_out),
+            f"metric: {self.metric} ({'higher' if self.higher_is_better else 'lower'} is better)",
+            *(f"{place}: {model}" for place, model in zip(("first", "second"), self.models, strict=True)),
+            *(f"they differ in {one}" for one in self.differences),
+            *(f"note: {one}" for one in self.left_out),
         ]
 
     def conclusion(self) -> list[str]:
@@ -412,11 +399,8 @@ def compare_runs(
         isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0.0 < margin < 1.0
     ):
         raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
-    left_out = [
-        f"{name} (it stopped early, and these tests need a fixed number of rows: use race, or full runs)"
-        for name, result in results.items()
-        if result.stopping is not None
-    ]
+    early = "it stopped early, and these tests need a fixed number of rows: use race, or full runs"
+    left_out = [f"{name} ({early})" for name, result in results.items() if result.stopping is not None]
     results = {name: result for name, result in results.items() if result.stopping is None}
     if reference is not None:
         if reference not in results:
@@ -430,49 +414,39 @@ def compare_runs(
     if len(results) < 2:
         listed = "; ".join(left_out) or "none"
         raise ArgumentError(f"at least two runs are needed: got {len(results)}. Left out: {listed}")
-    (leader, first), *others = results.items()
+    leader, first = next(iter(results.items()))
     known = metrics_of(first)
     if metric is None:
         metric = HEADLINE.get(first.benchmark, "")
         metric = metric if metric in known else next(iter(known), "accuracy")
     if metric not in known:
         raise unknown_name("metric", metric, known)
-    kept = {leader: first}
-    for name, result in others:
-        if result.benchmark != first.benchmark:
-            left_out.append(f"{name} (its benchmark is {result.benchmark}, not {first.benchmark})")
-            continue
-        reasons: dict[str, list[str]] = {}
-        for dataset in first.divided:
-            paired = pair_records({leader: first, name: result}, dataset, metric)
-            if isinstance(paired, PairedRecords):
-                kept[name] = result
-                break
-            reasons.setdefault(paired, []).append(dataset)
-        else:
-            listed = "; ".join(f"{', '.join(datasets)}: {reason}" for reason, datasets in reasons.items())
-            left_out.append(f"{name} ({listed})")
-    if len(kept) < 2:
-        raise ArgumentError(f"nothing can be compared by {metric}: {' '.join(left_out)}")
+    better = bool(score_record(first.benchmark, metric).higher_is_better)
+    kept = dict(results)
+    for name, result in results.items():
+        if name != leader and (why := _not_comparable({leader: first, name: result}, metric)):
+            left_out.append(f"{name} ({why})")
+            del kept[name]
     pairs: dict[str, PairedRecords] = {}
-    for dataset in dict.fromkeys(name for result in kept.values() for name in result.divided):
+    alone: dict[str, dict[str, PairedDifference]] = {}
+    for dataset in dict.fromkeys(name for result in kept.values() for name in result.divided if len(kept) > 1):
         paired = pair_records(kept, dataset, metric)
         if isinstance(paired, str):
             left_out.append(f"{dataset} ({paired})")
-        else:
-            pairs[dataset] = paired
-    for dataset, paired in list(pairs.items()):
-        if any(abs(paired.difference(run, run).first) == float("inf") for run in kept):
+            continue
+        of_runs = {run: paired.difference(run, run) for run in kept}
+        if any(math.isinf(own.first) for own in of_runs.values()):
             left_out.append(f"{dataset} ({metric} is infinite on the compared rows)")
-            del pairs[dataset]
+        else:
+            pairs[dataset], alone[dataset] = paired, of_runs
     if not pairs:
         raise ArgumentError(f"nothing can be compared by {metric}: {' '.join(dict.fromkeys(left_out))}")
-    better = bool(score_record(first.benchmark, metric).higher_is_better)
-    values = {run: mean_difference([paired.difference(run, run) for paired in pairs.values()]).first for run in kept}
+    values = {run: mean_difference([of_runs[run] for of_runs in alone.values()]).first for run in kept}
     order = sorted(kept, key=lambda run: -values[run] if better else values[run])
     hub = reference if reference is not None else order[0] if len(kept) > MOST_RUNS else None
-    every = combinations(kept, 2) if hub is None else ((hub, run) for run in kept if run != hub)
-    notes = [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
+    every = list(combinations(kept, 2)) if hub is None else [(hub, run) for run in kept if run != hub]
+    left_out += [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
+    notes = {run: list(_table_notes(run, kept[run], pairs, alone, metric)) for run in kept}
     made = []
     for one, two in every:
         a, b = kept[one], kept[two]
@@ -491,7 +465,7 @@ def compare_runs(
                 tuple(_figures(name, steps[name], pairs[name].queries) for name in pairs),
                 _figures(f"mean of {len(pairs)} data sets", total, queries) if len(pairs) > 1 else None,
                 _non_inferiority(one, two, total, margin, better),
-                tuple(dict.fromkeys([*left_out, *notes, *_table_notes((one, two), (a, b), steps, pairs, metric)])),
+                tuple(dict.fromkeys([*left_out, *notes[one], *notes[two]])),
                 str(a.signature),
             )
         )
@@ -502,8 +476,22 @@ def compare_runs(
         metric,
         corrected,
         _ranking(order, values, corrected, "; ".join(partial.values())) if reference is None else (),
-        tuple(dict.fromkeys([*left_out, *notes])),
+        tuple(dict.fromkeys(left_out)),
     )
+
+
+def _not_comparable(runs: Mapping[str, Result], metric: str) -> str:
+    """Return why two runs have no data set on which they can be compared; an empty text if they have one."""
+    first, second = runs.values()
+    if first.benchmark != second.benchmark:
+        return f"its benchmark is {second.benchmark}, not {first.benchmark}"
+    reasons: dict[str, list[str]] = {}
+    for dataset in first.divided:
+        paired = pair_records(runs, dataset, metric)
+        if isinstance(paired, PairedRecords):
+            return ""
+        reasons.setdefault(paired, []).append(dataset)
+    return "; ".join(f"{', '.join(datasets)}: {reason}" for reason, datasets in reasons.items())
 
 
 def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -> dict[str, Verdict]:
@@ -526,19 +514,15 @@ def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -
         return verdicts if known else {}
     try:
         compared = compare_runs({name: runs[name] for name in known}, metric)
-        ranks, reason = {rank.run: rank for rank in compared.ranking}, "; ".join(compared.left_out)
+        ranks, reason = compared.ranking, "; ".join(compared.left_out)
     except StaICCError as error:
-        ranks, reason = {}, str(error)
+        ranks, reason = (), str(error)
     best = (max if higher_is_better else min)(known.values())
-    shown = [name for name, rank in ranks.items() if abs(rank.value - known[name]) <= _TABLE_TOLERANCE]
-    of_best = any(known[name] == best for name in shown)
-    for name, value in known.items():
-        tested = of_best and name in shown
-        verdict = (
-            ranks[name].verdict if tested else Untested(reason or "the comparison has another value of this score")
-        )
-        verdicts[name] = Best() if value == best else verdict
-    return verdicts
+    shown = {rank.run: rank.verdict for rank in ranks if abs(rank.value - known[rank.run]) <= _TABLE_TOLERANCE}
+    if not any(known[name] == best for name in shown):
+        shown = {}
+    untested = Untested(reason or "the comparison has another value of this score")
+    return verdicts | {name: Best() if value == best else shown.get(name, untested) for name, value in known.items()}
 
 
 def _figures(name: str, difference: PairedDifference, queries: int) -> DatasetComparison:
@@ -569,24 +553,22 @@ def _non_inferiority(
 
 
 def _table_notes(
-    names: Sequence[str],
-    results: Sequence[Result],
-    steps: Mapping[str, PairedDifference],
+    run: str,
+    result: Result,
     pairs: Mapping[str, PairedRecords],
+    alone: Mapping[str, Mapping[str, PairedDifference]],
     metric: str,
 ) -> Iterator[str]:
     """Yield where a run's table has another value although all its queries are compared."""
-    for dataset, found in steps.items():
-        for name, result, value in zip(names, results, (found.first, found.second), strict=True):
-            saved = saved_value(result.divided[dataset], metric)
-            whole = pairs[dataset].runs[name].queries == pairs[dataset].queries
-            if whole and saved is not None and abs(saved - value) > _TABLE_TOLERANCE:
-                metrics = result.signature.fields.get("metrics") or "standard"
-                yield (
-                    f"{dataset}: the table of {name} has {saved:.4f} (metrics {metrics}); from its records it is "
-                    f"{value:.4f}. Another version or another metric set has other definitions; otherwise the file "
-                    "may have been changed: check it with verify"
-                )
+    for dataset, paired in pairs.items():
+        saved, value = saved_value(result.divided[dataset], metric), alone[dataset][run].first
+        if paired.runs[run].queries == paired.queries and saved is not None and abs(saved - value) > _TABLE_TOLERANCE:
+            metrics = result.signature.fields.get("metrics") or "standard"
+            yield (
+                f"{dataset}: the table of {run} has {saved:.4f} (metrics {metrics}); from its records it is "
+                f"{value:.4f}. Another version or another metric set has other definitions; otherwise the file "
+                "may have been changed: check it with verify"
+            )
 
 
 def _label_differences(first: Result, second: Result, pairs: Mapping[str, PairedRecords]) -> Iterator[Difference]:
@@ -769,13 +751,11 @@ def _tables(found: Sequence[BenchmarkComparison]) -> Iterator[_Table]:
             yield _Table(f"{each.benchmark}: ranking", [], head, rows, 4, below)
 
 
-def _text(found: Sequence[BenchmarkComparison]) -> str:
-    blocks = []
-    for one in _tables(found):
-        figures = format_columns(one.head, [[_line(cell) for cell in row] for row in one.rows])
-        notes, below = map(_line, [one.title, *one.notes]), map(_line, one.below)
-        blocks.append("\n".join(filter(None, [*notes, figures, *below, _line(one.signature)])))
-    return "\n\n".join(blocks)
+def _text(one: _Table) -> str:
+    figures = format_columns(one.head, [[_line(cell) for cell in row] for row in one.rows])
+    return "\n".join(
+        filter(None, [*map(_line, [one.title, *one.notes]), figures, *map(_line, [*one.below, one.signature])])
+    )
 
 
 def _line(text: str) -> str:
@@ -793,17 +773,13 @@ def _markdown_code(text: str) -> str:
     return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
 
 
-def _markdown(found: Sequence[BenchmarkComparison]) -> str:
-    blocks = []
-    for one in _tables(found):
-        rule = [*["---"] * one.words, *["---:"] * (len(one.head) - one.words)]
-        lines = [list(map(_markdown_cell, row)) for row in (one.head, *one.rows)]
-        table = "\n".join(f"| {' | '.join(row)} |" for row in (lines[0], rule, *lines[1:]))
-        notes, below = ("\n".join(f"* {_markdown_cell(note)}" for note in part) for part in (one.notes, one.below))
-        signature = _markdown_code(_line(one.signature)) if one.signature else ""
-        parts = [f"**{_markdown_cell(one.title)}**", notes, table, below, signature]
-        blocks.append("\n\n".join(filter(None, parts)))
-    return "\n\n".join(blocks)
+def _markdown(one: _Table) -> str:
+    rule = [*["---"] * one.words, *["---:"] * (len(one.head) - one.words)]
+    head, *rows = ([_markdown_cell(cell) for cell in row] for row in (one.head, *one.rows))
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
+    notes, below = ("\n".join(f"* {_markdown_cell(note)}" for note in part) for part in (one.notes, one.below))
+    signature = _markdown_code(_line(one.signature)) if one.signature else ""
+    return "\n\n".join(filter(None, [f"**{_markdown_cell(one.title)}**", notes, table, below, signature]))
 
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
@@ -852,13 +828,10 @@ def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequ
     )
 
 
-def _latex(found: Sequence[BenchmarkComparison]) -> str:
-    blocks = []
-    for one in _tables(found):
-        cells = [[*map(latex_cell, row[: one.words]), *map(_latex_number, row[one.words :])] for row in one.rows]
-        table = latex_table([one.title, *one.notes, *one.below], one.head, cells, one.words)
-        blocks.append(table + (f"% {_line(one.signature)}\n" if one.signature else "") + "\\end{table}")
-    return "\n\n".join(blocks)
+def _latex(one: _Table) -> str:
+    cells = [[*map(latex_cell, row[: one.words]), *map(_latex_number, row[one.words :])] for row in one.rows]
+    table = latex_table([one.title, *one.notes, *one.below], one.head, cells, one.words)
+    return table + (f"% {_line(one.signature)}\n" if one.signature else "") + "\\end{table}"
 
 
 def _csv(found: Sequence[BenchmarkComparison]) -> str:
@@ -879,10 +852,6 @@ def _csv(found: Sequence[BenchmarkComparison]) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _json(found: Sequence[BenchmarkComparison]) -> str:
-    return json.dumps([_plain(one) for one in found], ensure_ascii=False, indent=1, allow_nan=False)
-
-
 def _plain(each: BenchmarkComparison) -> dict[str, Any]:
     plain = dataclasses.asdict(each)
     for one, values in zip(each.comparisons, plain["comparisons"], strict=True):
@@ -895,13 +864,8 @@ def _plain(each: BenchmarkComparison) -> dict[str, Any]:
     return plain
 
 
-FORMATS: dict[str, Callable[[Sequence[BenchmarkComparison]], str]] = {
-    "text": _text,
-    "markdown": _markdown,
-    "latex": _latex,
-    "csv": _csv,
-    "json": _json,
-}
+_TABLES = {"text": _text, "markdown": _markdown, "latex": _latex}
+FORMATS = (*_TABLES, "csv", "json")
 """What :func:`format_comparisons` can write."""
 
 
@@ -910,7 +874,7 @@ def format_comparisons(found: Sequence[BenchmarkComparison], form: str = "text")
 
     Args:
         found: The comparisons.
-        form: A key of :data:`FORMATS`.
+        form: One of :data:`FORMATS`.
 
     Returns:
         The text; names of data sets and files are escaped as the format needs.
@@ -920,5 +884,8 @@ def format_comparisons(found: Sequence[BenchmarkComparison], form: str = "text")
     """
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
-    written = FORMATS[form](found)
-    return f"{written}\n\n{_MEANING}" if form == "text" else written
+    if form == "csv":
+        return _csv(found)
+    if form == "json":
+        return json.dumps(list(map(_plain, found)), ensure_ascii=False, indent=1, allow_nan=False)
+    return "\n\n".join([*map(_TABLES[form], _tables(found)), *([_MEANING] if form == "text" else [])])

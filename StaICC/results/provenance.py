@@ -16,7 +16,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
 from StaICC.inference.identity import Identity
-from StaICC.inference.run_record import RunCounts, RunRecord
+from StaICC.inference.recheck import RunCounts, RunRecord
 from StaICC.results.details import DatasetDetails, SavedRecord
 from StaICC.results.signature import digest, escaped, short_digest
 from StaICC.version import __version__

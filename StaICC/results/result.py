@@ -18,13 +18,13 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import dataclass, field, fields
+from typing import Any, NoReturn, get_type_hints
 
+from StaICC.datasets.catalogue import plain_values
 from StaICC.datasets.json_reading import read_json, read_value
 from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError, SchemaError, unknown_key
-from StaICC.metrics.intervals import Interval
 from StaICC.metrics.registry import SCORES
 from StaICC.optional import require
 from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails
@@ -139,36 +139,36 @@ class Result(_Saved):
 
     benchmark: str
     """Its name, such as ``"Normal"``."""
-    divided: dict[str, dict[str, Any]]
-    """Scores by data set."""
-    averaged: dict[str, float | None]
-    """Means over the data sets; ``None`` where one is missing."""
     signature: Signature
     """Every setting that can change these scores."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments of the benchmark as JSON values, for verification; StaICC 1.0.0 saved none."""
     provenance: Provenance = field(default_factory=Provenance)
     """Who predicted, how and when."""
     environment: dict[str, str] = field(default_factory=dict)
     """Versions and machine that computed them."""
+    timing: dict[str, float] = field(default_factory=dict)
+    """Seconds by step, which differ from run to run; not compared."""
+    divided: dict[str, dict[str, Any]]
+    """Scores by data set."""
+    averaged: dict[str, float | None]
+    """Means over the data sets; ``None`` where one is missing."""
+    with_divided: bool = True
+    """Whether :data:`DIVIDED` is among the keys."""
     details: dict[str, DatasetDetails] = field(default_factory=dict)
     """Counts, intervals, baselines and notes by data set."""
     means: MeanDetails = field(default_factory=MeanDetails)
     """Intervals and baselines of the means over the data sets."""
-    timing: dict[str, float] = field(default_factory=dict)
-    """Seconds by step, which differ from run to run; not compared."""
-    outputs: Mapping[str, Any] | None = None
-    """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of the benchmark as JSON values, for verification; StaICC 1.0.0 saved none."""
     warnings: tuple[str, ...] = ()
     """Warnings of the run about data and prompts (docs/warnings.md)."""
     files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Of each data set from a user's file, how to read it again (:func:`StaICC.datasets.own_data.record_of`)."""
-    higher_is_better: dict[str, bool | None] = field(default_factory=dict)
-    """For each metric that is not of this library, whether larger values are better; ``None`` if it does not say."""
-    with_divided: bool = True
-    """Whether :data:`DIVIDED` is among the keys."""
     stopping: EarlyStopping | None = None
     """Why and where the run stopped early; ``None`` for a full run."""
+    higher_is_better: dict[str, bool | None] = field(default_factory=dict)
+    """For each metric that is not of this library, whether larger values are better; ``None`` if it does not say."""
+    outputs: Mapping[str, Any] | None = None
+    """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
 
     def __post_init__(self) -> None:
         self.divided = _Named(
@@ -228,24 +228,10 @@ class Result(_Saved):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
-        stopping = None if self.stopping is None else self.stopping.to_dict()
-        some = {"arguments": self.arguments, "warnings": list(self.warnings), "files": self.files, "stopping": stopping}
-        some["higher_is_better"] = self.higher_is_better
-        return {
-            "schema": RESULT_SCHEMA,
-            "kind": "result",
-            "benchmark": self.benchmark,
-            "signature": self.signature.to_dict(),
-            "provenance": self.provenance.to_dict(),
-            "environment": self.environment,
-            "timing": self.timing,
-            DIVIDED: self.divided,
-            AVERAGED: self.averaged,
-            "with_divided": self.with_divided,
-            "details": {name: details.to_dict() for name, details in self.details.items()},
-            "means": self.means.to_dict(),
-            **{key: value for key, value in some.items() if value},
-        }
+        plain = {key: plain_values(getattr(self, name)) for name, key in _KEYS.items()}
+        plain["signature"] = self.signature.to_dict()
+        kept = {key: value for key, value in plain.items() if value or key not in _OPTIONAL}
+        return {"schema": RESULT_SCHEMA, "kind": "result", **kept}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:
@@ -255,44 +241,29 @@ class Result(_Saved):
             SchemaError: The data is damaged or of a newer schema.
         """
         _check_schema(data, "result")
-        fields = {}
-        for name, kind in _FIELDS.items():
-            if name in data:
-                fields[_ATTRIBUTES.get(name, name)] = read_value(kind, data[name], f"the result's {name}")
-            elif name not in _OPTIONAL:
-                raise SchemaError(f"the result cannot be read: the field {name!r} is missing")
-        _check_scores(fields["divided"])
-        if set(fields["details"]) != set(fields["divided"]):
+        kinds = {**get_type_hints(cls), "signature": Mapping[str, str], "stopping": EarlyStopping}
+        values: dict[str, Any] = {}
+        for name, key in _KEYS.items():
+            if key in data:
+                values[name] = read_value(kinds[name], data[key], f"the result's {key}")
+            elif key not in _OPTIONAL:
+                raise SchemaError(f"the result cannot be read: the field {key!r} is missing")
+        _check_scores(values["divided"])
+        if set(values["details"]) != set(values["divided"]):
             raise SchemaError("the scores and the details are not of the same data sets")
-        if ("stopping" in fields) != ("stopping" in fields["signature"]):
+        if ("stopping" in values) != ("stopping" in values["signature"]):
             raise SchemaError("the signature and the record of early stopping are not of the same run")
-        return cls(**fields | {"signature": Signature(fields["signature"])})
+        return cls(**values | {"signature": Signature(values["signature"])})
 
     def _repr_html_(self) -> str:
         """Show a table in a notebook."""
         return html_result(self)
 
 
-_FIELDS: Mapping[str, Any] = {
-    "benchmark": str,
-    "signature": Mapping[str, str],
-    "provenance": Provenance,
-    "environment": Mapping[str, str],
-    "timing": Mapping[str, float],
-    DIVIDED: Mapping[str, Mapping[str, object]],
-    AVERAGED: Mapping[str, float | None],
-    "with_divided": bool,
-    "details": Mapping[str, DatasetDetails],
-    "means": MeanDetails,
-    "warnings": tuple[str, ...],
-    "files": Mapping[str, Mapping[str, object]],
-    "stopping": EarlyStopping,
-    "higher_is_better": Mapping[str, bool | None],
-    "arguments": Mapping[str, object],
-}
-"""Types of the fields of a saved result."""
-_OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "arguments")
-_ATTRIBUTES = {DIVIDED: "divided", AVERAGED: "averaged"}
+_KEYS = {item.name: item.name for item in fields(Result) if item.name != "outputs"}
+_KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
+"""The key of each attribute in a file."""
+_OPTIONAL = ("arguments", "warnings", "files", "stopping", "higher_is_better")
 
 
 class ResultGroup(_Saved):
@@ -595,20 +566,21 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
         'accuracy'
     """
     for one in result.results():
-        places: list[tuple[str | None, Mapping[str, Any]]] = [*one.divided.items(), (None, one.averaged)]
-        for dataset, values in places:
-            details = one.details.get(dataset) if dataset is not None else None
+        signature = str(one.signature)
+        for dataset, values in [*one.divided.items(), (None, one.averaged)]:
+            own = one.means if dataset is None else one.details.get(dataset, MeanDetails())
             for metric, value in _figures(values):
-                interval = (details.intervals if details else one.means.intervals).get(metric)
-                early = one.stopping if dataset is None and value is not None else None
-                if early and early.rule == "precision" and early.score == metric:
-                    interval = early.interval
-                baselines = details.baselines if details else one.means.baselines
+                interval = own.intervals.get(metric)
+                if (
+                    one.stopping
+                    and one.stopping.rule == "precision"
+                    and (dataset, metric) == (None, one.stopping.score)
+                ):
+                    interval = one.stopping.interval if value is not None else interval
                 condition, _, last = metric.rpartition(".")
                 slope = not condition and any(metric not in each for each in one.divided.values())  # of label noise
-                guess = (
-                    baselines.get(condition or next(iter(baselines), "")) if last == "accuracy" and not slope else None
-                )
+                guess = own.baselines.get(condition or next(iter(own.baselines), ""))
+                guess = guess if last == "accuracy" and not slope else None
                 yield {
                     **origin(one, dataset),
                     "metric": metric,
@@ -619,8 +591,8 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
                     "n": sum(_scored(one, name, metric) for name in ([dataset] if dataset else one.details)),
                     "random": guess.max_random if guess else None,
                     "majority": guess.majority if guess else None,
-                    "missing": details.missing.get(metric) if details else one.means.missing.get(metric),
-                    "signature": str(one.signature),
+                    "missing": own.missing.get(metric),
+                    "signature": signature,
                 }
 
 
@@ -663,10 +635,6 @@ def _label(labels: tuple[str, ...], index: int | None) -> str | None:
     return labels[index] if index is not None and 0 <= index < len(labels) else None
 
 
-def _head(key: str) -> str:
-    return (SCORES[key].head if key in SCORES else "") or key
-
-
 def _figure(value: Any) -> str:
     if value is None:
         return "-"
@@ -681,37 +649,9 @@ def _end(value: float) -> str:
     return f"-{text}" if value < 0 and text != ".000" else text
 
 
-def _with_interval(figure: str, interval: Interval | None) -> str:
-    return figure if interval is None else f"{figure} [{_end(interval.low)}, {_end(interval.high)}]"
-
-
-class _Column(NamedTuple):
-    """A score of the table: the keys of its mean and interval, and its values by data set."""
-
-    head: str
-    mean: str
-    interval: str
-    values: dict[str, Any]
-
-
-def _columns(result: Result) -> list[_Column]:
-    """Return the single scores of all data sets: numbers, and the slopes of a sensitivity test."""
-    found: dict[str, _Column] = {}
-    for name, scores in result.divided.items():
-        for key, value in scores.items():
-            if value is None or isinstance(value, (int, float)):
-                found.setdefault(key, _Column(_head(key), key, key, {})).values[name] = value
-            elif key == "sensitivity":
-                for metric, figure in value.items():
-                    head = f"slope of {_head(metric)}" if result.benchmark == "GLER" else _head(metric)
-                    column = found.setdefault(f"{key}.{metric}", _Column(head, metric, f"{key}.{metric}", {}))
-                    column.values[name] = figure[0] if isinstance(figure, (list, tuple)) else figure
-    return list(found.values())
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) and known else None
+def _cell(value: Any, low: float | None, high: float | None) -> str:
+    """Return a score with its interval in brackets."""
+    return _figure(value) if low is None or high is None else f"{_figure(value)} [{_end(low)}, {_end(high)}]"
 
 
 def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
@@ -726,41 +666,44 @@ def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
     Returns:
         The column heads, and one row for each data set, the mean last.
     """
-    columns = _columns(result)
-    table: list[tuple[str, list[str], str]] = []  # head, one cell for each data set, mean
+    scores = {(one["dataset"], one["metric"]): one for one in score_records(result)}
+    places: list[str | None] = [*result.divided, None]
     details = [result.details.get(name) for name in result.divided]
-    for column in columns:
-        cells = [
-            _with_interval(_figure(column.values.get(name)), one.intervals.get(column.interval) if one else None)
-            for name, one in zip(result.divided, details, strict=True)
-        ]
-        mean = _with_interval(_figure(result.averaged.get(column.mean)), result.means.intervals.get(column.mean))
-        table.append((column.head, cells, mean))
-        if any(one and column.mean in one.bounds for one in details):
-            pairs = [one.bounds.get(column.mean) if one else None for one in details]
-            values = [column.values.get(name) for name in result.divided]
-            ends = [pair or (value, value) for pair, value in zip(pairs, values, strict=True)]
-            means = [_mean([pair[side] for pair in ends]) for side in (0, 1)]
-            cells = [f"{_figure(low)}, {_figure(high)}" for low, high in (*ends, means)]
-            table.append((f"{column.head} if unparsed wrong, right", cells[:-1], cells[-1]))
-        if column.mean == "accuracy" and column.interval == "accuracy":
-            every = [*(one.baselines if one else {} for one in details), result.means.baselines]
-            bases = [next(iter(one.values()), None) for one in every]
-            if any(bases):
-                for name in ("random", "majority"):
-                    attribute = "max_random" if name == "random" else name
-                    cells = [_figure(getattr(base, attribute)) if base else "-" for base in bases]
-                    table.append((name, cells[:-1], cells[-1]))
+    table: list[tuple[str, list[str]]] = [("data set", [*result.divided, "mean"])]
+    keys = (key for place, key in scores if place is not None and _is_column(key, result.divided[place]))
+    for key in dict.fromkeys(keys):
+        metric = key.removeprefix("sensitivity.")
+        head = (SCORES[metric].head if metric in SCORES else "") or metric
+        head = f"slope of {head}" if metric != key and result.benchmark == "GLER" else head
+        column = [scores.get((place, metric if place is None else key), {}) for place in places]
+        table.append((head, [_cell(one.get("value"), one.get("low"), one.get("high")) for one in column]))
+        if any(one and metric in one.bounds for one in details):
+            values = [one.get("value") for one in column]
+            ends = [
+                (one and one.bounds.get(metric)) or (own, own) for one, own in zip(details, values[:-1], strict=True)
+            ]
+            ends.append(tuple(_mean([pair[side] for pair in ends]) for side in (0, 1)))
+            cells = [f"{_figure(low)}, {_figure(high)}" for low, high in ends]
+            table.append((f"{head} if unparsed wrong, right", cells))
+        for name in ("random", "majority"):
+            if any(one.get(name) is not None for one in column):
+                table.append((name, [_figure(one.get(name)) for one in column]))
     if any(one and one.unparsed for one in details):
         counts = [(len(one.unparsed), one.asked) if one else (0, 0) for one in details]
         counts.append((sum(number for number, _ in counts), sum(asked for _, asked in counts)))
-        cells = [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]
-        table.append(("unparsed", cells[:-1], cells[-1]))
-    head = ["data set", *(head for head, _, _ in table)]
-    rows = [[name, *(cells[place] for _, cells, _ in table)] for place, name in enumerate(result.divided)]
-    if len(rows) > 1:
-        rows.append(["mean", *(mean for _, _, mean in table)])
-    return head, rows
+        table.append(("unparsed", [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]))
+    rows = [list(row) for row in zip(*(column for _, column in table), strict=True)]
+    return [head for head, _ in table], rows if len(rows) > 2 else rows[:-1]
+
+
+def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
+    """Whether a score is a column of the table: a single score, or the slope of a regression line."""
+    return key in scores or (key.startswith("sensitivity.") and not key.endswith(" (intercept)"))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) and known else None
 
 
 def experiment_rows(result: Result) -> tuple[list[str], list[list[str]]]:
@@ -772,29 +715,30 @@ def experiment_rows(result: Result) -> tuple[list[str], list[list[str]]]:
     Returns:
         The column heads, and one row for each condition of each data set.
     """
-    head = ["data set, condition", "demonstrations", "reference tokens", "all contexts", "model's tokens"]
-    head += ["score", "difference"]
-    rows: list[list[str]] = []
+    rows: list[dict[str, str]] = []
     for dataset, scores in result.divided.items():
         experiment = scores.get("experiment") or {"conditions": {}}
         for name, row in experiment["conditions"].items():
             tokens = result.timing.get(f"{dataset}, {name}, tokens")
-            cells = []
-            for key in ("score", "difference"):
-                ends = row.get(f"{key}_low"), row.get(f"{key}_high")
-                cells.append(_figure(row.get(key)))
-                if None not in ends:
-                    cells[-1] += f" [{_end(ends[0])}, {_end(ends[1])}]"
-            counts = [row.get(key) for key in ("demonstrations", "reference_tokens", "all_contexts")]
-            counts.append(None if tokens is None else int(tokens))
-            rows.append([f"{dataset}, {name}", *map(_figure, counts), *cells])
+            cells = {key: _cell(row.get(key), row.get(f"{key}_low"), row.get(f"{key}_high")) for key in row}
+            rows.append(
+                {
+                    "data set, condition": f"{dataset}, {name}",
+                    "demonstrations": cells.get("demonstrations", "-"),
+                    "reference tokens": cells.get("reference_tokens", "-"),
+                    "all contexts": cells.get("all_contexts", "-"),
+                    "model's tokens": _figure(None if tokens is None else int(tokens)),
+                    "score": cells.get("score", "-"),
+                    "difference": cells.get("difference", "-"),
+                }
+            )
     hidden = set()
-    if all(row[2] == row[3] for row in rows):  # all test items share their contexts
+    if all(row["reference tokens"] == row["all contexts"] for row in rows):  # all test items share their contexts
         hidden.add("all contexts")
-    if all(row[4] == "-" for row in rows):
+    if all(row["model's tokens"] == "-" for row in rows):
         hidden.add("model's tokens")
-    kept = [place for place, title in enumerate(head) if title not in hidden]
-    return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
+    head = [key for key in (rows[0] if rows else ()) if key not in hidden]
+    return head, [[row[key] for key in head] for row in rows]
 
 
 def _experiment_notes(result: Result) -> list[str]:
@@ -853,8 +797,8 @@ def bracket_note(results: Iterable[Result]) -> list[str]:
     Args:
         results: The results.
     """
-    levels = {one.level for result in results for each in result.details.values() for one in each.intervals.values()}
-    return [f"In brackets: {100 * level:g} % intervals." for level in sorted(levels)]
+    scores = (interval for result in results for own in result.details.values() for interval in own.intervals.values())
+    return [f"In brackets: {100 * level:g} % intervals." for level in sorted({interval.level for interval in scores})]
 
 
 def _not_beaten(result: Result) -> list[str]:

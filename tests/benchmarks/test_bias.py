@@ -1,9 +1,9 @@
-"""Prediction bias: what is asked, the README's and the paper's figures, and the release's."""
+"""Prediction bias: the queries, the README's and the paper's figures, and the release's."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,39 +14,31 @@ from StaICC.datasets import Dataset
 ROWS = [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.25, 0.5, 0.25], [1.0, 0.0, 0.0]]
 
 
-def answers() -> Callable[..., list[float]]:
-    """A function that goes through the rows, query by query (prompts are asked in order)."""
-    rows: Iterator[list[float]] = iter(ROWS * 1000)
-    return lambda prompt, label_space: next(rows)
-
-
 def entropy(row: list[float]) -> float:
     return -math.fsum(p * math.log(p) for p in row if p)
 
 
-def given(benchmark: Any) -> list[list[float]]:
+def given(benchmark: Any, rows: list[list[float]] = ROWS) -> list[list[float]]:
     """One row for each query of the only data set."""
-    return [ROWS[number % 4] for number in range(len(benchmark[0]))]
+    return [rows[number % 4] for number in range(len(benchmark[0]))]
 
 
 def mean(rows: list[list[float]]) -> list[float]:
     return [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
 
 
-# -- what is asked
+# -- queries
 
 
-def test_contextual_bias_asks_empty_queries_after_normals_demonstrations() -> None:
+def test_contextual_bias_has_empty_queries_after_normals_demonstrations() -> None:
     normal, bias = Normal(datasets=["mini"])[0], ContextualBias(datasets=["mini"])[0]
-    assert len(bias) == len(normal)
     assert bias.demonstration_sampler == normal.demonstration_sampler
-    test = normal.test_set()
-    template = normal.card.template
-    for number, (asked, usual) in enumerate(zip(bias.prompt_set(), normal.prompt_set(), strict=True)):
+    test, template = normal.test_set(), normal.card.template
+    for number, (prompt, usual) in enumerate(zip(bias.prompt_set(), normal.prompt_set(), strict=True)):
         (text,), _ = test[number % len(test)]
         end = template.input_text_affixes[0] + template.label_prefix
         assert usual.endswith(text + end)
-        assert asked == usual[: -len(text + end)] + end
+        assert prompt == usual[: -len(text + end)] + end
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
@@ -57,27 +49,23 @@ def test_empty_queries_of_several_texts(make_own: Callable[..., Dataset], column
 
 
 @pytest.mark.parametrize("length", [0, 1, 7])
-def test_domain_bias_asks_so_many_words_of_the_demonstrations(length: int) -> None:
+def test_domain_bias_has_queries_of_words_of_the_demonstrations(length: int) -> None:
     bias = DomainBias(k=0, datasets=["mini"], domain_query_length=length)[0]
     prefix, affix = bias.card.template.input_text_prefixes[0], bias.card.template.input_text_affixes[0]
     shown = bias.demonstration_set()
     words = {word for position in range(len(shown)) for word in shown.texts(position)[0].split(" ")}
     for prompt in bias.prompt_set():
-        text = prompt[len(prefix) : -len(affix + bias.card.template.label_prefix)]
-        assert len(text.split(" ")) == max(length, 1)
-        assert set(text.split(" ")) <= words | {""}
+        query = prompt[len(prefix) : -len(affix + bias.card.template.label_prefix)].split(" ")
+        assert len(query) == max(length, 1)
+        assert set(query) <= words | {""}
 
 
 def test_pseudo_queries_are_the_same_every_time() -> None:
-    """They depend on how often the prompts were asked for in the release (defect 6)."""
+    """They depend on how often the prompts were written in the release (defect 6)."""
     bias = DomainBias(datasets=["mini"])[0]
     first = bias.prompt_set()
-    assert bias.prompt_set() == first
-    assert DomainBias(datasets=["mini"])[0].prompt_set() == first
+    assert bias.prompt_set() == DomainBias(datasets=["mini"])[0].prompt_set() == first
     assert len(set(first)) > len(first) // 2
-
-
-def test_posterior_bias_asks_normals_prompts() -> None:
     assert PosteriorBias(datasets=["mini"])[0].all_queries() == Normal(datasets=["mini"])[0].all_queries()
 
 
@@ -109,53 +97,42 @@ def test_the_divergence_from_the_label_frequencies() -> None:
 
 def test_logits_are_normalised_before_they_are_averaged() -> None:
     """The release averages raw outputs (defect 4)."""
-    rows = [[math.log(max(p, 1e-300)) + 5 for p in row] for row in ROWS]
     benchmark = ContextualBias(datasets=["mini"])
-    logits = [rows[number % 4] for number in range(len(benchmark[0]))]
-    result = benchmark(preentered_prediction=[logits])["Averaged results"]
-    expected = benchmark(preentered_prediction=[given(benchmark)])["Averaged results"]
-    assert result["entropy"] == pytest.approx(expected["entropy"], rel=1e-9)
+    logits = given(benchmark, [[math.log(max(p, 1e-300)) + 5 for p in row] for row in ROWS])
+    result, expected = (benchmark(preentered_prediction=[rows]) for rows in (logits, given(benchmark)))
+    assert result.averaged["entropy"] == pytest.approx(expected.averaged["entropy"], rel=1e-9)
     released = ContextualBias(datasets=["mini"], metrics="0.1.1")(preentered_prediction=[logits])
     assert released["Divided results"]["mini"]["distribution"] == pytest.approx(mean(logits))
 
 
-def test_zeros_are_no_accident() -> None:
+def test_zeros_are_no_accident_and_an_infinite_divergence_is_undefined() -> None:
     """KL and entropy crash on zeros in the release (defect 3)."""
-    benchmark = ContextualBias(datasets=["mini"])
-    result = benchmark(preentered_prediction=[[[1.0, 0.0, 0.0]] * len(benchmark[0])])["Averaged results"]
-    assert result["entropy"] == 0.0
-    assert result["contextual_bias"] == 0.0
+
+    def certain(prompt: str, label_space: list[str]) -> list[float]:
+        return [1.0, 0.0, 0.0]
+
+    result = ContextualBias(datasets=["mini"])(certain)["Averaged results"]
+    assert result["entropy"] == result["contextual_bias"] == 0.0
     posterior = PosteriorBias(datasets=["mini"])
     truth = [query.label for query in posterior[0].all_queries()]
-    result = posterior(preentered_prediction=[[[1.0, 0.0, 0.0]] * len(truth)])["Averaged results"]
-    assert result["empirical_bias"] == pytest.approx(-math.log(truth.count(0) / len(truth)))
-
-
-def test_an_infinite_divergence_is_said_not_averaged() -> None:
+    assert posterior(certain).averaged["empirical_bias"] == pytest.approx(-math.log(truth.count(0) / len(truth)))
     rows = [(f"text {row}", 0) for row in range(40)]
     dataset = Dataset.from_rows(rows, name="one-sided", label_space=["a", "b"])
-    benchmark = PosteriorBias(datasets=[dataset, "mini"])
-    result = benchmark(lambda prompt, label_space: [1 / len(label_space)] * len(label_space))
-    assert result["Divided results"]["one-sided"]["DL div."] is None
-    assert result["Divided results"]["one-sided"]["distribution"] == [0.5, 0.5]
-    assert result["Averaged results"]["DL div."] is None
-    assert "infinite" in result.details["one-sided"].missing["empirical_bias"]
-    assert "infinite" in str(result)
+    uniform = PosteriorBias(datasets=[dataset, "mini"])(
+        lambda prompt, label_space: [1 / len(label_space)] * len(label_space)
+    )
+    assert uniform["Divided results"]["one-sided"]["DL div."] is uniform["Averaged results"]["DL div."] is None
+    assert uniform["Divided results"]["one-sided"]["distribution"] == [0.5, 0.5]
+    assert "infinite" in uniform.details["one-sided"].missing["empirical_bias"]
+    assert "infinite" in str(uniform)
 
 
-def test_labels_have_a_distribution_but_no_entropy_of_their_own() -> None:
+def test_labels_and_ambiguous_numbers_have_undefined_figures() -> None:
     benchmark = ContextualBias(datasets=["mini"])
-    labels = [number % 2 for number in range(len(benchmark[0]))]
-    result = benchmark(preentered_prediction=[labels])
+    result = benchmark(preentered_prediction=[[number % 2 for number in range(len(benchmark[0]))]])
     scores = result["Divided results"]["mini"]
-    assert scores["distribution"] == [0.5, 0.5, 0.0]
-    assert scores["entropy"] == pytest.approx(math.log(2))
-    assert scores["contextual_bias"] is None
-    assert "bare labels, which have no entropy" in result.details["mini"].missing["contextual_bias"]
-
-
-def test_ambiguous_numbers_have_no_figures() -> None:
-    benchmark = ContextualBias(datasets=["mini"])
+    assert scores == {"distribution": [0.5, 0.5, 0.0], "entropy": pytest.approx(math.log(2)), "contextual_bias": None}
+    assert "bare labels" in result.details["mini"].missing["contextual_bias"]
     result = benchmark(lambda prompt, label_space: [0.1, 0.2, 0.3])
     assert result["Divided results"]["mini"] == {"entropy": None, "distribution": None, "contextual_bias": None}
     assert "sums to 0.6" in result.details["mini"].missing["entropy"]

@@ -40,38 +40,41 @@ def mini(benchmark: str = "Normal", **arguments: Any) -> Any:
     return getattr(StaICC, benchmark)(**{"datasets": ["mini"], "limit": 6, **arguments})
 
 
-def answered(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[str, dict[str, Any]]:
-    found = {}
-    for one in identified_queries(benchmark):
-        row = stand_in(one.query.prompt, list(one.query.label_space))
+def own(*names: str) -> Benchmark:
+    rows = [(f"text {number}", number % 3) for number in range(120)]
+    space = ["x", "y", "z"]
+    return Normal(k=1, datasets=[Dataset.from_rows(rows, name=name, label_space=space) for name in names], limit=4)
+
+
+def predicted(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[str, dict[str, Any]]:
+    predictions = {}
+    for identified in identified_queries(benchmark):
+        row = stand_in(identified.query.prompt, list(identified.query.label_space))
         best = row.index(max(row))
-        value = {"logits": row, "index": best, "label": one.query.label_space[best]}[field]
-        found[one.id] = {field: value}
-    return found
+        value = {"logits": row, "index": best, "label": identified.query.label_space[best]}[field]
+        predictions[identified.id] = {field: value}
+    return predictions
 
 
 # -- ids
 
 
-@pytest.mark.parametrize(
-    "name", ["Normal", "GLER", "ContextualBias", "TripletBias", "Suite", "DemonstrationSensitivity"]
-)
+@pytest.mark.parametrize("name", ["Normal", "GLER", "ContextualBias", "Suite", "DemonstrationSensitivity"])
 def test_ids_are_unique_and_the_same_every_time(name: str) -> None:
-    first = [one.id for one in identified_queries(mini(name, limit=3))]
+    first, again, more = ([one.id for one in identified_queries(mini(name, limit=rows))] for rows in (3, 3, 6))
     assert len(set(first)) == len(first)
-    assert first == [one.id for one in identified_queries(mini(name, limit=3))]
-    assert set(first) < {one.id for one in identified_queries(mini(name, limit=6))}
+    assert first == again
+    assert set(first) < set(more)
 
 
-def test_what_an_id_says() -> None:
-    one = next(identified_queries(mini()))
-    assert re.fullmatch(r"Normal/mini/normal/0/0/[0-9a-f]{12}", one.id)
+def test_an_id_names_the_query_and_its_prompt() -> None:
+    ids = {
+        name: {one.id for one in identified_queries(mini(**more))}
+        for name, more in (("plain", {}), ("k", {"k": 2}), ("noisy", {"noisy_channel": True}))
+    }
+    assert all(re.fullmatch(r"Normal/mini/normal/[0-5]/[01]/[0-9a-f]{12}", key) for key in ids["plain"])
+    assert not ids["plain"] & (ids["k"] | ids["noisy"])
     assert query_id("a/b", "ü c", "%", Query("p", ("x",), 0, 3, 1)).startswith("a%2Fb/%C3%BC%20c/%25/3/1/")
-
-
-@pytest.mark.parametrize("changed", [{"k": 2}, {"noisy_channel": True}])
-def test_other_prompts_have_other_ids(changed: dict[str, Any]) -> None:
-    assert not {one.id for one in identified_queries(mini())} & {one.id for one in identified_queries(mini(**changed))}
 
 
 @given(st.text(min_size=1), st.text(min_size=1), st.text(min_size=1))
@@ -87,46 +90,32 @@ def test_an_id_depends_on_prompt_and_labels(prompt: str, other: str, label: str)
 # -- files
 
 
-def write_prompts(benchmark: Benchmark, path: Path) -> None:
+def written_prompts(benchmark: Benchmark, path: Path) -> list[dict[str, Any]]:
+    """The records of a file of prompts, as another program reads them."""
     records = prompt_records(benchmark)
     lines = csv_lines(records, verbatim=True) if path.suffix == ".csv" else json_lines(records)
     path.write_bytes("".join(lines).encode("utf-8", "surrogatepass"))
+    with path.open(encoding="utf-8", newline="") as file:
+        if path.suffix != ".csv":
+            return [json.loads(line) for line in file.read().split("\n") if line]
+        return [{**record, "label_space": json.loads(record["label_space"])} for record in csv.DictReader(file)]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
 @pytest.mark.parametrize("name", ["Normal", "GLER"])
 @pytest.mark.parametrize("noisy", [False, True])
 def test_prompts_in_a_file_are_the_prompts(tmp_path: Path, suffix: str, name: str, noisy: bool) -> None:
-    benchmark = mini(name, limit=3, noisy_channel=noisy)
-    path = tmp_path / f"prompts.{suffix}"
-    write_prompts(benchmark, path)
-    if suffix == "csv":
-        with path.open(encoding="utf-8", newline="") as file:
-            records = list(csv.DictReader(file))
-        prompts = [json.loads(one["prompt"]) if noisy else one["prompt"] for one in records]
-        spaces = [json.loads(one["label_space"]) for one in records]
-    else:
-        records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        prompts, spaces = [one["prompt"] for one in records], [one["label_space"] for one in records]
-    assert prompts == benchmark[0].prompt_set()
-    assert spaces == [benchmark[0].get_label_space()] * len(prompts)
-    assert "ground_truth" not in records[0]
-
-
-def test_texts_of_every_kind_survive_both_formats(tmp_path: Path) -> None:
     texts = ['a "b", c\nd\r\ne', "\u2028 \u0085 \x1c", "é 😀", " lead and trail ", ",;\t'"]
     rows = [(texts[i % len(texts)] + str(i), i % 2) for i in range(30)]
-    own = Dataset.from_rows(rows, name="own", label_space=["no,\n", '"yes"'])
-    benchmark = StaICC.Normal(datasets=[own], limit=3)
-    for suffix in ("jsonl", "csv"):
-        path = tmp_path / f"p.{suffix}"
-        write_prompts(benchmark, path)
-        with path.open(encoding="utf-8", newline="") as file:
-            if suffix == "csv":
-                found = [one["prompt"] for one in csv.DictReader(file)]
-            else:
-                found = [json.loads(line)["prompt"] for line in file.read().split("\n") if line]
-        assert found == benchmark[0].prompt_set()
+    odd = Dataset.from_rows(rows, name="odd", label_space=["no,\n", '"yes"'])
+    for dataset in ("mini", odd):
+        benchmark = mini(name, limit=3, noisy_channel=noisy, datasets=[dataset])
+        records = written_prompts(benchmark, tmp_path / f"prompts.{suffix}")
+        as_json = noisy and suffix == "csv"
+        prompts = [json.loads(record["prompt"]) if as_json else record["prompt"] for record in records]
+        assert prompts == benchmark[0].prompt_set()
+        assert [record["label_space"] for record in records] == [benchmark[0].get_label_space()] * len(prompts)
+        assert "ground_truth" not in records[0]
 
 
 # -- round trips
@@ -137,7 +126,7 @@ def test_texts_of_every_kind_survive_both_formats(tmp_path: Path) -> None:
 def test_scored_as_if_run(tmp_path: Path, stand_in: Model, suffix: str, field: str, anonymous: Model) -> None:
     """From a file in any order to the same numbers as a run; only who predicted, and how, is not known."""
     benchmark = mini()
-    lines = [{"id": key, "extra": "x", **answer} for key, answer in answered(benchmark, stand_in, field).items()]
+    lines = [{"id": key, "extra": "x", **answer} for key, answer in predicted(benchmark, stand_in, field).items()]
     random.Random(0).shuffle(lines)
     path = tmp_path / f"predictions.{suffix}"
     if suffix == "csv":
@@ -165,7 +154,7 @@ def test_scored_as_if_run(tmp_path: Path, stand_in: Model, suffix: str, field: s
 @pytest.mark.parametrize("name", ["Suite", "TripletBias", "GLER"])
 def test_groups_and_conditions(stand_in: Model, name: str, anonymous: Model) -> None:
     benchmark = mini(name, limit=3)
-    assert anonymous(score_predictions(benchmark, answered(benchmark, stand_in))) == anonymous(benchmark(stand_in))
+    assert anonymous(score_predictions(benchmark, predicted(benchmark, stand_in))) == anonymous(benchmark(stand_in))
 
 
 def test_probabilities_by_the_label_s_text(anonymous: Model) -> None:
@@ -196,8 +185,8 @@ def test_logits_that_look_like_probabilities_are_read_as_the_file_says(anonymous
 # -- what is refused
 
 
-def test_missing_answers(stand_in: Model) -> None:
-    predictions = answered(mini(), stand_in)
+def test_missing_predictions(stand_in: Model) -> None:
+    predictions = predicted(mini(), stand_in)
     first, second = list(predictions)[:2]
     del predictions[first], predictions[second]
     with pytest.raises(ArgumentError, match=f"2 of 12 queries have no prediction, the first is {first}"):
@@ -206,80 +195,67 @@ def test_missing_answers(stand_in: Model) -> None:
     assert isinstance(partial, StaICC.Result)
     assert not partial.complete
     assert partial.signature.fields["failed"] == "2"
-    assert [one.reason for one in partial.details["mini"].failures] == ["no prediction was given"] * 2
+    assert [failed.reason for failed in partial.details["mini"].failures] == ["no prediction was given"] * 2
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
+    ("predictions", "message"),
     [
-        ({"k": 2}, "with another prompt; was k, the template or the data another one?"),
-        ({"limit": 9}, "there is no such row or repeat; was the limit another one?"),
+        (lambda model: predicted(mini(k=2), model), "with another prompt; was k, the template"),
+        (lambda model: predicted(mini(limit=9), model), "no such row or repeat; was the limit"),
+        (lambda model: predicted(mini("GLER"), model), "this benchmark has Normal/mini"),
+        (lambda model: {"what": {"index": 0}}, "the first is what"),
+        (lambda model: {}, "queries have no prediction"),
     ],
 )
-def test_answers_to_other_prompts(stand_in: Model, changed: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ArgumentError, match="ids belong to no query of this benchmark") as caught:
-        score_predictions(mini(), answered(mini(**changed), stand_in))
-    assert reason in str(caught.value)
+def test_predictions_of_another_benchmark(stand_in: Model, predictions: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        score_predictions(mini(), predictions(stand_in))
+    with pytest.raises(ArgumentError):
+        score_predictions(mini(), predictions(stand_in), partial=True)
 
 
-def test_answers_to_another_benchmark(stand_in: Model) -> None:
-    with pytest.raises(ArgumentError, match="this benchmark has Normal/mini"):
-        score_predictions(mini(), answered(mini("GLER"), stand_in))
-    with pytest.raises(ArgumentError, match="the first is what"):
-        score_predictions(mini(), {"what": {"index": 0}})
-
-
-def test_no_answers_at_all() -> None:
-    with pytest.raises(ArgumentError, match="queries have no prediction"):
-        score_predictions(mini(), {})
-    with pytest.raises(ArgumentError, match="there are no predictions"):
-        score_predictions(mini(), {}, partial=True)
-
-
-def test_answers_of_several_kinds(stand_in: Model) -> None:
-    predictions = answered(mini(), stand_in)
+def test_predictions_of_several_kinds(stand_in: Model) -> None:
+    predictions = predicted(mini(), stand_in)
     predictions[next(iter(predictions))] = {"probabilities": [1, 0, 0]}
-    with pytest.raises(OutputError, match=r"the predictions are of different kinds: probabilities \(.*\), logits"):
+    with pytest.raises(OutputError, match=r"different kinds: probabilities \(.*\), logits"):
         score_predictions(mini(), predictions)
-    mixed = answered(mini(), stand_in, "index")
+    mixed = predicted(mini(), stand_in, "index")
     mixed[next(iter(mixed))] = {"label": "food"}
     assert score_predictions(mini(), mixed)  # an index and a text are both labels
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("prediction", "message"),
     [
         ({"logits": [1.0, 2.0]}, "got 2 values, expected 3"),
         ({"logits": [1.0, 2.0, float("nan")]}, "is nan, expected a finite number"),
-        ({"logits": 3}, "logits must be a list with one number for each of 3 labels"),
-        ({"logits": "food"}, "logits must be a list"),
+        *(({"logits": value}, "logits must be a list") for value in (3, "food")),
         ({"logits": {"food": 1, "travel": 2}}, "the labels are .* but the prediction has"),
         ({"index": 3}, "expected 0 to 2"),
-        ({"index": 1.0}, "index must be an integer"),
-        ({"index": True}, "index must be an integer"),
-        ({"index": "1"}, "index must be an integer"),
+        *(({"index": value}, "index must be an integer") for value in (1.0, True, "1")),
         ({"label": "sport"}, "which is no label"),
         ({"label": 1}, "label must be a label name"),
         ({"reply": 1}, "reply must be a text, not 1"),
-        (None, "expected a dictionary with one of probabilities, .*, got None"),
+        (None, "expected .* probabilities, .*, got None"),
         ({"index": 0, "label": "food"}, "expected exactly one of .*, got index, label"),
-        ({"guess": 1}, "a prediction is one of probabilities, logits, index, label"),
+        ({"guess": 1}, "one of probabilities, logits, index, label"),
     ],
 )
-def test_unfit_answers_name_their_id(answer: dict[str, Any] | None, message: str) -> None:
-    keys = [one.id for one in identified_queries(mini())]
+def test_invalid_predictions_name_their_id(prediction: dict[str, Any] | None, message: str) -> None:
+    keys = [identified.id for identified in identified_queries(mini())]
     with pytest.raises(OutputError, match=message) as caught:
-        score_predictions(mini(), dict.fromkeys(keys, answer))
+        score_predictions(mini(), dict.fromkeys(keys, prediction))
     assert str(caught.value).startswith(keys[0])
 
 
 def test_replies_are_parsed(stand_in: Model, tmp_path: Path) -> None:
-    labels = {query.id: query.query.label_space for query in identified_queries(mini())}
-    by_index = answered(mini(), stand_in, "index")
+    labels = {identified.id: identified.query.label_space for identified in identified_queries(mini())}
+    by_index = predicted(mini(), stand_in, "index")
     replies = {}
     for key, prediction in by_index.items():
-        predicted, other = labels[key][prediction["index"]], labels[key][prediction["index"] - 1]
-        replies[key] = {"reply": f"<think>Not {other}.</think> The answer is **{predicted}**."}
+        right, wrong = labels[key][prediction["index"]], labels[key][prediction["index"] - 1]
+        replies[key] = {"reply": f"<think>Not {wrong}.</think> The answer is **{right}**."}
     expected, parsed = score_predictions(mini(), by_index), score_predictions(mini(), replies)
     assert dict(parsed) == dict(expected)
     assert "scoring:given;parser=3" in str(parsed.signature)
@@ -291,9 +267,7 @@ def test_replies_are_parsed(stand_in: Model, tmp_path: Path) -> None:
 
     key = list(replies)[1]
     replies[key] = {"reply": "\x1b[31mI cannot decide.\n"}
-    with pytest.raises(
-        OutputError, match=rf"1 of {len(replies)} replies are unparsed, the first is of {key}: .*no label"
-    ):
+    with pytest.raises(OutputError, match=rf"1 of {len(replies)} replies are unparsed, .* {key}: .*no label"):
         score_predictions(mini(), replies)
     partial = score_predictions(mini(), replies, partial=True)
     assert not partial.complete
@@ -302,41 +276,26 @@ def test_replies_are_parsed(stand_in: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "text", "message"),
     [
-        ('{"id": "a", "index": 0}\n{"id": "a", "index": 0}', "line 2: the id a appears twice; .* in line 1 too"),
-        ('{"index": 0}', "line 1: there is no id"),
-        ('{"id": 3, "index": 0}', "line 1: there is no id"),
-        ('{"id": "a"}', "line 1: no prediction for a; expected exactly one of probabilities, logits, index, label"),
-        ('{"id": "a", "index": null}', "no prediction for a"),
-        ('{"id": "a", "index": 0, "label": "x"}', r"2 predictions \(index, label\) for a"),
-        ('{"id": "a", "index": 0', "line 1: this is not JSON"),
-        ('\n\n["a"]', "line 3: expected a JSON object, found list"),
+        ("p.jsonl", '{"id": "a", "index": 0}\n{"id": "a", "index": 0}', "line 2: the id a appears twice; .* line 1"),
+        *(("p.jsonl", text, "line 1: there is no id") for text in ('{"index": 0}', '{"id": 3, "index": 0}')),
+        *(("p.jsonl", text, "1: no prediction for a; ") for text in ('{"id": "a"}', '{"id": "a", "index": null}')),
+        ("p.jsonl", '{"id": "a", "index": 0, "label": "x"}', r"2 predictions \(index, label\) for a"),
+        ("p.jsonl", '{"id": "a", "index": 0', "line 1: this is not JSON"),
+        ("p.jsonl", '\n\n["a"]', "line 3: expected a JSON object, found list"),
+        ("p.csv", "id,index\na,0\na,1\n", "line 3: the id a appears twice"),
+        ("p.csv", "id,logits\na,0.1 0.9\n", "logits: this is not JSON"),
+        ("p.csv", "id,index\na,one\n", "index: this is not JSON"),
+        ("p.csv", "id,index\na,0,7\n", "line 2: more cells than the header has"),
+        ("p.csv", "id,index\na,\n", "no prediction for a"),
+        ("p.csv", "index\n0\n", "there is no id"),
     ],
 )
-def test_damaged_files(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "p.jsonl"
-    path.write_text(text, "utf-8")
+def test_damaged_files(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(SchemaError, match=message):
-        read_predictions(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("id,index\na,0\na,1\n", "line 3: the id a appears twice"),
-        ("id,logits\na,0.1 0.9\n", "logits: this is not JSON"),
-        ("id,index\na,one\n", "index: this is not JSON"),
-        ("id,index\na,0,7\n", "line 2: more cells than the header has"),
-        ("id,index\na,\n", "no prediction for a"),
-        ("index\n0\n", "there is no id"),
-    ],
-)
-def test_damaged_csv(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "p.csv"
-    path.write_text(text, "utf-8")
-    with pytest.raises(SchemaError, match=message):
-        read_predictions(path)
+        read_predictions(tmp_path / name)
 
 
 @settings(max_examples=60)
@@ -348,19 +307,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows:
     assert read_predictions(path) == {key: {"logits": row} for key, row in rows.items()}
 
 
-def test_tasks_are_not_written_over_a_file(tmp_path: Path) -> None:
-    (tmp_path / "tasks").write_text("mine")
-    with pytest.raises(ArgumentError, match=r"tasks is a file; the tasks are several files, so give a folder$"):
-        export_tasks(StaICC.Normal(datasets=["mini"], limit=1), tmp_path / "tasks")
-    assert (tmp_path / "tasks").read_text() == "mine"
-
-
-def own() -> Benchmark:
-    rows = [(f"text {number}", number % 3) for number in range(120)]
-    return Normal(k=1, datasets=[Dataset.from_rows(rows, name="own", label_space=["x", "y", "z"])], limit=4)
-
-
-@pytest.mark.parametrize("benchmark", [mini, own])
+@pytest.mark.parametrize("benchmark", [mini, lambda: own("own")])
 @pytest.mark.parametrize("unparsed", [0, 1, 3])
 def test_scored_replies_are_consistent(benchmark: Callable[[], Benchmark], unparsed: int, tmp_path: Path) -> None:
     replies = {
@@ -376,19 +323,6 @@ def test_scored_replies_are_consistent(benchmark: Callable[[], Benchmark], unpar
     assert without == Recomputed() if benchmark is mini else isinstance(without, Unchecked)
 
 
-@pytest.mark.parametrize(
-    "scoring", ["given;parser=", "given;parser=x", "given;parser=3;parser=3", ";parser=3", "other"]
-)
-def test_another_scoring_of_replies_is_inconsistent(scoring: str, tmp_path: Path) -> None:
-    replies = {query.id: {"reply": query.query.label_space[0]} for query in identified_queries(mini())}
-    path = tmp_path / "result.json"
-    score_predictions(mini(), replies).save(path)
-    assert path.read_text("utf-8").count("given;parser=3") >= 1
-    path.write_text(path.read_text("utf-8").replace("given;parser=3", scoring), encoding="utf-8")
-    findings = verify_file(path)
-    assert any("signature / scoring" in line for one in findings for line in one.contradicted)
-
-
 # -- lm-evaluation-harness (test_lm_eval.py runs it)
 
 
@@ -397,90 +331,69 @@ def tasks_of(folder: Path) -> dict[str, dict[str, Any]]:
     return {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yaml")}
 
 
-def logged(folder: Path, docs: list[dict[str, Any]], stand_in: Any, name: str = "samples_x_2026.jsonl") -> Path:
+def documents(folder: Path) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("staicc_*.jsonl"))
+    return [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
+
+
+def logged(folder: Path, stand_in: Any, name: str = "samples_x_2026.jsonl") -> Path:
     """Write what lm_eval logs for its documents."""
-    target = folder / "logged" / "model"
-    target.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for number, doc in enumerate(docs):
-        row = stand_in(doc["prompt"], doc["label_space"])
+    path = folder / "logged" / "model" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    samples = []
+    for number, doc in enumerate(documents(folder)):
+        answers = [[str(value), "False"] for value in stand_in(doc["prompt"], doc["label_space"])]
         arguments = {
             f"gen_args_{place}": {"arg_0": doc["prompt"], "arg_1": label}
             for place, label in enumerate(doc["label_space"])
         }
-        lines.append(
-            {
-                "doc_id": number,
-                "doc": doc,
-                "arguments": arguments,
-                "resps": [[[str(value), "False"]] for value in row],
-                "filtered_resps": [[str(value), "False"] for value in row],
-            }
-        )
-    (target / name).write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    return target / name
+        sample = {"doc_id": number, "doc": doc, "arguments": arguments, "filtered_resps": answers}
+        samples.append({**sample, "resps": [[answer] for answer in answers]})
+    path.write_text("\n".join(map(json.dumps, samples)), "utf-8")
+    return path
 
 
-def documents(folder: Path) -> list[dict[str, Any]]:
-    return [
-        json.loads(line)
-        for path in sorted(folder.glob("staicc_*.jsonl"))
-        for line in path.read_text("utf-8").splitlines()
-    ]
-
-
-def test_one_task_for_each_data_set(tmp_path: Path) -> None:
-    own = Dataset.from_rows([(f"t {i}", i % 2) for i in range(40)], name="My set/2", label_space=["no", "yes"])
-    assert export_tasks(StaICC.Normal(datasets=["mini", own], limit=3), tmp_path) == ("staicc_normal",)
+def test_one_task_for_each_data_set_and_condition(tmp_path: Path) -> None:
+    benchmark = Normal(datasets=["mini", own("My set/2")[0].dataset], limit=3)
+    assert export_tasks(benchmark, tmp_path) == ("staicc_normal",)
     tasks = tasks_of(tmp_path)
     assert tasks["staicc_normal"]["task"] == ["staicc_normal_mini", "staicc_normal_my_set_2"]
-    one = tasks["staicc_normal_mini"]
-    assert one["output_type"] == "multiple_choice"
-    assert one["target_delimiter"] == ""
-    assert one["num_fewshot"] == 0
-    assert (tmp_path / one["dataset_kwargs"]["data_files"]["test"]).is_file()
-
-
-def test_documents_are_the_queries(tmp_path: Path) -> None:
-    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
-    export_tasks(benchmark, tmp_path)
+    task = tasks["staicc_normal_mini"]
+    assert (task["output_type"], task["target_delimiter"], task["num_fewshot"]) == ("multiple_choice", "", 0)
+    assert (tmp_path / task["dataset_kwargs"]["data_files"]["test"]).is_file()
     for doc, one in zip(documents(tmp_path), identified_queries(benchmark), strict=True):
         assert (doc["id"], doc["prompt"], doc["ground_truth"]) == (one.id, one.query.prompt, one.query.label)
         assert tuple(doc["label_space"]) == one.query.label_space
-
-
-def test_one_task_for_each_condition(tmp_path: Path) -> None:
-    names = export_tasks(StaICC.Suite(datasets=["mini"], limit=2), tmp_path, "score suite logged")
-    assert len(names) == 7
+    names = export_tasks(mini("Suite", limit=2), tmp_path, "score suite logged")
     tasks = tasks_of(tmp_path)
-    assert len(tasks["staicc_gler"]["task"]) == 5
-    assert len(tasks["staicc_template_sens"]["task"]) == 9
+    assert (len(names), len(tasks["staicc_gler"]["task"]), len(tasks["staicc_template_sens"]["task"])) == (7, 5, 9)
     readme = (tmp_path / "README.md").read_text("utf-8")
     assert "python -m StaICC score suite logged" in readme
     assert "--tasks staicc_normal,staicc_contextual_bias," in readme
 
 
-def test_the_noisy_channel_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="the noisy channel scores the text after each label"):
-        export_tasks(StaICC.Normal(datasets=["mini"], noisy_channel=True, limit=2), tmp_path)
-
-
-def test_two_names_that_become_one(tmp_path: Path) -> None:
-    sets = [
-        Dataset.from_rows([(f"t {i}", i % 2) for i in range(40)], name=name, label_space=["no", "yes"])
-        for name in ("a b", "a-b")
-    ]
-    with pytest.raises(ArgumentError, match="two data sets or conditions have the task name staicc_normal_a_b"):
-        export_tasks(StaICC.Normal(datasets=sets, limit=2), tmp_path)
+@pytest.mark.parametrize(
+    ("benchmark", "folder", "message"),
+    [
+        (lambda: mini(noisy_channel=True), "tasks", "noisy channel"),
+        (lambda: own("a b", "a-b"), "tasks", "the task name staicc_normal_a_b"),
+        (mini, "file", "file is a file"),
+    ],
+)
+def test_tasks_that_cannot_be_written(tmp_path: Path, benchmark: Any, folder: str, message: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ArgumentError, match=message):
+        export_tasks(benchmark(), tmp_path / folder)
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["Normal", "Suite"])
 def test_logged_samples_score_as_if_run(
     tmp_path: Path, stand_in: Callable[..., Any], name: str, anonymous: Callable[[Any], Any]
 ) -> None:
-    benchmark = getattr(StaICC, name)(datasets=["mini"], limit=3)
+    benchmark = mini(name, limit=3)
     export_tasks(benchmark, tmp_path)
-    file = logged(tmp_path, documents(tmp_path), stand_in)
+    file = logged(tmp_path, stand_in)
     expected = anonymous(benchmark(stand_in))
     assert anonymous(score_predictions(benchmark, read_samples(tmp_path / "logged"))) == expected
     records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
@@ -488,17 +401,14 @@ def test_logged_samples_score_as_if_run(
     assert anonymous(score_predictions(benchmark, read_samples(file))) == expected
 
 
-def test_two_runs_in_one_folder_are_refused(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
-    export_tasks(StaICC.Normal(datasets=["mini"], limit=2), tmp_path)
-    for name in ("samples_x_1.jsonl", "samples_x_2.jsonl"):
-        logged(tmp_path, documents(tmp_path), stand_in, name)
-    with pytest.raises(SchemaError, match=r"samples_x_2.jsonl, line 1: the id .* appears twice; .*samples_x_1"):
-        read_samples(tmp_path / "logged")
-
-
-def test_an_empty_folder(tmp_path: Path) -> None:
+def test_folders_without_or_with_several_runs_are_refused(tmp_path: Path, stand_in: Callable[..., Any]) -> None:
     with pytest.raises(ArgumentError, match="run lm_eval with --log_samples"):
         read_samples(tmp_path)
+    export_tasks(mini(limit=2), tmp_path)
+    for name in ("samples_x_1.jsonl", "samples_x_2.jsonl"):
+        logged(tmp_path, stand_in, name)
+    with pytest.raises(SchemaError, match=r"samples_x_2.jsonl, line 1: the id .* appears twice; .*samples_x_1"):
+        read_samples(tmp_path / "logged")
 
 
 @pytest.mark.parametrize(
@@ -509,12 +419,13 @@ def test_an_empty_folder(tmp_path: Path) -> None:
         (lambda one: one.pop("arguments"), "the sample has no prompts"),
         (lambda one: one.update(arguments={"gen_args_0": {}}), "the sample has no prompts"),
         (lambda one: one.update(filtered_resps=one["filtered_resps"][:2]), "2 answers for the 3 labels"),
-        (lambda one: one.update(filtered_resps=[["x"], ["y"], ["z"]]), "expected a log-probability for each label"),
-        (lambda one: one.update(filtered_resps=[[], [], []]), "expected a log-probability for each label"),
-        (lambda one: one.update(filtered_resps=None, resps=[[["1.0", "False"]] * 2] * 3), "expected a log-probability"),
-        (lambda one: one.update(filtered_resps=None, resps=7), "expected a log-probability for each label"),
-        (lambda one: (one.update(filtered_resps=[]), one.pop("resps")), "expected a log-probability for each label"),
-        (lambda one: one.update(filtered_resps=7), "expected a log-probability for each label"),
+        *(
+            (lambda one, values=values: one.update(values), "expected a log-probability for each label")
+            for values in (
+                *({"filtered_resps": value} for value in ([["x"], ["y"], ["z"]], [[], [], []], 7)),
+                *({"filtered_resps": None, "resps": value} for value in ([[["1.0", "False"]] * 2] * 3, 7)),
+            )
+        ),
         (lambda one: one["doc"].update(label_space=3), "the sample is not of a task"),
         (lambda one: one["doc"].update(id=["x"]), "the sample is not of a task"),
         (lambda one: one["doc"].pop("id"), "the sample is not of a task"),
@@ -525,8 +436,8 @@ def test_an_empty_folder(tmp_path: Path) -> None:
 def test_samples_that_are_refused(
     tmp_path: Path, stand_in: Callable[..., Any], change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
-    export_tasks(StaICC.Normal(datasets=["mini"], limit=2), tmp_path)
-    file = logged(tmp_path, documents(tmp_path), stand_in)
+    export_tasks(mini(limit=2), tmp_path)
+    file = logged(tmp_path, stand_in)
     records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     change(records[1])
     file.write_text("\n".join(map(json.dumps, records)), "utf-8")

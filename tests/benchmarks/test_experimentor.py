@@ -22,7 +22,7 @@ from StaICC.benchmarks.verify import verify_file
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
 from StaICC.inference import RunOptions
-from StaICC.prompting import TemplateWarning
+from StaICC.prompting import PromptWriter, TemplateWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
 ROOT = Path(StaICC.__file__).parents[1]
@@ -59,50 +59,34 @@ def test_every_documented_name_is_there(mini: Experimentor) -> None:
     assert [name for name in CONTROLS.split() if not callable(getattr(mini.prompt_former, name, None))] == []
 
 
-def test_running_returns_two_or_three_things(mini: Experimentor, stand_in: Any) -> None:
-    for run in (mini.auto_run, mini):
-        result, success = run(stand_in)
-        assert list(result) == METRICS
-        assert success is True
-        again, success, outputs = run(stand_in, return_outputs=True)
-        assert again == result
-        documented = ["ground_truth", "predictions", "predicted_probabilities"]
-        assert list(outputs) == [*documented, "normalised_probabilities"]
-        assert [outputs[key] for key in ("groundtruth", "predicted", "prob.")] == [outputs[key] for key in documented]
-        with pytest.raises(KeyError, match="did you mean 'predictions'"):
-            outputs["prediction"]
-
-
-def test_the_outputs_are_aligned_with_the_prompts(mini: Experimentor, stand_in: Any) -> None:
+def test_scores_and_outputs_are_aligned_with_the_prompts(mini: Experimentor, stand_in: Any) -> None:
     """The release's keys differ from its README's (defect 16)."""
-    prompts = mini.prompt_set()
-    _, _, outputs = mini.auto_run(stand_in, return_outputs=True)
+    result, success = mini.auto_run(stand_in)
+    assert (list(result), success) == (METRICS, True)
+    again, _, outputs = mini(stand_in, return_outputs=True)
+    assert again == result
+    documented = ["ground_truth", "predictions", "predicted_probabilities"]
+    assert list(outputs) == [*documented, "normalised_probabilities"]
+    assert [outputs[key] for key in ("groundtruth", "predicted", "prob.")] == [outputs[key] for key in documented]
+    with pytest.raises(KeyError, match="did you mean 'predictions'"):
+        outputs["prediction"]
     rows = [mini.test_set().label(row) for row in range(len(mini.test_set()))]
     assert outputs["ground_truth"] == rows * 2
-    logits = [stand_in(prompt, mini.get_label_space()) for prompt in prompts]
+    logits = [stand_in(prompt, mini.get_label_space()) for prompt in mini.prompt_set()]
     assert outputs["predictions"] == [row.index(max(row)) for row in logits]
     assert outputs["predicted_probabilities"] == [list(row) for row in logits], "as the function returned them"
-    for row, found in zip(logits, outputs["normalised_probabilities"], strict=True):
-        assert found == pytest.approx(
-            [pow(2.718281828459045, x) / sum(pow(2.718281828459045, y) for y in row) for x in row]
-        )
+    for row, probabilities in zip(logits, outputs["normalised_probabilities"], strict=True):
+        assert probabilities == pytest.approx([math.exp(x) / sum(map(math.exp, row)) for x in row])
     json.dumps(outputs, allow_nan=False)
 
 
-def test_the_label_space_and_the_sets(mini: Experimentor) -> None:
-    assert mini.get_label_space() == ["food", "travel", "weather"]
-    assert (len(mini.calibration_set()), len(mini.demonstration_set()), len(mini.test_set())) == tuple(
-        getattr(mini.card.split, part) for part in ("calibration", "demonstration", "test")
-    )
-    triplet = mini.triplet_dataset
-    assert (triplet.demonstration, triplet.test) == (mini.demonstration_set(), mini.test_set())
+def test_the_sets_and_the_prompts(mini: Experimentor) -> None:
+    split = mini.card.split
+    sets = (mini.calibration_set(), mini.demonstration_set(), mini.test_set())
+    assert tuple(map(len, sets)) == (split.calibration, split.demonstration, split.test)
     assert repr(mini) == "<Normal on mini: k = 4, default demonstrations>"
-
-
-def test_write_prompt_writes_the_prompts_of_the_set(mini: Experimentor) -> None:
-    rows = len(mini.test_set())
     for number, prompt in enumerate(mini.prompt_set()):
-        assert mini.prompt_former.write_prompt(mini.demonstration_sampler[number], number % rows) == prompt
+        assert mini.prompt_former.write_prompt(mini.demonstration_sampler[number], number % split.test) == prompt
 
 
 # -- k, repeats, demonstrations
@@ -116,10 +100,13 @@ def test_k_can_be_set_later(mini: Experimentor, k: int) -> None:
     assert mini.prompt_set() == Experimentor("mini", NormalTask(), k=k).prompt_set()
 
 
-def test_demonstrations_by_hand_are_asked_once(mini: Experimentor) -> None:
-    default = mini.prompt_set()
-    assert mini.get_repeat_times() == 2
-    rows = len(mini.test_set())
+def test_demonstrations_by_hand_are_used_once(mini: Experimentor) -> None:
+    default, before, rows = mini.prompt_set(), mini.demonstration_sampler, len(mini.test_set())
+    with pytest.raises(ArgumentError, match=f"sampler has 1 rows, expected .* {rows} test rows"):
+        mini.set_demonstration_sampler([[0, 1, 2, 3]])
+    with pytest.raises(ArgumentError, match="row 1 of the sampler has 2 positions, expected k = 4"):
+        mini.set_demonstration_sampler([[0, 1, 2, 3], [0, 1], *[[0, 1, 2, 3]] * (rows - 2)])
+    assert mini.demonstration_sampler == before
     chosen = [[row % 5, 3, 3, 0] for row in range(rows)]
     mini.set_demonstration_sampler(chosen)
     assert mini.get_repeat_times() == 1
@@ -129,9 +116,6 @@ def test_demonstrations_by_hand_are_asked_once(mini: Experimentor) -> None:
     assert mini.demonstration_sampler[0][0] == 0
     mini.reset_demonstration_sampler()
     assert mini.get_repeat_times() == 2
-    assert mini.prompt_set() == default
-    mini.set_demonstration_sampler(chosen)
-    mini.set_k(4)
     assert mini.prompt_set() == default
 
 
@@ -145,59 +129,39 @@ def test_domain_modes_hold_for_every_query_and_can_be_left(mini: Experimentor, i
         assert (own in {shown.label(position) for position in positions}) == inside
     changed = mini.prompt_set()
     assert changed != default
-    assert mini.prompt_set() == changed
     (mini.set_out_of_domain_mode if inside else mini.set_in_domain_mode)()
     (mini.set_in_domain_mode if inside else mini.set_out_of_domain_mode)()
     assert mini.prompt_set() == changed
-    mini.reset_demonstration_sampler()
+    mini.set_k(4)
     assert mini.prompt_set() == default
 
 
-def test_a_mode_that_cannot_succeed_leaves_everything_as_it_was(make_own: Callable[..., Dataset]) -> None:
+def test_a_mode_that_cannot_succeed_leaves_everything_as_it_was() -> None:
     """The release loops for ever (defect 14)."""
     rows = [(f"text {row}", int(row < 2)) for row in range(40)]
     dataset = Dataset.from_rows(rows, name="skewed", label_space=["a", "b"], split=SplitSizes(0, 20, 20))
     skewed = Experimentor(dataset, NormalTask())
     before = skewed.prompt_set()
-    with pytest.raises(
-        ArgumentError, match=r"out-of-domain mode cannot succeed on skewed: k = 4 demonstrations without"
-    ):
+    with pytest.raises(ArgumentError, match=r"out-of-domain mode cannot succeed on skewed: k = 4"):
         skewed.set_out_of_domain_mode()
     assert skewed.prompt_set() == before
-    assert repr(skewed) == "<Normal on skewed: k = 4, default demonstrations>"
+    assert "default demonstrations" in repr(skewed)
 
 
 def test_more_demonstrations_than_there_are(make_own: Callable[..., Dataset], stand_in: Any) -> None:
     """The release returns zeros as if measured (defect 13); its README says that demonstrations repeat."""
     own = Experimentor(make_own(1), NormalTask(), k=35)
-    asked = []
-
-    def function(prompt: str, label_space: list[str]) -> list[float]:
-        asked.append(prompt)
-        return list(stand_in(prompt, label_space))
-
-    result, success = own.auto_run(function)
+    assert [prompt.count("label: ") for prompt in own.prompt_set()] == [36] * 24
+    result, success = own.auto_run(stand_in)
     assert success
-    assert len(asked) == 24
-    assert all(prompt.count("label: ") == 36 for prompt in asked)
     assert result["accuracy"] > 0
-
-
-def test_bad_samplers_leave_the_old_one(mini: Experimentor) -> None:
-    before = mini.demonstration_sampler
-    rows = len(mini.test_set())
-    with pytest.raises(ArgumentError, match=f"the sampler has 1 rows, expected one for each of the {rows} test rows"):
-        mini.set_demonstration_sampler([[0, 1, 2, 3]])
-    with pytest.raises(ArgumentError, match="row 1 of the sampler has 2 positions, expected k = 4"):
-        mini.set_demonstration_sampler([[0, 1, 2, 3], [0, 1], *[[0, 1, 2, 3]] * (rows - 2)])
-    assert mini.demonstration_sampler == before
 
 
 # -- prompts: twice, in a subset, out of order, elsewhere
 
 
-def test_prompts_asked_for_twice_are_the_same(mini: Experimentor) -> None:
-    """Label noise and pseudo-queries depend on how often they were asked for in the release (defect 6)."""
+def test_prompts_written_twice_are_the_same(mini: Experimentor) -> None:
+    """Label noise and pseudo-queries depend on how often they were written in the release (defect 6)."""
     mini.prompt_former.change_label_wrong_rate(0.5)
     first = mini.prompt_set()
     mini.prompt_former.write_prompt([0, 1, 2, 3], 0)
@@ -206,14 +170,10 @@ def test_prompts_asked_for_twice_are_the_same(mini: Experimentor) -> None:
     assert first != Experimentor("mini", NormalTask()).prompt_set()
 
 
-@pytest.mark.parametrize(
-    "name", ["Normal", "ContextualBias", "DomainBias", "GLER", "TemplateSensitivity", "DemonstrationSensitivity"]
-)
+@pytest.mark.parametrize("name", ["Normal", "DomainBias", "GLER", "TemplateSensitivity", "DemonstrationSensitivity"])
 @pytest.mark.parametrize("limit", [1, 5])
-def test_a_limit_asks_a_subset_of_the_same_queries(name: str, limit: int) -> None:
-    whole = getattr(StaICC, name)(datasets=["mini"])[0]
-    part = getattr(StaICC, name)(datasets=["mini"], limit=limit)[0]
-    assert part.limit == limit
+def test_a_limit_keeps_a_subset_of_the_same_queries(name: str, limit: int) -> None:
+    whole, part = (getattr(StaICC, name)(datasets=["mini"], limit=rows)[0] for rows in (None, limit))
     kept = [query for query in whole.all_queries() if query.row < limit]
     assert part.all_queries() == kept
     assert len(kept) < len(whole.all_queries())
@@ -232,23 +192,14 @@ print(StaICC.Suite(datasets=["mini"], limit=3)["GLER"].signature())
 
 
 def test_fresh_processes_write_the_same_prompts(capsys: pytest.CaptureFixture[str]) -> None:
-    found = set()
-    for seed in ("0", "4711"):
-        done = subprocess.run(
-            [sys.executable, "-c", CODE],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found.add(done.stdout)
+    environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True)
     exec(CODE, {})
-    found.add(capsys.readouterr().out)
-    assert len(found) == 1
-    assert len(found.pop().splitlines()) == 7
+    assert done.stdout == capsys.readouterr().out
+    assert len(done.stdout.splitlines()) == 7
 
 
-# -- answers
+# -- predictions
 
 
 def probability_rows(mini: Experimentor) -> list[list[float]]:
@@ -264,42 +215,36 @@ def test_given_predictions_equal_those_of_a_function(mini: Experimentor) -> None
     assert mini.auto_run(preentered_prediction=tuple(map(tuple, rows)), return_outputs=True) == given
     assert given[2]["predicted_probabilities"] == given[2]["normalised_probabilities"] == rows
 
+    def never(prompt: str, label_space: list[str]) -> int:
+        raise AssertionError("the README says that it is ignored")
+
+    assert mini.auto_run(never, preentered_prediction=[0] * len(mini)) == mini.auto_run(first_label)
+
 
 @pytest.mark.parametrize("metrics", ["standard", "0.1.1"])
 @pytest.mark.parametrize("row", [[3, 1, 2], [1.5, 1.5, 0.25], [0.5, 0.25, 0.0], [-3.0, float("-inf"), 2.0]])
 def test_what_the_function_returned_is_kept_as_it_was(metrics: str, row: list[float]) -> None:
-    one = Normal(datasets=["mini"], metrics=metrics, limit=9)[0]
-    outputs = one.auto_run(lambda prompt, label_space: row, return_outputs=True)[2]
+    experimentor = Normal(datasets=["mini"], metrics=metrics, limit=9)[0]
+    outputs = experimentor.auto_run(lambda prompt, label_space: row, return_outputs=True)[2]
     assert outputs["predicted_probabilities"] == [row] * 18
     outputs["predicted_probabilities"][0][0] = 7
     assert outputs["predicted_probabilities"][1] == row, "rows are not shared"
-    ambiguous = min(row) >= 0
-    assert (outputs["normalised_probabilities"][0] is None) == ambiguous
-    labels = one.auto_run(lambda prompt, label_space: 2, return_outputs=True)[2]
+    assert (outputs["normalised_probabilities"][0] is None) == (min(row) >= 0)  # ambiguous
+    labels = experimentor.auto_run(lambda prompt, label_space: 2, return_outputs=True)[2]
     assert labels["predicted_probabilities"] == [[0, 0, 1]] * 18
-
-
-def test_given_predictions_win_over_a_function(mini: Experimentor) -> None:
-    def never(prompt: str, label_space: list[str]) -> int:
-        raise AssertionError("the README says that it is ignored")
-
-    labels = [0] * len(mini)
-    assert mini.auto_run(never, preentered_prediction=labels) == mini.auto_run(first_label)
 
 
 def test_given_label_indexes_and_texts(mini: Experimentor) -> None:
     """The release takes the width from the largest index: an IndexError here (defect 9)."""
     indexes = [number % 2 for number in range(len(mini))]
-    result, success, outputs = mini.auto_run(preentered_prediction=indexes, return_outputs=True)
-    assert success
+    given = mini.auto_run(preentered_prediction=indexes, return_outputs=True)
+    outputs = given[2]
     assert outputs["predictions"] == indexes
-    truth = outputs["ground_truth"]
-    right = sum(index == label for index, label in zip(indexes, truth, strict=True))
-    assert result["accuracy"] == right / len(indexes)
-    assert result["averaged_truelabel_likelihood"] is None
-    labels = mini.get_label_space()
-    texts = [labels[index] for index in indexes]
-    assert mini.auto_run(preentered_prediction=texts, return_outputs=True) == (result, success, outputs)
+    right = sum(index == label for index, label in zip(indexes, outputs["ground_truth"], strict=True))
+    assert given[0]["accuracy"] == right / len(indexes)
+    assert given[0]["averaged_truelabel_likelihood"] is None
+    texts = [mini.get_label_space()[index] for index in indexes]
+    assert mini.auto_run(preentered_prediction=texts, return_outputs=True) == given
 
 
 def test_given_arrays_and_tensors(mini: Experimentor) -> None:
@@ -345,87 +290,58 @@ def test_bad_given_predictions(
     [
         (None, "got None"),
         ([0.5, 0.5], "got 2 values, expected 3"),
-        ([0.1, float("inf"), 0.2], "the value for label 'travel' is inf"),
+        ([0.1, float("inf"), 0.2], "'travel' is inf"),
         (3, "got label index 3, expected 0 to 2"),
-        ("rain", ""),
+        ("rain", r"unparsed reply \(no label\): 'rain'"),
     ],
 )
 def test_a_bad_answer_names_benchmark_data_set_query_and_reason(mini: Experimentor, value: Any, reason: str) -> None:
     answers = iter([[0.2, 0.3, 0.5]] * 17 + [value] * 500)
-    with pytest.raises(OutputError) as caught:
+    with pytest.raises(OutputError, match=f"^Normal, mini, query 17: .*{reason}"):
         mini.auto_run(lambda prompt, label_space: next(answers))
-    start = "Normal, mini, query 17: the inference function's answer cannot be scored: "
-    unparsed = "Normal, mini, query 17: unparsed reply (no label): 'rain'; expected one of "
-    expected = start + reason if reason else unparsed
-    assert str(caught.value).startswith(expected)
 
 
-def test_batched_functions_get_the_whole_list(mini: Experimentor, stand_in: Any) -> None:
-    lengths = []
+def test_batched_functions_and_options_of_a_run(mini: Experimentor, stand_in: Any) -> None:
+    calls = []
 
     def batched(prompts: list[str], label_space: list[str]) -> list[list[float]]:
-        lengths.append(len(prompts))
-        assert prompts == mini.prompt_set()
+        calls.append(prompts)
         return [stand_in(prompt, label_space) for prompt in prompts]
 
     assert mini.auto_run(batched, batched_inference=True) == mini.auto_run(stand_in)
-    assert lengths == [len(mini)]
+    assert calls == [mini.prompt_set()]
 
-
-def test_options_of_asking(mini: Experimentor, stand_in: Any) -> None:
     def sometimes(prompt: str, label_space: list[str]) -> Any:
         return None if prompt == mini.prompt_set()[3] else stand_in(prompt, label_space)
 
     result, success, outputs = mini.auto_run(sometimes, return_outputs=True, options=RunOptions(on_error="collect"))
     assert success is False
-    assert outputs["predictions"][3] is None
+    assert [number for number, label in enumerate(outputs["predictions"]) if label is None] == [3]
     assert outputs["predicted_probabilities"][3] is outputs["normalised_probabilities"][3] is None
-    assert outputs["predictions"].count(None) == 1
     right = sum(a == b for a, b in zip(outputs["predictions"], outputs["ground_truth"], strict=True))
     assert result["accuracy"] == right / (len(mini) - 1)
 
 
-def test_a_changed_label_space_reaches_the_function(mini: Experimentor) -> None:
-    mini.prompt_former.change_label_space(["A", "B", "C"])
-    seen = set()
-
-    def function(prompt: str, label_space: list[str]) -> str:
-        seen.add(tuple(label_space))
-        return label_space[1]
-
-    result, _ = mini.auto_run(function)
-    assert seen == {("A", "B", "C")}
-    assert result["accuracy"] > 0
+# -- custom metrics
 
 
-# -- metrics of one's own
-
-
-def test_a_metric_of_ones_own(mini: Experimentor, stand_in: Any) -> None:
+def test_a_custom_metric_gets_copies_and_probabilities(mini: Experimentor, stand_in: Any) -> None:
     seen = []
 
     def metric(ground_truth: list[int], prediction: list[list[float]]) -> float:
-        seen.append((ground_truth, prediction))
+        seen.append((list(ground_truth), prediction[1]))
         ground_truth.clear()
-        prediction[0][0] = 99.0
+        prediction[1] = []
         return 0.25
 
     mini.add_metric("mine", metric)
-    assert list(mini.metrics) == [*METRICS, "mine"]
-    result, _ = mini.auto_run(stand_in)
-    assert list(result) == [*METRICS, "mine"]
-    assert result["mine"] == 0.25
-    again, _ = mini.auto_run(stand_in)
-    assert again == result
-    assert seen[1][1] == [[99.0, *row[1:]] if not number else row for number, row in enumerate(seen[0][1])]
-
-
-def test_a_metric_gets_probabilities(mini: Experimentor) -> None:
     mini.add_metric("rows", lambda ground_truth, prediction: prediction[0][2])
-    result, _ = mini.auto_run(lambda prompt, label_space: [-5, 3, 3])
-    assert result["rows"] == pytest.approx(1 / (2 + math.exp(-8)))
-    result, _ = mini.auto_run(lambda prompt, label_space: "weather")
-    assert result["rows"] == 1.0
+    first, second = mini.auto_run(stand_in)[0], mini.auto_run(stand_in)[0]
+    assert first == second
+    assert (list(first), first["mine"]) == ([*METRICS, "mine", "rows"], 0.25)
+    assert seen[0] == seen[1]
+    assert mini.auto_run(lambda prompt, label_space: [-5, 3, 3])[0]["rows"] == pytest.approx(1 / (2 + math.exp(-8)))
+    assert mini.auto_run(lambda prompt, label_space: "weather")[0]["rows"] == 1.0
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
@@ -433,7 +349,7 @@ def test_a_metric_without_a_value_is_undefined(mini: Experimentor, stand_in: Any
     mini.add_metric("odd", lambda ground_truth, prediction: value)
     run = mini.run(stand_in)
     assert run.values["odd"] is None
-    assert run.details.missing["odd"] == f"the metric returned {value}"
+    assert str(value) in run.details.missing["odd"]
 
 
 def test_a_metric_of_the_same_name_is_replaced_with_a_warning(mini: Experimentor, stand_in: Any) -> None:
@@ -450,7 +366,7 @@ def test_a_metric_of_the_same_name_is_replaced_with_a_warning(mini: Experimentor
 
 def test_metrics_are_shared_by_the_data_sets_of_a_benchmark(make_own: Any, stand_in: Any) -> None:
     """As in 0.1.1: so each metric has a mean, also after re_initialize; other benchmarks are not affected."""
-    benchmark = StaICC.Normal(datasets=[make_own(1, "one"), make_own(1, "two")])
+    benchmark = Normal(datasets=[make_own(1, "one"), make_own(1, "two")])
     benchmark[1].metrics["half"] = lambda truth, rows: 0.5
     assert [*benchmark.metrics] == [*benchmark[0].metrics] == [*METRICS, "half"]
     assert benchmark(stand_in)["Averaged results"]["half"] == 0.5
@@ -459,14 +375,14 @@ def test_metrics_are_shared_by_the_data_sets_of_a_benchmark(make_own: Any, stand
     result = benchmark(stand_in)
     assert list(result["Averaged results"]) == [name for name in [*METRICS, "half"] if name != "macro_F1"]
     assert "without macro_F1" in str(result.signature)
-    assert [*StaICC.Normal(datasets=["mini"]).metrics] == METRICS
+    assert [*Normal(datasets=["mini"]).metrics] == METRICS
     with pytest.raises(KeyError):
         del benchmark.metrics["macro_F1"]
     with pytest.raises(ArgumentError, match="functions by name"):
         benchmark.metrics["half"] = 0.5  # type: ignore[assignment]
 
 
-# -- no state from run to run
+# -- no state from run to run; changed templates
 
 
 def test_a_second_run_equals_the_first(mini: Experimentor, stand_in: Any) -> None:
@@ -476,9 +392,16 @@ def test_a_second_run_equals_the_first(mini: Experimentor, stand_in: Any) -> Non
     assert mini.auto_run(stand_in, return_outputs=True) == first
 
 
-def test_the_prompt_writer_can_be_replaced(mini: Experimentor) -> None:
-    from StaICC.prompting import PromptWriter
+def test_a_changed_label_space_and_another_prompt_writer(mini: Experimentor) -> None:
+    seen = set()
 
+    def function(prompt: str, label_space: list[str]) -> str:
+        seen.add(tuple(label_space))
+        return label_space[1]
+
+    mini.prompt_former.change_label_space(["A", "B", "C"])
+    assert mini.auto_run(function)[0]["accuracy"] > 0
+    assert seen == {("A", "B", "C")}
     writer = PromptWriter(mini.card, mini.triplet_dataset)
     writer.change_instruction("Decide. ")
     mini.prompt_former = writer
@@ -486,7 +409,7 @@ def test_the_prompt_writer_can_be_replaced(mini: Experimentor) -> None:
 
 
 def test_a_changed_template_warns_and_shows_in_the_signature() -> None:
-    benchmark = StaICC.Normal(datasets=["mini"])
+    benchmark = Normal(datasets=["mini"])
     assert "template" not in benchmark.signature().fields
     with pytest.warns(TemplateWarning, match="the prompts of mini are no longer the benchmark's"):
         benchmark[0].prompt_former.change_instruction("Decide. ")
@@ -495,27 +418,24 @@ def test_a_changed_template_warns_and_shows_in_the_signature() -> None:
     benchmark[0].prompt_former.change_instruction("Choose. ")
     assert benchmark.signature().fields["template"] != changed.fields["template"]
     benchmark[0].prompt_former.reset()
-    assert benchmark.signature() == StaICC.Normal(datasets=["mini"]).signature()
+    assert benchmark.signature() == Normal(datasets=["mini"]).signature()
 
 
-# -- data of one's own
+# -- custom data
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
 @pytest.mark.parametrize("noisy", [False, True])
 def test_any_number_of_input_texts(make_own: Callable[..., Dataset], columns: int, noisy: bool, stand_in: Any) -> None:
-    dataset = make_own(columns)
-    own = Experimentor(dataset, NormalTask(), k=2, noisy_channel=noisy)
+    own = Experimentor(make_own(columns), NormalTask(), k=2, noisy_channel=noisy)
     names = ["text"] if columns == 1 else [f"sentence{column + 1}" for column in range(columns)]
-    positions, query = own.demonstration_sampler[0], own.test_set()[0][0]
+    query = own.test_set()[0][0]
+    shown = [own.demonstration_set()[position] for position in own.demonstration_sampler[0]]
 
     def show(texts: list[str], last: str) -> str:
         ends = [" "] * (columns - 1) + [last]
         return "".join(f"{name}: {text}{end}" for name, text, end in zip(names, texts, ends, strict=True))
 
-    shown = [
-        (own.demonstration_set()[position][0], own.demonstration_set().get_label(position)) for position in positions
-    ]
     if noisy:
         head = "".join(f"label: {label} {show(texts, chr(10))}" for texts, label in shown)
         expected: Any = [f"{head}label: {label} {show(query, chr(10))}" for label in ("no", "yes")]
@@ -523,8 +443,7 @@ def test_any_number_of_input_texts(make_own: Callable[..., Dataset], columns: in
         expected = "".join(f"{show(texts, ' ')}label: {label}\n" for texts, label in shown)
         expected += f"{show(query, ' ')}label: "
     assert own.prompt_set()[0] == expected
-    _, success = own.auto_run(stand_in)
-    assert success
+    assert own.auto_run(stand_in)[1]
 
 
 # -- arguments
@@ -552,13 +471,13 @@ def test_bad_settings(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda one: one.set_k(2), "k changed from 4 to 2 during the run"),
+        (lambda one: one.set_k(2), "k changed from 4 to 2"),
         (lambda one: one.prompt_former.change_instruction("Read. "), "template changed from None to changed-"),
         (lambda one: one.add_metric("mine", lambda truth, rows: 0.5), "metrics changed from standard to standard"),
     ],
 )
 def test_a_function_that_changes_its_own_benchmark(change: Any, message: str) -> None:
-    benchmark = StaICC.Normal(datasets=["mini"], limit=3)
+    benchmark = Normal(datasets=["mini"], limit=3)
 
     def changing(prompt: str, label_space: list[str]) -> int:
         with warnings.catch_warnings():
@@ -570,38 +489,33 @@ def test_a_function_that_changes_its_own_benchmark(change: Any, message: str) ->
         benchmark(changing, progress=False)
 
 
-class WithAFigureOfItsOwn(NormalTask):
+class WithItsOwnScore(NormalTask):
     """Scores as Normal does, and one figure more."""
 
     def intervals(self, outcomes, scoring):
         intervals = dict(super().intervals(outcomes, scoring))
-        return intervals | {"own figure": intervals["accuracy"]}
+        return intervals | {"own score": intervals["accuracy"]}
 
 
-def test_intervals_of_a_tasks_own_figures_stay_beside_those_asked_for():
-    one = Experimentor("mini", WithAFigureOfItsOwn(), limit=20, metrics={"zero": lambda truth, rows: 0.0})
-    run = one.run(lambda prompt, label_space: 0)
-    assert set(run.details.intervals) == {"own figure"}
-
-
-def test_metrics_of_the_release_have_no_intervals_and_sign_none():
-    one = Experimentor("mini", NormalTask(), limit=5, metrics="0.1.1")
-    assert one.settings_for_signature()["statistics"] is None
-    assert not one.run(lambda prompt, label_space: [0.2, 0.3, 0.5]).details.intervals
+def test_intervals_are_those_of_the_metric_set_and_of_the_tasks_own_scores():
+    run = Experimentor("mini", WithItsOwnScore(), limit=20, metrics={"zero": lambda truth, rows: 0.0}).run(first_label)
+    assert set(run.details.intervals) == {"own score"}
+    released = Experimentor("mini", NormalTask(), limit=5, metrics="0.1.1")
+    assert released.settings_for_signature()["statistics"] is None
+    assert not released.run(lambda prompt, label_space: [0.2, 0.3, 0.5]).details.intervals
 
 
 def test_given_predictions_in_another_order_are_refused() -> None:
     pandas = pytest.importorskip("pandas")
-    experimentor = StaICC.Normal(datasets=["mini"], limit=4)[0]
+    experimentor = Normal(datasets=["mini"], limit=4)[0]
     labels, number = experimentor.get_label_space(), len(experimentor.prompt_set())
     frame = pandas.DataFrame([[0.7, 0.2, 0.1]] * number, columns=labels)
-    with pytest.raises(ArgumentError, match="preentered_prediction: got a DataFrame"):
-        experimentor.auto_run(preentered_prediction=frame)
     shuffled = pandas.Series([0, 1] * (number // 2)).iloc[::-1]
-    with pytest.raises(ArgumentError, match=r"got a Series with the index .*, expected the default index"):
-        experimentor.auto_run(preentered_prediction=shuffled)
-    expected = experimentor.auto_run(preentered_prediction=frame.to_numpy())
+    for given, message in ((frame, "got a DataFrame"), (shuffled, "got a Series with the index .*, expected the def")):
+        with pytest.raises(ArgumentError, match=f"preentered_prediction: {message}"):
+            experimentor.auto_run(preentered_prediction=given)
     rows = [row for _, row in frame[labels[::-1]].iterrows()]
+    expected = experimentor.auto_run(preentered_prediction=frame.to_numpy())
     assert experimentor.auto_run(preentered_prediction=rows) == expected
 
 
@@ -615,16 +529,16 @@ def test_logits_of_minus_infinity_through_store_file_and_verification(tmp_path: 
     def large(prompt: str, label_space: list[str]) -> list[float]:
         return [-1e9 if score == -math.inf else score for score in ruled_out(prompt, label_space)]
 
-    for kind in (StaICC.Normal, StaICC.ContextualBias, StaICC.PosteriorBias, StaICC.TemplateSensitivity):
+    for kind in (Normal, StaICC.ContextualBias, StaICC.PosteriorBias, StaICC.TemplateSensitivity):
         benchmark = kind(datasets=["mini"], limit=12, metrics=metrics)
         path = tmp_path / f"{kind.__name__}.json"
         run = {"store": tmp_path / "store.sqlite", "model_name": "m", "return_outputs": True}
         results = [benchmark(ruled_out, **run) for _ in range(2)]
         results[1].save(path)
         json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
-        assert not [found for one in verify_file(path) for found in one.contradicted]
-        if kind is StaICC.Normal or metrics == "standard":
+        assert not [line for finding in verify_file(path) for line in finding.contradicted]
+        if kind is Normal or metrics == "standard":
             assert results[0]["Averaged results"] == results[1]["Averaged results"]
             assert results[0]["Averaged results"] == pytest.approx(benchmark(large)["Averaged results"])
     with pytest.raises(OutputError, match="which cannot be a probability"):
-        StaICC.Normal(datasets=["mini"], limit=12, outputs="probabilities")(ruled_out)
+        Normal(datasets=["mini"], limit=12, outputs="probabilities")(ruled_out)

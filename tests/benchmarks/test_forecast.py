@@ -70,73 +70,78 @@ def test_cached_predictions_and_a_store_that_does_not_exist(tmp_path: Path) -> N
     assert benchmark.forecast(kernel, store=path, probe_seconds=0).cached == 0
     assert not path.exists()
     Normal(datasets=["mini"], limit=4)(kernel, store=path, progress=False)
-    before = path.read_bytes()
-    found = benchmark.forecast(kernel, store=path, probe_seconds=0.05)
-    assert (found.queries, found.distinct, found.cached) == (20, 20, 8)
+    forecast = benchmark.forecast(kernel, store=path, probe_seconds=0.05)
+    assert (forecast.queries, forecast.distinct, forecast.cached) == (20, 20, 8)
     benchmark(kernel, store=path, progress=False)
     done = benchmark.forecast(kernel, store=path, probe_seconds=0.05)
     assert (done.cached, done.seconds) == (20, 0.0)
-    assert len(before) <= len(path.read_bytes())
 
 
 def test_a_group_predicts_each_prompt_once() -> None:
-    suite = Suite(datasets=["mini"], limit=3)
-    calls = Slow()
-    found = suite.forecast(calls, probe_seconds=0)
-    assert calls.prompts == []
-    assert found.seconds is None
-    result = suite(calls, progress=False)
-    assert found.distinct == len(calls.prompts) == len(set(calls.prompts))
-    assert found.queries == sum(len(one) for member in suite.members.values() for one in member)
-    assert result.complete
+    suite, function = Suite(datasets=["mini"], limit=3), Slow()
+    forecast = suite.forecast(function, probe_seconds=0)
+    assert (function.prompts, forecast.seconds) == ([], None)
+    suite(function, progress=False)
+    assert forecast.distinct == len(function.prompts) == len(set(function.prompts))
+    assert forecast.queries == sum(len(one) for member in suite.members.values() for one in member)
 
 
-def test_errors() -> None:
-    benchmark = Normal(datasets=["mini"], limit=2)
-
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        *(({"probe_seconds": value}, "probe_seconds: got") for value in (-1, True)),
+        *(({"prices": value}, "prices: got") for value in ((1.0, -1.0), (1.0,))),
+        ({}, r"the probe of the forecast failed: .*no server"),
+    ],
+)
+def test_errors(wrong: dict[str, Any], message: str) -> None:
     def fails(prompt: str, label_space: Sequence[str]) -> int:
         raise RuntimeError("no server")
 
-    with pytest.raises(OutputError, match=r"the probe of the forecast failed: .*no server"):
-        benchmark.forecast(fails)
-    for wrong, message in (
-        ({"probe_seconds": -1}, "probe_seconds: got -1"),
-        ({"probe_seconds": True}, "probe_seconds"),
-        ({"prices": (1.0, -1.0)}, "prices: got"),
-        ({"prices": (1.0,)}, "prices: got"),
-    ):
-        with pytest.raises(ArgumentError, match=message):
-            benchmark.forecast(load_kernel("ppm"), **wrong)
+    with pytest.raises((ArgumentError, OutputError), match=message):
+        Normal(datasets=["mini"], limit=2).forecast(fails, **wrong)
 
 
-def test_the_dry_run_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = ["run", "normal", "--datasets", "mini", "--limit", "5"]
-    assert main([*run, "--dry-run", "--json", str(tmp_path / "forecast.json")]) == 0
-    assert "queries         10\n" in capsys.readouterr().out
-    assert json.loads((tmp_path / "forecast.json").read_text("utf-8"))["distinct"] == 10
-    assert main([*run, "--dry-run", "--prices", "1", "2", "--store", str(tmp_path / "s.sqlite")]) == 0
-    assert not (tmp_path / "s.sqlite").exists()
-    assert "cost            unknown" in capsys.readouterr().out
-    for wrong, message in (
+RUN = ["run", "normal", "--datasets", "mini", "--limit", "5"]
+
+
+@pytest.mark.parametrize(
+    ("more", "queries", "distinct"),
+    [
+        ([], 10, 10),
+        (["--method", "contextual-calibration"], 10, 40),
+        (["--k", "4,8", "--sampler", "nested"], 20, 20),
+        (["--k", "4,8", "--method", "batch-calibration"], 20, 20),
+    ],
+)
+def test_the_dry_run_of_the_command_line(
+    more: list[str], queries: int, distinct: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, store = str(tmp_path / "forecast.json"), tmp_path / "s.sqlite"
+    assert main([*RUN, "--dry-run", *more, "--prices", "1", "2", "--store", str(store), "--json", path]) == 0
+    assert not store.exists()
+    forecast = json.loads(Path(path).read_text("utf-8"))
+    assert (forecast["queries"], forecast["distinct"]) == (queries, distinct)
+    assert f"queries         {queries}\n" in (told := capsys.readouterr().out)
+    assert "cost            unknown" in told
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
         (["--prices", "1", "2"], "--prices belongs to a forecast"),
-        (["--dry-run", "--records", str(tmp_path / "r.csv")], "--records is for a run: got --dry-run"),
+        (["--dry-run", "--records", "r.csv"], "--records is for a run: got --dry-run"),
         (["--dry-run", "--precision", "0.1"], "--dry-run is for a complete run: got --precision"),
         (["--dry-run", "--method", "batch"], "did you mean"),
         (["--dry-run", "--k", "4,4"], "k: got [4, 4], expected different numbers"),
         (["--dry-run", "--method", "topk"], "TopK needs hidden states"),
-    ):
-        assert main([*run, *wrong]) == 2
-        assert message in capsys.readouterr().err
-    assert main(["run", "diagnosis", "--datasets", "mini", "--dry-run", "--k", "2,4"]) == 2
-    assert "several k need one benchmark: got a group" in capsys.readouterr().err
-    for more, queries, distinct in (
-        (["--method", "contextual-calibration"], 10, 40),
-        (["--k", "4,8", "--sampler", "nested"], 20, 20),
-        (["--k", "4,8", "--method", "batch-calibration"], 20, 20),
-    ):
-        assert main([*run, "--dry-run", *more]) == 0
-        shown = capsys.readouterr().out
-        assert (f"queries         {queries}\n" in shown, f"distinct        {distinct}\n" in shown) == (True, True)
+    ],
+)
+def test_options_that_do_not_go_with_a_dry_run(
+    wrong: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*RUN, *wrong]) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -173,14 +178,18 @@ def test_tokens_of_a_language_model_are_exact(
     assert found.longest_prompt <= found.limit
 
 
-def test_a_prompt_that_does_not_fit_is_counted_and_told(make_model: Any, make_tokenizer: Any) -> None:
+def test_a_prompt_that_does_not_fit_is_counted_but_not_probed(make_model: Any, make_tokenizer: Any) -> None:
     from StaICC.kernels.huggingface.kernel import CausalLMKernel
+    from StaICC.kernels.text_inference import text_inference
 
     for options in ({}, {"label_scoring": "full"}):
         kernel = CausalLMKernel(make_model("Llama"), make_tokenizer(), max_length=50, **options)
-        found = Normal(datasets=["mini"], limit=3).forecast(kernel, probe_seconds=0)
-        assert found.longest_prompt > 50 == found.limit
-        assert "The longest prompt does not fit" in str(found)
+        forecast = Normal(datasets=["mini"], limit=3).forecast(kernel, probe_seconds=0)
+        assert forecast.longest_prompt > 50 == forecast.limit
+        assert "The longest prompt does not fit" in str(forecast)
+    forecast = Normal(datasets=["mini"], limit=3).forecast(text_inference(kernel, 5), probe_seconds=0.05)
+    assert "The longest prompt does not fit" in str(forecast)
+    assert forecast.seconds is None
 
 
 @dataclass
@@ -296,16 +305,13 @@ def test_tokens_of_several_k(make_model: Any, make_tokenizer: Any, counted: Coun
     from StaICC.methods.run import Method, run_many_shot
 
     kernel = counted.kernel(make_model("Llama", max_position_embeddings=16384), make_tokenizer())
-
-    def nested(k: int) -> Normal:
-        return Normal(k, datasets=["mini"], limit=3, sampler="nested")
-
-    found = forecast_method("vanilla", kernel, [nested(2), nested(4)], probe_seconds=0)
+    nested = {k: Normal(k, datasets=["mini"], limit=3, sampler="nested") for k in (2, 4)}
+    forecast = forecast_method("vanilla", kernel, list(nested.values()), probe_seconds=0)
     counted.clear()
-    run_many_shot(Method("vanilla", kernel), nested, [2, 4], progress=False)
-    assert found.exact
-    assert (found.queries, found.tokens) == (12, counted.tokens)
-    assert 0 < found.positions <= counted.positions
+    run_many_shot(Method("vanilla", kernel), nested.__getitem__, [2, 4], progress=False)
+    assert forecast.exact
+    assert (forecast.queries, forecast.tokens) == (12, counted.tokens)
+    assert 0 < forecast.positions <= counted.positions
 
 
 CONTEXT = Experiment("context", (513, 516, 1024))
@@ -323,8 +329,14 @@ LONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("scoring", ["last", "full", "text"])
-@pytest.mark.parametrize(("names", "options"), LONG, ids=str)
+@pytest.mark.parametrize(
+    ("names", "options", "scoring"),
+    [
+        *((*case, "full") for case in LONG),
+        *((*LONG[case], scoring) for scoring in ("last", "text") for case in (3, 4, 6)),
+    ],
+    ids=str,
+)
 def test_positions_of_long_icl_are_those_of_the_run(
     make_model: Any,
     make_tokenizer: Any,
@@ -362,13 +374,3 @@ def test_positions_of_long_icl_are_those_of_the_run(
         again = options.get("experiment") == CONTEXT and store is not None  # 513 and 516 show the same demonstrations
         assert found.distinct == found.queries - 3 * again
     assert benchmark.forecast(function, probe_seconds=0, store=store).tokens == 0
-
-
-def test_a_long_prompt_is_not_probed(make_model: Any, make_tokenizer: Any) -> None:
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-    from StaICC.kernels.text_inference import text_inference
-
-    kernel = CausalLMKernel(make_model("Llama", max_position_embeddings=4096), make_tokenizer(), max_length=50)
-    found = Normal(datasets=["mini"], limit=3).forecast(text_inference(kernel, 5), probe_seconds=0.05)
-    assert "The longest prompt does not fit" in str(found)
-    assert found.seconds is None

@@ -10,9 +10,9 @@ import csv
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,10 +23,11 @@ from StaICC.datasets import Dataset
 from StaICC.inference.identity import Identity
 from StaICC.methods.run import Method, run_all, run_many_shot
 from StaICC.results.result import with_digests
+from tests import result_edits
 
-DIVIDED, AVERAGED = "Divided results", "Averaged results"
 METHODS = ["vanilla", "contextual_calibration", "batch_calibration"]
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
+FEW: dict[str, Any] = {"datasets": ["mini"], "limit": 4}
 
 
 def model(prompt: Any, label_space: list[str]) -> list[float]:
@@ -50,78 +51,271 @@ def text(prompt: str, label_space: list[str]) -> str:
     return label_space[number % 3] if number % 7 else ""
 
 
+def plain(result: Any) -> Any:
+    return json.loads(json.dumps(result.to_dict()))
+
+
 def honest(folder: Path) -> dict[str, Any]:
     """The saved results of every kind of run, by a name."""
-    with open(folder / "own.csv", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("text", "label"), *((f"row {n}", "no" if n % 3 else "yes") for n in range(90))])
-    with open(folder / "intents.csv", "w", encoding="utf-8", newline="") as file:
-        pairs = [(f"Text {turn} of {one}", one) for turn in range(16) for one in LABELS]
-        csv.writer(file).writerows([("query", "intent"), *pairs])
-    own = Dataset.from_file(folder / "own.csv", "text", "label")
-    intents = Dataset.from_file(folder / "intents.csv", "query", "intent")
-    few: dict[str, Any] = {"datasets": ["mini"], "limit": 4}
+    rows = [(f"row {n}", "no" if n % 3 else "yes") for n in range(90)]
+    pairs = [(f"Text {turn} of {one}", one) for turn in range(16) for one in LABELS]
+    for name, table in (("own", rows), ("intents", pairs)):
+        with open(folder / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("text", "label"), *table])
+    own, intents = (Dataset.from_file(folder / f"{name}.csv", "text", "label") for name in ("own", "intents"))
     kernel = StaICC.load_kernel("ppm")
-    normal = StaICC.Normal(**few)
-    found: dict[str, Any] = {
+    normal = StaICC.Normal(**FEW)
+    vanilla = Method("vanilla", kernel)
+    results = {
         "normal": normal(kernel),
         "labels": normal(label),
         "partial": normal(unsure, on_error="collect"),
         "given": normal(preentered_prediction=[[n % 3 for n in range(8)]]),
         "two": StaICC.Normal(datasets=["mini", own], limit=4)(model),
         "own": StaICC.Normal(datasets=[own], limit=4)(model),
-        "bias": StaICC.PosteriorBias(**few)(model),
-        "domain": StaICC.DomainBias(**few, domain_query_length=9)(model),
-        "gler": StaICC.GLER(**few)(model),
-        "template": StaICC.TemplateSensitivity(**few)(model),
-        "tried": StaICC.Normal(**few, statistics=StaICC.Statistics(level=0.9, tried=3))(model),
-        "suite": StaICC.Suite(**few)(kernel),
-        "other": StaICC.Suite(**few)(other),
+        "bias": StaICC.PosteriorBias(**FEW)(model),
+        "domain": StaICC.DomainBias(**FEW, domain_query_length=9)(model),
+        "gler": StaICC.GLER(**FEW)(model),
+        "template": StaICC.TemplateSensitivity(**FEW)(model),
+        "tried": StaICC.Normal(**FEW, statistics=StaICC.Statistics(level=0.9, tried=3))(model),
+        "suite": StaICC.Suite(**FEW)(kernel),
+        "other": StaICC.Suite(**FEW)(other),
         "small": StaICC.Suite(datasets=["mini"], limit=2)(kernel),
-        "k2": StaICC.Suite(k=2, **few)(kernel),
-        "released": StaICC.Suite(metrics="0.1.1", **few)(kernel),
-        "diagnosis": StaICC.Diagnosis(**few)(kernel),
-        "triplet": StaICC.TripletBias(**few, domain_query_length=9)(kernel),
+        "k2": StaICC.Suite(k=2, **FEW)(kernel),
+        "released": StaICC.Suite(metrics="0.1.1", **FEW)(kernel),
+        "diagnosis": StaICC.Diagnosis(**FEW)(kernel),
+        "triplet": StaICC.TripletBias(**FEW, domain_query_length=9)(kernel),
         "longicl": StaICC.LongICL(datasets=[intents], rounds=(1, 2), test_number=20)(text),
         "scored": StaICC.LongICL(datasets=[intents], rounds=[1], test_number=20)(kernel),
         "stopped": StaICC.Normal(datasets=["mini"])(model, precision=0.3),
         "race": race(StaICC.Normal(datasets=["mini"]), model, other, margin=0.3),
         "methods": run_all(kernel, normal, "staicc", 4, methods=METHODS),
         "others": run_all(other, normal, "staicc", 4, methods=METHODS),
-        "of_groups": run_all(kernel, StaICC.TripletBias(**few), "staicc", 4, methods=METHODS),
-        "shots": run_many_shot(Method("vanilla", kernel), lambda k: StaICC.Normal(k, **few), [1, 2]),
-        "fewer": run_many_shot(
-            Method("vanilla", kernel), lambda k: StaICC.Normal(k, datasets=["mini"], limit=2), [1, 2]
-        ),
+        "of_groups": run_all(kernel, StaICC.TripletBias(**FEW), "staicc", 4, methods=METHODS),
+        "shots": run_many_shot(vanilla, lambda k: StaICC.Normal(k, **FEW), [1, 2]),
+        "fewer": run_many_shot(vanilla, lambda k: StaICC.Normal(k, datasets=["mini"], limit=2), [1, 2]),
     }
-    return {name: json.loads(json.dumps(one.to_dict())) for name, one in found.items()}
+    return {name: plain(result) for name, result in results.items()}
 
 
-# -- forgeries: each gets copies of the honest documents and returns what the forger saves
+# -- forgeries: a document, and another value at some of its paths, one after the other
 
-Documents = dict[str, Any]
-Forgery = Callable[[Documents], Any]
-FORGERIES: dict[str, Forgery] = {}
-
-
-def forgery(made: Forgery) -> Forgery:
-    FORGERIES[made.__name__] = made
-    return made
+Documents = Mapping[str, Any]
+GONE = object()
 
 
-def edit(name: str, source: str, *path: Any, to: Any) -> None:
-    """Register a forgery that changes one value; ``None`` removes it."""
+class Copied(NamedTuple):
+    """The value at a path of the honest documents."""
 
-    def made(docs: Documents) -> Any:
-        inner = docs[source]
-        for key in path[:-1]:
-            inner = inner[key]
-        assert inner.get(path[-1]) != to, name
-        inner[path[-1]] = to
-        if to is None:
-            del inner[path[-1]]
-        return docs[source]
+    path: str
 
-    FORGERIES[name] = made
+
+def keys_of(path: str) -> list[Any]:
+    """The keys of a path such as ``D/mini/accuracy``."""
+    short = {"D": "Divided results", "A": "Averaged results"}
+    return [int(key) if key.isdigit() else short.get(key, key) for key in path.split("/")]
+
+
+def changed(document: Any, edits: Mapping[str, Any], documents: Documents) -> Any:
+    for path, value in edits.items():
+        *place, last = keys_of(path)
+        inner = result_edits.value_at(document, tuple(place))
+        before = inner.get(last, GONE) if isinstance(inner, dict) else inner[last]
+        if isinstance(value, Copied):
+            value = copy.deepcopy(result_edits.value_at(documents, tuple(keys_of(value.path))))
+        elif callable(value):
+            value = value(before)
+        assert value != before, path
+        if value is GONE:
+            del inner[last]
+        else:
+            inner[last] = value
+    return document
+
+
+def called(name: str) -> dict[str, Any]:
+    return {"benchmark": name, "signature/benchmark": name}
+
+
+def accuracy(value: float | None) -> dict[str, Any]:
+    return {"D/mini/accuracy": value, "A/accuracy": value}
+
+
+def swapped(source: str, first: str, second: str) -> dict[str, Any]:
+    first_path, second_path = f"parts/{first}", f"parts/{second}"
+    return {first_path: Copied(f"{source}/{second_path}"), second_path: Copied(f"{source}/{first_path}")}
+
+
+def levels(intervals: Any) -> Any:
+    return {key: {**interval, "level": 0.99} for key, interval in intervals.items()}
+
+
+DETAILS, MEANS = "details/mini", "means"
+STATED = "signature"
+MADE = "arguments"
+BASELINES = "baselines/normal"
+PREDICTOR = "provenance/predictors/0"
+
+EDITS: dict[str, tuple[str, dict[str, Any]]] = {
+    "renamed benchmark with better scores": ("normal", called("MyBench") | accuracy(0.95)),
+    "renamed benchmark": ("normal", called("MyBench")),
+    "renamed GLER with better slopes": (
+        "gler",
+        called("MyGLER") | {"D/mini/sensitivity/accuracy": [0.9, 0.0], "A/accuracy": 0.9},
+    ),
+    "parts swapped": ("suite", swapped("suite", "Template_sens", "Demo_sens")),
+    "parts swapped and renamed": (
+        "suite",
+        swapped("suite", "Template_sens", "Demo_sens")
+        | {f"parts/{name}/{key}": name for name in ("Template_sens", "Demo_sens") for key in called("")},
+    ),
+    "part of another model": ("suite", {"parts/Normal": Copied("other/parts/Normal")}),
+    "one part only": ("suite", {"parts": lambda parts: {"Normal": parts["Normal"]}}),
+    "missing part": ("suite", {"parts/GLER": GONE}),
+    "additional part": ("diagnosis", {"parts/Normal": Copied("suite/parts/Normal")}),
+    "suite called diagnosis": ("suite", {"name": "Diagnosis"}),
+    "diagnosis called suite": ("diagnosis", {"name": "Suite"}),
+    "suite of an unknown name": ("suite", {"name": "MySuite"}),
+    # groups
+    "part under another name": ("suite", {"parts/Main": Copied("suite/parts/Normal"), "parts/Normal": GONE}),
+    "part twice": ("triplet", {"parts/contextual again": Copied("triplet/parts/contextual")}),
+    "group in a group": ("suite", {"parts/Normal": Copied("suite")}),
+    "group without parts": ("suite", {"name": "Methods", "parts": {}}),
+    "part with another limit": ("suite", {"parts/GLER": Copied("small/parts/GLER")}),
+    "part with another k": ("suite", {"parts/Contextual_bias": Copied("k2/parts/Contextual_bias")}),
+    "first part with another k": ("suite", {"parts/Normal": Copied("k2/parts/Normal")}),
+    "part with other metrics": ("suite", {"parts/Normal": Copied("released/parts/Normal")}),
+    "part with another option": ("suite", {"parts/Domain_bias": Copied("triplet/parts/domain")}),
+    "part of another data set": (
+        "triplet",
+        {"parts/post": Copied("own")} | {f"parts/post/{key}": "Post_bias" for key in called("")},
+    ),
+    "part of another model name": ("suite", {f"parts/Normal/{PREDICTOR}/name": "a better model"}),
+    "part of a method": (
+        "suite",
+        {f"parts/Normal/{place}/method": "hidden_calibration paper" for place in (STATED, "provenance")},
+    ),
+    "methods swapped": ("methods", swapped("methods", "vanilla", "batch_calibration")),
+    "method of another model": ("methods", {"parts/vanilla": Copied("others/parts/vanilla")}),
+    "method of another limit": ("methods", {"parts/vanilla": Copied("small/parts/Normal")}),
+    "method on another benchmark": ("methods", {"parts/vanilla": Copied("suite/parts/Post_bias")}),
+    "method on a part of the group": ("of_groups", {"parts/vanilla/parts/post": GONE}),
+    "methods of another name": ("methods", {"name": "Many-shot"}),
+    "shots swapped": ("shots", swapped("shots", "k=1", "k=2")),
+    "shots of another limit": ("shots", {"parts/k=2": Copied("fewer/parts/k=2")}),
+    "race swapped": ("race", swapped("race", "first", "second")),
+    "race against itself": ("race", {"parts/second": Copied("race/parts/first")}),
+    "race of complete runs": ("race", {"parts/first": Copied("normal"), "parts/second": Copied("normal")}),
+    "race without its second model": ("race", {"parts/second": GONE}),
+    "race of three": ("race", {"parts/third": Copied("race/parts/first")}),
+    "plug-in": ("normal", {"signature/benchmark": "Normal@my-plugin-1.0"}),
+    "benchmark that its signature denies": ("normal", {"benchmark": "Post_bias"}),
+    # LongICL
+    "LongICL under another name": ("longicl", called("MyLongICL")),
+    "score of a round": ("longicl", {"D/intents/1R": 0.9}),
+    "variant": ("longicl", {"D/intents/settings/variant": "strict"}),
+    "option in the signature": ("longicl", {"signature/options": "variant=strict,rounds=1+2"}),
+    "fewer empty responses": ("longicl", {"D/intents/rounds/1R/empty": 0}),
+    "kind of long predictions": ("longicl", {"D/intents/metric": "micro_f1"}),
+    "round in the arguments": ("longicl", {"arguments/rounds": [5, 2]}),
+    "variant in the arguments": ("longicl", {"arguments/variant": "strict"}),
+    # data sets and scores
+    "additional data set": ("normal", {f"{at}/subjective": Copied(f"normal/{at}/mini") for at in ("D", "details")}),
+    "missing data set": ("two", {"D/own": GONE, "details/own": GONE, "A": Copied("two/D/mini")}),
+    "no data set": ("normal", {"D": {}, "details": {}}),
+    "mean of the best data set": ("two", {"A/accuracy": Copied("two/D/mini/accuracy")}),
+    "additional score": ("normal", {"D/mini/F-beta": 0.99, "A/F-beta": 0.99}),
+    "missing score": ("normal", {"D/mini/macro_F1": GONE, "A/macro_F1": GONE}),
+    "missing mean": ("normal", {"A/macro_F1": GONE}),
+    "undefined score": ("normal", accuracy(None)),
+    "defined score": ("labels", {f"{at}/averaged_truelabel_likelihood": 0.9 for at in ("D/mini", "A")}),
+    "reason": ("labels", {f"{DETAILS}/missing": lambda reasons: dict.fromkeys(reasons, "the server was down")}),
+    "reason without an undefined score": ("normal", {f"{DETAILS}/missing/accuracy of experts": "not measured"}),
+    "level": ("normal", {f"{DETAILS}/intervals": levels}),
+    "level everywhere": (
+        "normal",
+        {f"{DETAILS}/intervals": levels, f"{MEANS}/intervals": levels, f"{MADE}/statistics/level": 0.99}
+        | {f"{STATED}/statistics": lambda field: field.replace("0.95", "0.99")},
+    ),
+    "no intervals": ("normal", {f"{DETAILS}/intervals": {}}),
+    "no intervals of means": ("normal", {f"{MEANS}/intervals": {}}),
+    "no baselines": ("normal", {f"{DETAILS}/baselines": {}}),
+    "label names": ("normal", {f"{DETAILS}/labels": ["x", "travel", "weather"]}),
+    "direction": ("normal", {"higher_is_better": {"expected_calibration_error_1": True}}),
+    "settings tried": ("tried", {f"{DETAILS}/{BASELINES}/tried": 1}),
+    "settings tried of means": ("tried", {f"{MEANS}/{BASELINES}/tried": 1}),
+    "settings tried everywhere": (
+        "tried",
+        {f"{place}/{BASELINES}/tried": 1 for place in (DETAILS, MEANS)}
+        | {f"{MADE}/statistics/tried": 1, f"{STATED}/statistics": lambda field: field.removeprefix("tried3+")},
+    ),
+    "lower baseline": ("normal", {f"{DETAILS}/{BASELINES}/majority": 0.1}),
+    "lower baseline of means": ("normal", {f"{MEANS}/{BASELINES}/last_demonstration": 0.1}),
+    "digest of the data": ("normal", {f"{DETAILS}/data": "0" * 64}),
+    "number of queries": ("normal", {f"{DETAILS}/asked": 800}),
+    "notes": ("normal", {f"{DETAILS}/notes": ["an external auditor confirmed the scores"]}),
+    "additional condition": (
+        "normal",
+        {f"{DETAILS}/conditions": lambda records: [*records, {**records[0], "name": "again"}]},
+    ),
+    "records without queries": ("normal", {f"{DETAILS}/conditions": []}),
+    "no label scores": (
+        "normal",
+        {f"{DETAILS}/conditions/0/scores": None}
+        | {f"{at}/averaged_truelabel_likelihood": 0.99 for at in ("D/mini", "A")},
+    ),
+    "true labels": (
+        "labels",
+        {f"{DETAILS}/conditions/0/truth": Copied(f"labels/{DETAILS}/conditions/0/predictions")} | accuracy(1.0),
+    ),
+    "hidden failures": (
+        "partial",
+        {f"{DETAILS}/failures": [], f"{DETAILS}/failed": 0, "provenance/failures": None}
+        | {f"{PREDICTOR}/failed": 0, f"{STATED}/failed": GONE},
+    ),
+    # the rest
+    "schema": ("normal", {"schema": 1}),
+    "identity": ("normal", {f"{PREDICTOR}/identity": "0" * 64}),
+    "predictor of other data": ("normal", {f"{PREDICTOR}/datasets": ["TREC"]}),
+    "no predictors": ("normal", {"provenance/predictors": []}),
+    "method in the provenance": ("normal", {"provenance/method": "knn_prompt paper"}),
+    "unknown entry": ("normal", {"certified by": "the authors"}),
+    "unknown entry of a group": ("suite", {"certified by": "the authors"}),
+    "no arguments": ("normal", {"arguments": GONE}),
+    "arguments of a part": ("suite", {"parts/GLER/arguments/limit": 5}),
+    "fewer settings tried in the arguments": ("tried", {f"{MADE}/statistics/tried": 1}),
+    "no intervals in the arguments": ("normal", {f"{MADE}/statistics/intervals": False}),
+    "option in the arguments": ("domain", {f"{MADE}/options/domain_query_length": 10}),
+    "precision": ("stopped", {"stopping/target": 0.05}),
+    "reason of stopping": ("stopped", {"stopping/reason": "all rows are evaluated"}),
+    "narrower interval": ("stopped", {"stopping/interval/low": 0.33}),
+    "stopped run": (
+        "normal",
+        {"stopping": Copied("stopped/stopping"), "signature/stopping": Copied("stopped/signature/stopping")},
+    ),
+    "stopped run that claims to be complete": ("stopped", {"stopping": GONE, "signature/stopping": GONE}),
+    "no warnings about the data": ("own", {"warnings": GONE}),
+    "no record of the file": ("own", {"files": GONE}),
+    "template of the file": ("own", {"files/own/card/template/instruction": "Read. "}),
+}
+STATEMENTS: dict[str, list[tuple[str, Any]]] = {
+    STATED: [
+        *(("version", "1.1.0"), ("version", "0.1.1"), ("k", "5"), ("limit", GONE), ("metrics", "0.1.1")),
+        *(("metrics", "none"), ("metrics", "standard+mine@0123456789ab"), ("metrics", "mixed-0123456789ab")),
+        *(("statistics", "none"), ("template", "changed-0123456789ab"), ("channel", "noisy")),
+        *(("demonstrations", "manual-0123456789ab"), ("datasets", "TREC"), ("datasets", GONE)),
+        *(("prompts", "0" * 12), ("split", "1+2+3"), ("sampler", "lcg43"), ("scoring", "label_scoring=full")),
+        ("method", "knn_prompt paper"),
+    ],
+    MADE: [
+        *(("k", 5), ("limit", None), ("sampler", "nested"), ("noisy_channel", True), ("changed", ["template"])),
+        *(("metrics/own", ["mine"]), ("certified by", "the authors")),
+    ],
+}
+for place, fields in STATEMENTS.items():
+    for field, value in fields:
+        name = f"{place} {field.replace('/', ' ')} {'absent' if value is GONE else value}"
+        EDITS[name] = ("normal", {f"{place}/{field}": value})
 
 
 def everywhere(document: Any, old: str, new: str) -> Any:
@@ -133,573 +327,93 @@ def everywhere(document: Any, old: str, new: str) -> Any:
     return document.replace(old, new) if isinstance(document, str) else document
 
 
-def called(document: Any, name: str) -> Any:
-    """The result under the name of another benchmark."""
-    document["benchmark"] = document["signature"]["benchmark"] = name
-    return document
-
-
-def predicted_by(document: Any, **who: str) -> Any:
-    """The result with another model, whose identity is computed again."""
+def predicted_by(document: Any, **who: str) -> None:
+    """Another model, whose identity is computed again."""
     (predictor,) = document["provenance"]["predictors"]
-    predictor["who"] = who
-    predictor["identity"] = Identity(who, predictor["how"]).digest
+    predictor |= {"who": who, "identity": Identity(who, predictor["how"]).digest}
+
+
+def part_of_another_identity(documents: Documents) -> Any:
+    predicted_by(documents["suite"]["parts"]["GLER"], model="a better model")
+    return documents["suite"]
+
+
+def given_predictions_of_another_digest(documents: Documents) -> Any:
+    predicted_by(documents["given"], **{"predictions given": "0" * 64})
+    return documents["given"]
+
+
+def part_of_a_race(documents: Documents) -> Any:
+    return documents["race"]["parts"]["first"]
+
+
+def unknown_data_set(documents: Documents) -> Any:
+    return everywhere(documents["normal"], "mini", "MyData")
+
+
+def name_of_a_built_in_data_set(documents: Documents) -> Any:
+    return everywhere(documents["normal"], "mini", "subjective")
+
+
+def own_data_under_the_name_of_a_built_in_data_set(documents: Documents) -> Any:
+    document = everywhere(documents["own"], "own", "mini")
+    document["files"]["mini"]["file"] = "own.csv"
     return document
 
 
-# the kinds of the review
-
-
-@forgery
-def a_renamed_benchmark_with_better_scores(docs: Documents) -> Any:
-    found = called(docs["normal"], "MyBench")
-    found[DIVIDED]["mini"]["accuracy"] = found[AVERAGED]["accuracy"] = 0.95
-    return found
-
-
-@forgery
-def a_renamed_benchmark(docs: Documents) -> Any:
-    return called(docs["normal"], "MyBench")
-
-
-@forgery
-def a_renamed_gler_with_better_slopes(docs: Documents) -> Any:
-    found = called(docs["gler"], "MyGLER")
-    found[DIVIDED]["mini"]["sensitivity"]["accuracy"] = [0.9, 0.0]
-    found[AVERAGED]["accuracy"] = 0.9
-    return found
-
-
-@forgery
-def two_parts_swapped(docs: Documents) -> Any:
-    parts = docs["suite"]["parts"]
-    parts["Template_sens"], parts["Demo_sens"] = parts["Demo_sens"], parts["Template_sens"]
-    return docs["suite"]
-
-
-@forgery
-def two_parts_swapped_and_renamed(docs: Documents) -> Any:
-    parts = docs["suite"]["parts"]
-    first, second = parts["Template_sens"], parts["Demo_sens"]
-    parts["Template_sens"], parts["Demo_sens"] = called(second, "Template_sens"), called(first, "Demo_sens")
-    return docs["suite"]
-
-
-@forgery
-def one_part_of_another_model(docs: Documents) -> Any:
-    docs["suite"]["parts"]["Normal"] = docs["other"]["parts"]["Normal"]
-    return docs["suite"]
-
-
-@forgery
-def one_part_only(docs: Documents) -> Any:
-    docs["suite"]["parts"] = {"Normal": docs["suite"]["parts"]["Normal"]}
-    return docs["suite"]
-
-
-@forgery
-def a_part_is_missing(docs: Documents) -> Any:
-    del docs["suite"]["parts"]["GLER"]
-    return docs["suite"]
-
-
-@forgery
-def a_part_more(docs: Documents) -> Any:
-    docs["diagnosis"]["parts"]["Normal"] = docs["suite"]["parts"]["Normal"]
-    return docs["diagnosis"]
-
-
-@forgery
-def a_suite_called_diagnosis(docs: Documents) -> Any:
-    return docs["suite"] | {"name": "Diagnosis"}
-
-
-@forgery
-def a_diagnosis_called_suite(docs: Documents) -> Any:
-    return docs["diagnosis"] | {"name": "Suite"}
-
-
-@forgery
-def a_suite_called_otherwise(docs: Documents) -> Any:
-    return docs["suite"] | {"name": "MySuite"}
-
-
-REVIEWED = len(FORGERIES)
-
-# groups
-
-
-@forgery
-def a_part_under_another_name(docs: Documents) -> Any:
-    docs["suite"]["parts"]["Main"] = docs["suite"]["parts"].pop("Normal")
-    return docs["suite"]
-
-
-@forgery
-def a_part_twice(docs: Documents) -> Any:
-    docs["triplet"]["parts"]["contextual again"] = docs["triplet"]["parts"]["contextual"]
-    return docs["triplet"]
-
-
-@forgery
-def a_group_in_a_group(docs: Documents) -> Any:
-    docs["suite"]["parts"]["Normal"] = {**docs["suite"], "parts": {"Normal": docs["suite"]["parts"]["Normal"]}}
-    return docs["suite"]
-
-
-@forgery
-def a_group_without_parts(docs: Documents) -> Any:
-    return docs["suite"] | {"name": "Methods", "parts": {}}
-
-
-def part_from(name: str, source: str, part: str) -> None:
-    def made(docs: Documents) -> Any:
-        docs["suite"]["parts"][part] = docs[source]["parts"][part]
-        return docs["suite"]
-
-    FORGERIES[name] = made
-
-
-part_from("a_part_with_another_limit", "small", "GLER")
-part_from("a_part_with_another_k", "k2", "Contextual_bias")
-part_from("the_first_part_with_another_k", "k2", "Normal")
-part_from("a_part_with_other_metrics", "released", "Normal")
-
-
-@forgery
-def a_part_of_another_domain_query_length(docs: Documents) -> Any:
-    docs["suite"]["parts"]["Domain_bias"] = docs["triplet"]["parts"]["domain"]
-    return docs["suite"]
-
-
-@forgery
-def a_part_of_another_data_set(docs: Documents) -> Any:
-    docs["triplet"]["parts"]["post"] = called(docs["own"], "Post_bias")
-    return docs["triplet"]
-
-
-@forgery
-def a_part_of_another_model_name(docs: Documents) -> Any:
-    docs["suite"]["parts"]["Normal"]["provenance"]["predictors"][0]["name"] = "a better model"
-    return docs["suite"]
-
-
-@forgery
-def a_part_of_another_identity(docs: Documents) -> Any:
-    predicted_by(docs["suite"]["parts"]["GLER"], model="a better model")
-    return docs["suite"]
-
-
-@forgery
-def a_part_of_a_method(docs: Documents) -> Any:
-    part = docs["suite"]["parts"]["Normal"]
-    part["signature"]["method"] = part["provenance"]["method"] = "hidden_calibration paper"
-    return docs["suite"]
-
-
-@forgery
-def methods_swapped(docs: Documents) -> Any:
-    parts = docs["methods"]["parts"]
-    parts["vanilla"], parts["batch_calibration"] = parts["batch_calibration"], parts["vanilla"]
-    return docs["methods"]
-
-
-@forgery
-def a_method_of_another_model(docs: Documents) -> Any:
-    docs["methods"]["parts"]["vanilla"] = docs["others"]["parts"]["vanilla"]
-    return docs["methods"]
-
-
-@forgery
-def a_method_of_another_limit(docs: Documents) -> Any:
-    docs["methods"]["parts"]["vanilla"] = docs["small"]["parts"]["Normal"]
-    return docs["methods"]
-
-
-@forgery
-def a_method_on_another_benchmark(docs: Documents) -> Any:
-    docs["methods"]["parts"]["vanilla"] = docs["suite"]["parts"]["Post_bias"]
-    return docs["methods"]
-
-
-@forgery
-def a_method_on_a_part_of_the_group(docs: Documents) -> Any:
-    del docs["of_groups"]["parts"]["vanilla"]["parts"]["post"]
-    return docs["of_groups"]
-
-
-@forgery
-def methods_called_otherwise(docs: Documents) -> Any:
-    return docs["methods"] | {"name": "Many-shot"}
-
-
-@forgery
-def shots_swapped(docs: Documents) -> Any:
-    parts = docs["shots"]["parts"]
-    parts["k=1"], parts["k=2"] = parts["k=2"], parts["k=1"]
-    return docs["shots"]
-
-
-@forgery
-def shots_of_another_limit(docs: Documents) -> Any:
-    docs["shots"]["parts"]["k=2"] = docs["fewer"]["parts"]["k=2"]
-    return docs["shots"]
-
-
-@forgery
-def a_race_swapped(docs: Documents) -> Any:
-    parts = docs["race"]["parts"]
-    parts["first"], parts["second"] = parts["second"], parts["first"]
-    return docs["race"]
-
-
-@forgery
-def a_race_against_itself(docs: Documents) -> Any:
-    docs["race"]["parts"]["second"] = docs["race"]["parts"]["first"]
-    return docs["race"]
-
-
-@forgery
-def a_race_of_complete_runs(docs: Documents) -> Any:
-    docs["race"]["parts"] = dict.fromkeys(("first", "second"), docs["normal"])
-    return docs["race"]
-
-
-@forgery
-def a_race_without_its_second_model(docs: Documents) -> Any:
-    del docs["race"]["parts"]["second"]
-    return docs["race"]
-
-
-@forgery
-def a_race_of_three(docs: Documents) -> Any:
-    docs["race"]["parts"]["third"] = docs["race"]["parts"]["first"]
-    return docs["race"]
-
-
-@forgery
-def a_part_of_a_race_alone(docs: Documents) -> Any:
-    return docs["race"]["parts"]["first"]
-
-
-# names
-
-
-@forgery
-def an_unknown_data_set(docs: Documents) -> Any:
-    return everywhere(docs["normal"], "mini", "MyData")
-
-
-@forgery
-def the_name_of_a_built_in_data_set(docs: Documents) -> Any:
-    return everywhere(docs["normal"], "mini", "subjective")
-
-
-@forgery
-def own_data_under_the_name_of_a_built_in_data_set(docs: Documents) -> Any:
-    found = everywhere(docs["own"], "own", "mini")
-    found["files"]["mini"]["file"] = "own.csv"
-    return found
-
-
-@forgery
-def other_rows_under_the_name_of_a_built_in_data_set(docs: Documents) -> Any:
+def other_rows_under_the_name_of_a_built_in_data_set(documents: Documents) -> Any:
     rows = [(f"food {n}", "food") for n in range(40)] + [("rain", "weather"), ("train", "travel")] * 20
     easy = Dataset.from_rows(rows, name="easy", label_space=["food", "travel", "weather"])
-    found = StaICC.Normal(datasets=[Dataset(dataclasses.replace(easy.card, name="mini"), easy.table)], limit=4)(label)
-    return json.loads(json.dumps(found.to_dict()))
+    return plain(StaICC.Normal(datasets=[Dataset(dataclasses.replace(easy.card, name="mini"), easy.table)])(label))
 
 
-@forgery
-def a_benchmark_that_calls_itself_normal(docs: Documents) -> Any:
+def benchmark_that_calls_itself_normal(documents: Documents) -> Any:
     class Easy(StaICC.benchmarks.NormalTask):
         def score(self, outcomes: Any, scoring: Any) -> Any:
-            found = super().score(outcomes, scoring)
-            better = {**found.values, "accuracy": 0.95}
-            return dataclasses.replace(found, values=better, averaged={**found.averaged, "accuracy": 0.95})
+            scores = super().score(outcomes, scoring)
+            better = {**scores.values, "accuracy": 0.95}
+            return dataclasses.replace(scores, values=better, averaged=better)
 
-    found = StaICC.benchmarks.Benchmark(Easy(), datasets=["mini"], limit=4)(model)
-    return json.loads(json.dumps(found.to_dict()))
-
-
-edit("a_benchmark_of_a_plugin", "normal", "signature", "benchmark", to="Normal@my-plugin-1.0")
-edit("a_benchmark_that_its_signature_denies", "normal", "benchmark", to="Post_bias")
+    return plain(StaICC.benchmarks.Benchmark(Easy(), **FEW)(model))
 
 
-@forgery
-def long_icl_under_another_name(docs: Documents) -> Any:
-    return called(docs["longicl"], "MyLongICL")
+def metric_under_the_name_of_a_standard_one(documents: Documents) -> Any:
+    return plain(StaICC.Normal(**FEW, metrics={"accuracy": lambda truth, rows: 0.95})(model))
 
 
-@forgery
-def rounds_renamed(docs: Documents) -> Any:
-    return everywhere(docs["longicl"], "1R", "5R")
-
-
-@forgery
-def rounds_renamed_in_the_signature_too(docs: Documents) -> Any:
-    found = everywhere(docs["longicl"], "1R", "5R")
-    found["signature"]["options"] = found["signature"]["options"].replace("rounds=1+2", "rounds=5+2")
-    found["arguments"]["rounds"] = [5, 2]
-    return found
-
-
-edit("another_score_of_a_round", "longicl", DIVIDED, "intents", "1R", to=0.9)
-edit("another_variant", "longicl", DIVIDED, "intents", "settings", "variant", to="strict")
-edit("another_option_in_the_signature", "longicl", "signature", "options", to="variant=strict,rounds=1+2")
-edit("fewer_empty_responses", "longicl", DIVIDED, "intents", "rounds", "1R", "empty", to=0)
-edit("another_kind_of_long_predictions", "longicl", DIVIDED, "intents", "metric", to="micro_f1")
-
-
-# data sets and scores
-
-
-@forgery
-def a_data_set_more(docs: Documents) -> Any:
-    for place in (DIVIDED, "details"):
-        docs["normal"][place]["subjective"] = docs["normal"][place]["mini"]
-    return docs["normal"]
-
-
-@forgery
-def a_data_set_less(docs: Documents) -> Any:
-    found = docs["two"]
-    for place in (DIVIDED, "details"):
-        del found[place]["own"]
-    found[AVERAGED] = {key: found[DIVIDED]["mini"][key] for key in found[AVERAGED]}
-    return found
-
-
-@forgery
-def no_data_set(docs: Documents) -> Any:
-    return docs["normal"] | {DIVIDED: {}, "details": {}}
-
-
-@forgery
-def the_mean_is_that_of_the_best_data_set(docs: Documents) -> Any:
-    found = docs["two"]
-    found[AVERAGED]["accuracy"] = max(one["accuracy"] for one in found[DIVIDED].values())
-    return found
-
-
-@forgery
-def a_score_more(docs: Documents) -> Any:
-    docs["normal"][DIVIDED]["mini"]["F-beta"] = docs["normal"][AVERAGED]["F-beta"] = 0.99
-    return docs["normal"]
-
-
-@forgery
-def a_score_less(docs: Documents) -> Any:
-    del docs["normal"][DIVIDED]["mini"]["macro_F1"], docs["normal"][AVERAGED]["macro_F1"]
-    return docs["normal"]
-
-
-@forgery
-def a_mean_less(docs: Documents) -> Any:
-    del docs["normal"][AVERAGED]["macro_F1"]
-    return docs["normal"]
-
-
-@forgery
-def a_metric_of_the_user_under_the_name_of_a_standard_one(docs: Documents) -> Any:
-    better = {"accuracy": lambda truth, rows: 0.95}
-    found = StaICC.Normal(datasets=["mini"], limit=4, metrics=better)(model)
-    return json.loads(json.dumps(found.to_dict()))
-
-
-@forgery
-def a_metric_that_replaces_a_standard_one(docs: Documents) -> Any:
-    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
+def metric_that_replaces_a_standard_one(documents: Documents) -> Any:
+    benchmark = StaICC.Normal(**FEW)
     with pytest.warns(UserWarning, match="replaced"):
         benchmark[0].add_metric("accuracy", lambda truth, rows: 0.95)
-    return json.loads(json.dumps(benchmark(model).to_dict()))
+    return plain(benchmark(model))
 
 
-@forgery
-def another_reason_of_an_undefined_score(docs: Documents) -> Any:
-    missing = docs["labels"]["details"]["mini"]["missing"]
-    missing[next(iter(missing))] = "the server was down"
-    return docs["labels"]
+def rounds_renamed(documents: Documents) -> Any:
+    return everywhere(documents["longicl"], "1R", "5R")
 
 
-@forgery
-def a_reason_without_an_undefined_score(docs: Documents) -> Any:
-    docs["normal"]["details"]["mini"]["missing"]["accuracy of experts"] = "not measured"
-    return docs["normal"]
+def rounds_renamed_in_the_arguments_too(documents: Documents) -> Any:
+    document = rounds_renamed(documents)
+    document["signature"]["options"] = document["signature"]["options"].replace("rounds=1+2", "rounds=5+2")
+    document["arguments"]["rounds"] = [5, 2]
+    return document
 
 
-@forgery
-def an_undefined_score_is_defined(docs: Documents) -> Any:
-    found = docs["labels"]
-    for place in (found[DIVIDED]["mini"], found[AVERAGED]):
-        assert place["averaged_truelabel_likelihood"] is None
-        place["averaged_truelabel_likelihood"] = 0.9
-    return found
-
-
-@forgery
-def a_score_is_undefined(docs: Documents) -> Any:
-    found = docs["normal"]
-    found[DIVIDED]["mini"]["accuracy"] = found[AVERAGED]["accuracy"] = None
-    return found
-
-
-@forgery
-def another_level(docs: Documents) -> Any:
-    for interval in docs["normal"]["details"]["mini"]["intervals"].values():
-        interval["level"] = 0.99
-    return docs["normal"]
-
-
-@forgery
-def another_level_in_the_signature_too(docs: Documents) -> Any:
-    found = docs["normal"]
-    for interval in (*found["details"]["mini"]["intervals"].values(), *found["means"]["intervals"].values()):
-        interval["level"] = 0.99
-    found["signature"]["statistics"] = found["signature"]["statistics"].replace("0.95", "0.99")
-    found["arguments"]["statistics"]["level"] = 0.99
-    return found
-
-
-edit("no_intervals", "normal", "details", "mini", "intervals", to={})
-edit("no_intervals_of_means", "normal", "means", "intervals", to={})
-edit("no_baselines", "normal", "details", "mini", "baselines", to={})
-edit("other_label_names", "normal", "details", "mini", "labels", to=["x", "travel", "weather"])
-edit("a_direction", "normal", "higher_is_better", to={"expected_calibration_error_1": True})
-edit("more_settings_tried", "tried", "details", "mini", "baselines", "normal", "tried", to=1)
-edit("more_settings_tried_of_means", "tried", "means", "baselines", "normal", "tried", to=1)
-edit("a_lower_baseline", "normal", "details", "mini", "baselines", "normal", "majority", to=0.1)
-edit("a_lower_baseline_of_the_means", "normal", "means", "baselines", "normal", "last_demonstration", to=0.1)
-edit("another_digest_of_the_data", "normal", "details", "mini", "data", to="0" * 64)
-edit("another_number_of_queries", "normal", "details", "mini", "asked", to=800)
-edit("notes", "normal", "details", "mini", "notes", to=["an external auditor confirmed the scores"])
-
-
-@forgery
-def tried_once_everywhere(docs: Documents) -> Any:
-    found = docs["tried"]
-    for place in (found["details"]["mini"], found["means"]):
-        place["baselines"]["normal"]["tried"] = 1
-    found["signature"]["statistics"] = found["signature"]["statistics"].removeprefix("tried3+")
-    found["arguments"]["statistics"]["tried"] = 1
-    return found
-
-
-@forgery
-def a_condition_more(docs: Documents) -> Any:
-    conditions = docs["normal"]["details"]["mini"]["conditions"]
-    conditions.append({**conditions[0], "name": "again"})
-    return docs["normal"]
-
-
-@forgery
-def records_without_queries(docs: Documents) -> Any:
-    docs["normal"]["details"]["mini"]["conditions"] = []
-    return docs["normal"]
-
-
-@forgery
-def a_row_of_the_user_is_right(docs: Documents) -> Any:
-    record = docs["labels"]["details"]["mini"]["conditions"][0]
-    record["truth"] = list(record["predictions"])
-    docs["labels"][DIVIDED]["mini"]["accuracy"] = docs["labels"][AVERAGED]["accuracy"] = 1.0
-    return docs["labels"]
-
-
-@forgery
-def hidden_failures(docs: Documents) -> Any:
-    found = docs["partial"]
-    details = found["details"]["mini"]
-    assert details["failures"]
-    details["failures"], details["failed"] = [], 0
-    found["provenance"]["failures"], found["provenance"]["predictors"][0]["failed"] = None, 0
-    del found["signature"]["failed"]
-    return found
-
-
-# signature, provenance and the rest
-
-edit("another_schema", "normal", "schema", to=1)
-edit("another_version", "normal", "signature", "version", to="1.1.0")
-edit("an_older_version", "normal", "signature", "version", to="0.1.1")
-edit("another_k_in_the_signature", "normal", "signature", "k", to="5")
-edit("a_full_run_in_the_signature", "normal", "signature", "limit", to=None)
-edit("other_metrics_in_the_signature", "normal", "signature", "metrics", to="0.1.1")
-edit("unknown_metrics_in_the_signature", "normal", "signature", "metrics", to="none")
-edit("own_metrics_in_the_signature", "normal", "signature", "metrics", to="standard+mine@0123456789ab")
-edit("a_metric_of_a_changed_mark", "normal", "signature", "metrics", to="mixed-0123456789ab")
-edit("no_statistics_in_the_signature", "normal", "signature", "statistics", to="none")
-edit("another_template_in_the_signature", "normal", "signature", "template", to="changed-0123456789ab")
-edit("demonstrations_by_hand_in_the_signature", "normal", "signature", "demonstrations", to="manual-0123456789ab")
-edit("another_channel_in_the_signature", "normal", "signature", "channel", to="noisy")
-edit("other_data_sets_in_the_signature", "normal", "signature", "datasets", to="TREC")
-edit("all_data_sets_in_the_signature", "normal", "signature", "datasets", to=None)
-edit("another_digest_of_prompts_in_the_signature", "normal", "signature", "prompts", to="0" * 12)
-edit("a_split_in_the_signature", "normal", "signature", "split", to="1+2+3")
-edit("another_sampler_in_the_signature", "normal", "signature", "sampler", to="lcg43")
-edit("another_scoring_in_the_signature", "normal", "signature", "scoring", to="label_scoring=full")
-edit("a_method_in_the_signature", "normal", "signature", "method", to="knn_prompt paper")
-edit("a_method_in_the_provenance", "normal", "provenance", "method", to="knn_prompt paper")
-edit("another_identity", "normal", "provenance", "predictors", 0, "identity", to="0" * 64)
-edit("a_predictor_of_other_data", "normal", "provenance", "predictors", 0, "datasets", to=["TREC"])
-edit("no_predictors", "normal", "provenance", "predictors", to=[])
-edit("an_unknown_entry", "normal", "certified by", to="the authors")
-edit("an_unknown_entry_of_a_group", "suite", "certified by", to="the authors")
-edit("no_arguments", "normal", "arguments", to=None)
-edit("another_k_in_the_arguments", "normal", "arguments", "k", to=5)
-edit("a_full_run_in_the_arguments", "normal", "arguments", "limit", to=None)
-edit("other_arguments_of_a_part", "suite", "parts", "GLER", "arguments", "limit", to=5)
-edit("another_sampler_in_the_arguments", "normal", "arguments", "sampler", to="nested")
-edit("another_channel_in_the_arguments", "normal", "arguments", "noisy_channel", to=True)
-edit("own_metrics_in_the_arguments", "normal", "arguments", "metrics", "own", to=["mine"])
-edit("changed_by_hand_in_the_arguments", "normal", "arguments", "changed", to=["template"])
-edit("fewer_settings_tried_in_the_arguments", "tried", "arguments", "statistics", "tried", to=1)
-edit("no_intervals_in_the_arguments", "normal", "arguments", "statistics", "intervals", to=False)
-edit("another_option_in_the_arguments", "domain", "arguments", "options", "domain_query_length", to=10)
-edit("another_round_in_the_arguments", "longicl", "arguments", "rounds", to=[5, 2])
-edit("another_variant_in_the_arguments", "longicl", "arguments", "variant", to="strict")
-edit("an_unknown_argument", "normal", "arguments", "certified by", to="the authors")
-edit("another_precision", "stopped", "stopping", "target", to=0.05)
-edit("another_reason_of_stopping", "stopped", "stopping", "reason", to="all rows are evaluated")
-edit("a_narrower_interval", "stopped", "stopping", "interval", "low", to=0.33)
-
-
-@forgery
-def given_predictions_of_another_digest(docs: Documents) -> Any:
-    return predicted_by(docs["given"], **{"predictions given": "0" * 64})
-
-
-@forgery
-def a_stopped_run(docs: Documents) -> Any:
-    found = docs["normal"]
-    found["stopping"] = docs["stopped"]["stopping"]
-    found["signature"]["stopping"] = docs["stopped"]["signature"]["stopping"]
-    return found
-
-
-@forgery
-def a_stopped_run_that_says_it_is_complete(docs: Documents) -> Any:
-    found = docs["stopped"]
-    del found["stopping"], found["signature"]["stopping"]
-    return found
-
-
-@forgery
-def no_warnings_about_the_data(docs: Documents) -> Any:
-    assert docs["own"].pop("warnings")
-    return docs["own"]
-
-
-@forgery
-def no_record_of_the_file(docs: Documents) -> Any:
-    del docs["own"]["files"]
-    return docs["own"]
-
-
-@forgery
-def another_template_of_the_file(docs: Documents) -> Any:
-    docs["own"]["files"]["own"]["card"]["template"]["instruction"] = "Read. "
-    return docs["own"]
+FORGERS: list[Callable[[Documents], Any]] = [
+    part_of_another_identity,
+    given_predictions_of_another_digest,
+    part_of_a_race,
+    unknown_data_set,
+    name_of_a_built_in_data_set,
+    own_data_under_the_name_of_a_built_in_data_set,
+    other_rows_under_the_name_of_a_built_in_data_set,
+    benchmark_that_calls_itself_normal,
+    metric_under_the_name_of_a_standard_one,
+    metric_that_replaces_a_standard_one,
+    rounds_renamed,
+    rounds_renamed_in_the_arguments_too,
+]
+FORGED = [*EDITS, *(forger.__name__ for forger in FORGERS)]
 
 
 @pytest.fixture(scope="module")
@@ -707,11 +421,13 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     """The folder with all results, and the status of each on the leaderboard."""
     folder = tmp_path_factory.mktemp("runs")
     documents = honest(folder)
-    for name, document in documents.items():
-        (folder / f"honest {name}.json").write_text(json.dumps(with_digests(document)), "utf-8")
-    for name, made in FORGERIES.items():
-        forged = made(copy.deepcopy(documents))
-        (folder / f"{name}.json").write_text(json.dumps(with_digests(forged)), "utf-8")
+    files = {f"honest {name}": document for name, document in documents.items()}
+    for name, (source, edits) in EDITS.items():
+        files[name] = changed(copy.deepcopy(documents[source]), edits, documents)
+    for forger in FORGERS:
+        files[forger.__name__] = forger(copy.deepcopy(documents))
+    for name, document in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(with_digests(document)), "utf-8")
     site, told = folder / "site", folder / "told.txt"
     with told.open("w", encoding="utf-8") as file, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", file)
@@ -720,21 +436,20 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     return folder, statuses
 
 
-def test_there_are_enough() -> None:
-    assert REVIEWED == 12
-    assert len(FORGERIES) - REVIEWED >= 30
-
-
-@pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_result_is_neither_recomputed_nor_ranked(name: str, board: tuple[Path, dict[str, str]]) -> None:
+def test_no_forged_result_is_recomputed_or_ranked(board: tuple[Path, dict[str, str]]) -> None:
     folder, statuses = board
-    assert main(["verify", str(folder / f"{name}.json")]) in (1, 2, 3)
-    assert statuses[name].split(":")[0] in ("CONTRADICTED", "UNCHECKED", "UNREADABLE")
-    assert not (folder / "site" / "results" / f"{name}.json").exists()
+    told = {name: statuses[name].split(":")[0] for name in FORGED}
+    assert {
+        name: status for name, status in told.items() if status not in ("CONTRADICTED", "UNCHECKED", "UNREADABLE")
+    } == {}
+    assert [name for name in FORGED if (folder / "site" / "results" / f"{name}.json").exists()] == []
+    verified = {name: main(["verify", str(folder / f"{name}.json")]) for name in FORGED[::12]}
+    assert {name: status for name, status in verified.items() if status not in (1, 2, 3)} == {}
 
 
 def test_an_honest_result_is_recomputed_and_ranked(board: tuple[Path, dict[str, str]]) -> None:
     folder, statuses = board
-    for path in folder.glob("honest *.json"):
-        assert (main(["verify", str(path)]), statuses[path.stem]) == (0, "recomputed"), path.stem
-        assert (folder / "site" / "results" / path.name).exists()
+    paths = sorted(folder.glob("honest *.json"))
+    assert {path.stem: statuses[path.stem] for path in paths} == {path.stem: "recomputed" for path in paths}
+    assert [path for path in paths if not (folder / "site" / "results" / path.name).exists()] == []
+    assert main(["verify", *map(str, paths[::4])]) == 0

@@ -10,24 +10,19 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks import Benchmark, Experimentor
+from StaICC.benchmarks import Experimentor
 from StaICC.datasets import names
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 DOMAIN = json.loads((GOLDEN / "domain_modes.json").read_text("utf-8"))
 
-RUNS: dict[str, Callable[..., Benchmark]] = {
-    "Normal(k=0)": lambda **given: StaICC.Normal(k=0, **given),
-    "Normal(k=1)": lambda **given: StaICC.Normal(k=1, **given),
-    "Normal(k=4)": lambda **given: StaICC.Normal(k=4, **given),
-    "Normal(k=8)": lambda **given: StaICC.Normal(k=8, **given),
-    "Normal(k=4, noisy_channel=True)": lambda **given: StaICC.Normal(k=4, noisy_channel=True, **given),
-    "Contextual_bias(k=4)": lambda **given: StaICC.Contextual_bias(k=4, **given),
-    "Domain_bias(k=4)": lambda **given: StaICC.Domain_bias(k=4, **given),
-    "Post_bias(k=4)": lambda **given: StaICC.Post_bias(k=4, **given),
-    "GLER(k=4)": lambda **given: StaICC.GLER(k=4, **given),
-    "Template_sens(k=4)": lambda **given: StaICC.Template_sens(k=4, **given),
-    "Demo_sens(k=4)": lambda **given: StaICC.Demo_sens(k=4, **given),
+RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
+    **{f"Normal(k={k})": (StaICC.Normal, {"k": k}) for k in (0, 1, 4, 8)},
+    "Normal(k=4, noisy_channel=True)": (StaICC.Normal, {"k": 4, "noisy_channel": True}),
+    **{
+        f"{name}(k=4)": (getattr(StaICC, name), {"k": 4})
+        for name in ("Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens")
+    },
 }
 EVERY = pytest.mark.parametrize("name", names())
 
@@ -59,7 +54,8 @@ def test_prompts_label_spaces_and_released_figures(
     run: str, name: str, golden: dict[str, Any], stand_in: Any, sha: Callable[[Any], str]
 ) -> None:
     expected = golden["runs"][run][name]
-    benchmark = RUNS[run](datasets=[name], metrics="0.1.1")
+    kind, settings = RUNS[run]
+    benchmark = kind(datasets=[name], metrics="0.1.1", **settings)
     result = benchmark(stand_in, return_outputs=True)
     details = result.details[name]
 

@@ -16,8 +16,6 @@ from StaICC.datasets import Dataset
 from StaICC.metrics import metric_set
 from StaICC.results import Result
 
-REASON = "no confidence interval is known for this score"
-
 
 def constant(truth: Sequence[int], rows: Sequence[Sequence[float]]) -> float:
     return 0.125
@@ -37,15 +35,9 @@ def certain(prompt: str, label_space: list[str]) -> list[float]:
     return [1.0, *[0.0] * (len(label_space) - 1)]
 
 
-def seventh_fails() -> Callable[..., list[float]]:
+def seventh_fails() -> Callable[..., Any]:
     numbers = itertools.count()
-
-    def function(prompt: str, label_space: list[str]) -> list[float]:
-        if next(numbers) % 7 == 0:
-            raise RuntimeError("timeout")
-        return any_scores(prompt, label_space)
-
-    return function
+    return lambda prompt, label_space: any_scores(prompt, label_space) if next(numbers) % 7 else None
 
 
 def without_reason(result: Result) -> Iterator[str]:
@@ -65,12 +57,9 @@ def without_reason(result: Result) -> Iterator[str]:
             yield f"mean: {key}"
 
 
-@pytest.mark.parametrize(
-    "name", ["Normal", "GLER", "ContextualBias", "DomainBias", "PosteriorBias", "TemplateSensitivity"]
-)
+@pytest.mark.parametrize("name", ["Normal", "GLER", "ContextualBias", "PosteriorBias", "TemplateSensitivity"])
 @pytest.mark.parametrize("model", [first_label, any_scores, certain, None])
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("limit", [1, 2, 9])
+@pytest.mark.parametrize(("several", "limit"), [(False, 1), (True, 2), (True, 9)])
 def test_each_score_has_an_interval_or_a_reason(
     name: str, model: Any, several: bool, limit: int, make_own: Callable[..., Dataset]
 ) -> None:
@@ -78,21 +67,16 @@ def test_each_score_has_an_interval_or_a_reason(
     metrics = {"accuracy": constant, "mine": constant, "macro_F1": metric_set("standard").metrics[2].function}
     for chosen in ("standard", metrics) if name in ("Normal", "GLER") else ("standard",):
         benchmark = getattr(StaICC, name)(datasets=datasets, limit=limit, metrics=chosen)
-        result = benchmark(model or seventh_fails(), on_error="collect")
-        assert not list(without_reason(result))
+        assert not list(without_reason(benchmark(model or seventh_fails(), on_error="collect")))
 
 
 @pytest.mark.pack
 def test_posterior_bias_of_a_label_without_rows_and_without_probability() -> None:
-    def function(prompt: str, label_space: list[str]) -> int:
-        return 1
-
-    result = PosteriorBias(datasets=["TREC"], limit=20)(function)
-    details = result.details["TREC"]
+    result = PosteriorBias(datasets=["TREC"], limit=20)(lambda prompt, label_space: 1)
     assert result["Averaged results"]["DL div."] == pytest.approx(1.897, abs=1e-3)
-    assert "1 of them none" in details.missing["interval of DL div."]
+    for reason in (result.details["TREC"].missing["interval of DL div."], result.means.missing["DL div."]):
+        assert "1 of them none" in reason
     assert "interval of DL div." in str(result)
-    assert "1 of them none" in result.means.missing["DL div."]
 
 
 def test_slopes_have_intervals_if_a_row_fails_in_one_condition(make_own: Callable[..., Dataset]) -> None:
@@ -100,37 +84,28 @@ def test_slopes_have_intervals_if_a_row_fails_in_one_condition(make_own: Callabl
     queries = benchmark[0].conditions()[2].queries
     lost = {query.prompt for query in queries if query.row == queries[0].row}
 
-    def function(prompt: str, label_space: list[str]) -> list[float]:
-        if prompt in lost:
-            raise RuntimeError("timeout")
-        return any_scores(prompt, label_space)
+    def function(prompt: str, label_space: list[str]) -> Any:
+        return None if prompt in lost else any_scores(prompt, label_space)
 
     complete = benchmark(any_scores).details["own"].intervals
     result = benchmark(function, on_error="collect")
-    found = result.details["own"].intervals
+    intervals = result.details["own"].intervals
     assert result.details["own"].failed == 2
-    assert set(found) == set(complete)
-    for key, interval in found.items():
+    assert set(intervals) == set(complete)
+    for key, interval in intervals.items():
         slope = result["Divided results"]["own"]["sensitivity"][key.removeprefix("sensitivity.")][0]
         assert interval.low <= slope <= interval.high
-        assert interval.low == pytest.approx(complete[key].low, abs=0.2)
-        assert interval.high == pytest.approx(complete[key].high, abs=0.2)
+        assert (interval.low, interval.high) == pytest.approx((complete[key].low, complete[key].high), abs=0.2)
 
 
-def test_an_own_metric_named_accuracy_has_neither_interval_nor_baselines(make_own: Callable[..., Dataset]) -> None:
+def test_a_custom_metric_named_accuracy_has_neither_interval_nor_baselines(make_own: Callable[..., Dataset]) -> None:
     result = Normal(datasets=[make_own(1)], metrics={"accuracy": constant})(first_label)
     details = result.details["own"]
-    assert details.missing["interval of accuracy"] == REASON
-    assert result.means.missing["accuracy"] == f"no interval on own: {REASON}"
-    assert not details.intervals
-    assert not details.baselines
-    assert not result.means.baselines
+    assert details.missing["interval of accuracy"] in result.means.missing["accuracy"]
+    assert [*details.intervals, *details.baselines, *result.means.baselines] == []
     assert "Not better" not in str(result)
-
-
-@pytest.mark.parametrize("metrics", ["standard", "0.1.1"])
-def test_the_librarys_accuracies_have_baselines(metrics: str, make_own: Callable[..., Dataset]) -> None:
-    assert Normal(datasets=[make_own(1)], metrics=metrics)(first_label).details["own"].baselines
+    for metrics in ("standard", "0.1.1"):
+        assert Normal(datasets=[make_own(1)], metrics=metrics)(first_label).details["own"].baselines
 
 
 def test_no_reason_where_no_interval_was_requested(make_own: Callable[..., Dataset]) -> None:

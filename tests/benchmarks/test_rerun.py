@@ -98,63 +98,53 @@ def test_the_first_query_that_differs_is_named() -> None:
 
 
 def test_the_seed_chooses_the_queries() -> None:
-    result = StaICC.Normal(**FEW)(Kernel())
-    chosen = []
-    for seed in (1, 1, 2):
-        kernel = Kernel()
+    result, kernels = StaICC.Normal(**FEW)(Kernel()), [Kernel(), Kernel(), Kernel()]
+    for kernel, seed in zip(kernels, (1, 1, 2), strict=True):
         verify(result, rerun=Rerun(kernel, 3, seed))
-        chosen.append(kernel.prompts)
-    assert chosen[0] == chosen[1] != chosen[2]
-    assert [len(one) for one in chosen] == [3, 3, 3]
-
-
-def test_queries_that_fail_again_are_unchecked() -> None:
-    def failing(prompt: Any, label_space: list[str]) -> Any:
-        raise ValueError("no connection")
-
-    found = rerun(StaICC.Normal(**FEW)(model), failing, 2)
-    assert isinstance(found.status, Unchecked)
-    assert "no connection" in found.status.reason
+    assert kernels[0].prompts == kernels[1].prompts != kernels[2].prompts
+    assert [len(kernel.prompts) for kernel in kernels] == [3, 3, 3]
+    with pytest.raises(ArgumentError):
+        Rerun(model, 0)
+    with pytest.raises(ArgumentError):
+        Rerun("ppm")  # type: ignore[arg-type]
 
 
 def test_failed_and_unparsed_queries_are_predicted_again() -> None:
     """Otherwise a file could call its wrong predictions failed, or without a label."""
-    result = StaICC.Normal(**FEW)(
-        lambda prompt, label_space: None if len(prompt) % 2 else model(prompt, label_space), on_error="collect"
-    )
+
+    def failing(prompt: Any, label_space: list[str]) -> Any:
+        return None if len(prompt) % 2 else model(prompt, label_space)
+
+    def unparsed(prompt: Any, label_space: list[str]) -> Any:
+        return "?" if len(prompt) % 2 else model(prompt, label_space)
+
+    result = StaICC.Normal(**FEW)(failing, on_error="collect")
     failed = result.details["mini"].failed
     assert 0 < failed < 8
     found = rerun(result, model)
     assert isinstance(found.status, Unchecked)
     assert sum("failed in the run" in reason for reason in found.unchecked) == failed
-    hidden = StaICC.Normal(**FEW, unparsed="excluded")(
-        lambda prompt, label_space: "?" if len(prompt) % 2 else model(prompt, label_space)
-    )
+    again = rerun(StaICC.Normal(**FEW)(model), failing)  # fails in the rerun only
+    assert sum("got None" in reason for reason in again.unchecked) == failed
+    hidden = StaICC.Normal(**FEW, unparsed="excluded")(unparsed)
     assert 0 < hidden.excluded < 8
     assert isinstance(rerun(hidden, model).status, Contradicted)
-    assert not rerun(
-        hidden, lambda prompt, label_space: "?" if len(prompt) % 2 else model(prompt, label_space)
-    ).contradicted
+    assert not rerun(hidden, unparsed).contradicted
 
 
-def test_predictions_of_a_method_or_another_model_are_not_predicted_again() -> None:
-    kernel = StaICC.load_kernel("ppm")
-    method = Method("batch_calibration", kernel).run(StaICC.Normal(**FEW))
-    found = rerun(method, kernel)
+def test_a_method_another_model_and_other_prompts_are_not_predicted_again() -> None:
+    kernel = Kernel()
+    found = rerun(Method("batch_calibration", kernel).run(StaICC.Normal(**FEW)), kernel)
     assert isinstance(found.status, Unchecked)
     assert "batch_calibration" in found.status.reason
     raced = race(StaICC.Normal(datasets=["mini"]), Kernel(), model, margin=0.3)
     found = rerun(raced, model)
     assert not found.contradicted
-    assert len(found.unchecked) == 1
-    assert found.unchecked[0].startswith("parts / first / mini: ")
-
-
-def test_prompts_that_differ_are_not_predicted_again() -> None:
-    kernel = Kernel()
-    found = rerun(StaICC.Normal(**FEW)(Kernel()), kernel, benchmark=StaICC.Normal(3, **FEW))
+    assert [line.split(": ")[0] for line in found.unchecked] == ["parts / first / mini"]
+    other = Kernel()
+    found = rerun(StaICC.Normal(**FEW)(Kernel()), other, benchmark=StaICC.Normal(3, **FEW))
     assert isinstance(found.status, Unchecked)
-    assert not kernel.prompts
+    assert not other.prompts
 
 
 @pytest.mark.parametrize("answer", ["text", "scores"])
@@ -174,13 +164,6 @@ def test_long_icl(answer: str, tmp_path: Path) -> None:
     wrong = rerun(result, lambda prompt, label_space: label_space[7], 40, benchmark)
     assert len(wrong.contradicted) == 21  # 20 and the number of the others
     assert "kinds / 1R / query 0 (test row " in wrong.contradicted[0]
-
-
-def test_arguments() -> None:
-    with pytest.raises(ArgumentError):
-        Rerun(model, 0)
-    with pytest.raises(ArgumentError):
-        Rerun("ppm")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

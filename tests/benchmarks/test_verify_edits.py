@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import random
-import sys
 import time
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 import StaICC
 from StaICC.benchmarks.verify import Recomputed, Unchecked, Verification, rebuild, status_of, verify, verify_file
-from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.errors import SchemaError
 from StaICC.results import Result, ResultGroup, load
 from StaICC.results.details import pack_scores, unpack_scores
-from StaICC.results.result import digest_problems, result_from_dict, with_digests, write_result_file
+from StaICC.results.result import digest_problems, result_from_dict, with_digests
+from tests import result_edits as edits
 
 RECORDED = {"kind", "environment", "timing", "with_divided", "digests"}
 """Fields that no record implies: only the digests detect their edits."""
@@ -33,36 +30,13 @@ RECORDED_OF_PREDICTORS = {
 }
 
 
-def _edits() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("result_edits", Path(__file__).parents[1] / "result_edits.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["result_edits"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-edits = _edits()
-
-
 def model(prompt: str, label_space: list[str]) -> list[float]:
     return [hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[0] / 16 - 8 for label in label_space]
 
 
 def double(prompt: str, label_space: list[str]) -> list[float]:
-    return [
-        int.from_bytes(hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[:8], "big") / 3e18
-        for label in label_space
-    ]
-
-
-def all_prompts(prompt: list[str], label_space: list[str]) -> list[list[float]]:
-    return [model(one, label_space) for one in prompt]
-
-
-def double_of_all(prompt: list[str], label_space: list[str]) -> list[list[float]]:
-    return [double(one, label_space) for one in prompt]
+    """Scores that single precision does not hold."""
+    return [value / 3 for value in model(prompt, label_space)]
 
 
 def unsure(prompt: str, label_space: list[str]) -> Any:
@@ -95,43 +69,32 @@ def check_edit(original: Any, path: tuple[Any, ...], rng: random.Random, digest_
         return "refused"
     assert digest_problems(changed), path
     keys = edits.kind_of(path)
-    part = result
     if path[0] == "parts":
         assert isinstance(result, ResultGroup)
-        part = result[path[1]]
-        keys = keys[2:]
-    found = verify(part)
-    told = _contradicted(found)
-    recorded = keys[:2] == ("provenance", "predictors") and keys[2] in RECORDED_OF_PREDICTORS
-    if recorded or keys[0] in RECORDED:
-        assert status_of(found) == Recomputed()
+        result, keys = result[path[1]], keys[2:]
+    findings = verify(result)
+    told = _contradicted(findings)
+    if keys[0] in RECORDED or (keys[:2] == ("provenance", "predictors") and keys[2] in RECORDED_OF_PREDICTORS):
+        assert status_of(findings) == Recomputed()
         return "digest"
     if keys == ("schema",):  # of another format
         return "named"
     if keys in [("name",), ("benchmark",), ("signature", "version"), ("signature", "metrics")] and not told:
-        assert isinstance(status_of(found), Unchecked)
+        assert isinstance(status_of(findings), Unchecked)
         return "unchecked"
-    if keys[:3] in [("provenance", "predictors", "who"), ("provenance", "predictors", "how")]:
-        assert any("provenance / predictors / 0 / identity: saved " in line for line in told), (path, told)
-        return "named"
-    if keys[-1] in ("seed", "statistics") and not told:
-        return "digest"  # no interval depends on it
-    if keys == ("arguments", "statistics", "tried") and not told:
-        return "digest"  # no baseline depends on it
-    if keys[-1] == "scores" and not told:
-        return "digest"  # a score that no figure of its benchmark depends on by so much
+    if not told and (keys[-1] in ("seed", "statistics", "scores") or keys == ("arguments", "statistics", "tried")):
+        return "digest"  # no figure of its benchmark depends on it, or by so much
     assert told, path
     inputs = {"scores", "predictions", "k", "options", "statistics", "tried", "name", "condition", "query", "labels"}
-    if keys[0] != "arguments" and keys[-1] not in inputs:  # an edited input is named by what depends on it
-        named = [line.partition(": saved")[0].split(" / ")[-1] for line in told]
-        assert any(str(path[-1]) == one or one in keys for one in named) or any(keys[-1] in line for line in told), (
-            path,
-            told,
-        )
+    if keys[:3] in [("provenance", "predictors", "who"), ("provenance", "predictors", "how")]:
+        assert any("provenance / predictors / 0 / identity: saved " in line for line in told), (path, told)
+    elif keys[0] != "arguments" and keys[-1] not in inputs:  # an edited input is named by what depends on it
+        named = {line.partition(": saved")[0].split(" / ")[-1] for line in told}
+        assert named & {str(path[-1]), *keys} or any(keys[-1] in line for line in told), (path, told)
     return "named"
 
 
-@pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_kind_of_field_is_detected(share: int) -> None:
     rng = random.Random(share)
     kinds = defaultdict(list)
@@ -141,13 +104,6 @@ def test_every_kind_of_field_is_detected(share: int) -> None:
     ways = [check_edit(document(), rng.choice(paths), rng) for paths in list(kinds.values())[::share]]
     assert ways.count("named") > 300 / share
     assert ways.count("refused") < 60 / share
-
-
-def test_random_edits_are_detected() -> None:
-    rng = random.Random(2)
-    paths = [path for path, _ in edits.leaves(document())]
-    ways = [check_edit(document(), path, rng) for path in rng.sample(paths, 50)]
-    assert ways.count("named") > 30
 
 
 @pytest.mark.parametrize(
@@ -173,25 +129,18 @@ def test_an_edit_of_who_and_how_is_named(path: tuple[Any, ...], value: Any, name
 
 
 @pytest.mark.parametrize("batched", [False, True])
-def test_several_functions_and_given_predictions_are_consistent(tmp_path: Path, batched: bool) -> None:
+def test_several_functions_and_given_predictions_are_consistent(batched: bool) -> None:
     own = [(f"text {row}", row % 2) for row in range(60)]
     data = [Dataset.from_rows(own, name=name, label_space=["a", "b"]) for name in ("one", "two", "three")]
     benchmark = StaICC.Normal(datasets=data, limit=5, k=2)
-    result = benchmark(
-        [all_prompts, all_prompts, double_of_all] if batched else [StaICC.load_kernel("ppm"), model, model],
-        batched_inference=batched,
-    )
-    assert status_of(verify(result, benchmark)) == Recomputed()
-    result = benchmark(preentered_prediction=[[0] * len(one.all_queries()) for one in benchmark])
-    assert status_of(verify(result, benchmark)) == Recomputed()
 
+    def listed(prompt: list[str], label_space: list[str]) -> list[list[float]]:
+        return [double(one, label_space) for one in prompt]
 
-@pytest.mark.parametrize("level", [0.5, 0.77, 0.9999])
-def test_any_level_is_read_back(level: float) -> None:
-    statistics = StaICC.Statistics(level=level, tried=3)
-    result = StaICC.Normal(datasets=["mini"], limit=5, statistics=statistics)(model)
-    assert rebuild(result)[0].statistics == statistics  # type: ignore[union-attr]
-    assert status_of(verify(result)) == Recomputed()
+    functions = [listed] * 3 if batched else [StaICC.load_kernel("ppm"), model, double]
+    given = [[0] * len(one) for one in benchmark]
+    for result in (benchmark(functions, batched_inference=batched), benchmark(preentered_prediction=given)):
+        assert status_of(verify(result, benchmark)) == Recomputed()
 
 
 def test_an_edit_with_new_digests_is_named_if_the_field_can_be_recomputed(tmp_path: Path) -> None:
@@ -205,20 +154,13 @@ def test_an_edit_with_new_digests_is_named_if_the_field_can_be_recomputed(tmp_pa
     assert line.startswith("parts / Normal / Averaged results / accuracy: saved 0.875, recomputed 0.")
 
 
-@pytest.mark.parametrize("key", ["digests", "timing"])
-def test_a_missing_field_is_detected(key: str) -> None:
-    changed = {name: value for name, value in document().items() if name != key}
-    if key == "digests":
-        assert digest_problems(changed) == ["digests: missing; every file of result schema 2 or later has them"]
-    else:
-        part = document()["parts"]["Normal"]
-        with pytest.raises(SchemaError):
-            Result.from_dict({name: value for name, value in part.items() if name != key})
-
-
-def test_the_order_of_keys_counts() -> None:
-    changed = dict(reversed(document().items()))
-    assert digest_problems(changed)
+def test_missing_fields_and_the_order_of_keys_are_detected() -> None:
+    without = {name: value for name, value in document().items() if name != "digests"}
+    assert "missing" in digest_problems(without)[0]
+    assert digest_problems(dict(reversed(document().items())))
+    part = document()["parts"]["Normal"]
+    with pytest.raises(SchemaError):
+        Result.from_dict({name: value for name, value in part.items() if name != "timing"})
 
 
 @pytest.mark.parametrize("rows", [[[0.5, -0.0]], [[1e308, 0.1], [5e-324, 3.0]], [], [[1 / 3, 2 / 3]]])
@@ -242,23 +184,20 @@ def test_damaged_label_scores_are_refused(text: str) -> None:
         ("Suite", {"noisy_channel": True, "k": 2}, double),
         ("Normal", {"outputs": "logits"}, double),
         ("Normal", {"statistics": StaICC.Statistics(intervals=False)}, model),
-        ("Normal", {"statistics": StaICC.Statistics(level=0.9, tried=9)}, model),
+        *(("Normal", {"statistics": StaICC.Statistics(level, tried=3)}, model) for level in (0.5, 0.77, 0.9999)),
         ("Suite", {}, lambda prompt, label_space: 1),
         ("Suite", {}, lambda prompt, label_space: [0.2, 0.2, 0.2]),
         ("GLER", {"interpolations": 3, "k": 0}, model),
         ("DomainBias", {"domain_query_length": 3}, model),
+        *((name, {}, unsure) for name in ("Suite", "Diagnosis", "TripletBias")),
     ],
 )
 def test_what_a_run_saves_is_consistent(tmp_path: Path, name: str, settings: dict[str, Any], answer: Any) -> None:
-    run = getattr(StaICC, name)(datasets=["mini"], limit=5, **settings)
-    run(answer).save(tmp_path / "result.json")
-    assert status_of(verify_file(tmp_path / "result.json")) == Recomputed()
-
-
-@pytest.mark.parametrize("name", ["Suite", "Diagnosis", "TripletBias"])
-def test_partial_results_are_consistent(tmp_path: Path, name: str) -> None:
-    getattr(StaICC, name)(datasets=["mini"], limit=5)(unsure, on_error="collect").save(tmp_path / "result.json")
-    assert status_of(verify_file(tmp_path / "result.json")) == Recomputed()
+    path = tmp_path / "result.json"
+    getattr(StaICC, name)(datasets=["mini"], limit=5, **settings)(answer, on_error="collect").save(path)
+    assert status_of(verify_file(path)) == Recomputed()
+    if "statistics" in settings:
+        assert rebuild(load(path))[0].statistics == settings["statistics"]  # type: ignore[union-attr]
 
 
 def test_own_metrics_are_not_checkable_without_their_code() -> None:
@@ -281,30 +220,13 @@ def test_own_metrics_are_not_checkable_without_their_code() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("k", "99999999"),
-        ("k", "9" * 5000),
-        ("k", "²"),
-        ("k", "-1"),
-        ("limit", "99999999999999"),
-        ("limit", "1"),
-        ("options", "interpolations=99999999"),
-        ("options", "interpolations=4000"),
-        ("options", "domain_query_length=4000"),
-        ("options", "tried=3"),
-        ("statistics", "intervals-9-0.95"),
-        ("statistics", "intervals-2-7"),
-        ("channel", "none"),
-        ("template", "other"),
-        ("demonstrations", "other"),
-        ("outputs", "labels"),
-        ("unparsed", "right"),
-        ("repeats", "99999999"),
-        ("datasets", "TREC"),
-        ("data", "0" * 12),
-        ("prompts", "0" * 12),
-        ("sampler", "other"),
-        ("failed", "3"),
-        ("benchmark", "Normal"),
+        *(("k", value) for value in ("99999999", "9" * 5000, "²", "-1")),
+        *(("limit", value) for value in ("99999999999999", "1")),
+        *(("options", f"{name}=4000") for name in ("interpolations", "domain_query_length", "tried")),
+        *(("statistics", value) for value in ("intervals-9-0.95", "intervals-2-7")),
+        *((field, "other") for field in ("channel", "template", "demonstrations", "outputs", "unparsed", "sampler")),
+        *(("repeats", "99999999"), ("datasets", "TREC"), ("data", "0" * 12), ("prompts", "0" * 12)),
+        *(("failed", "3"), ("benchmark", "Normal")),
     ],
 )
 def test_a_signature_that_no_run_writes_is_named_at_once(field: str, value: str) -> None:
@@ -323,26 +245,15 @@ def test_a_signature_that_no_run_writes_is_named_at_once(field: str, value: str)
         *((("limit",), value) for value in (99999999999999, 1, 0, None, "6", {})),
         *((("options", "interpolations"), value) for value in (99999999, 4000, 1, "5", None)),
         *((("options",), value) for value in (None, [], {"interpolations": 5, "domain_query_length": 10**9})),
-        (("statistics",), "intervals-3-0.95"),
-        (("statistics", "level"), 7),
-        (("statistics", "tried"), 10**10),
-        (("statistics",), {"other": 1}),
-        (("noisy_channel",), True),
-        (("noisy_channel",), "direct"),
-        (("demonstrations",), "other"),
-        (("demonstrations",), "in-domain"),
-        (("sampler",), "nested"),
-        (("sampler",), ["default"]),
-        (("outputs",), "labels"),
-        (("outputs",), "logits"),
-        (("unparsed",), "right"),
-        (("datasets",), ["TREC"]),
-        (("metrics",), "standard"),
-        (("metrics", "set"), "0.1.1"),
-        (("metrics", "set"), 3),
-        (("metrics", "set"), "json:dumps"),
-        (("metrics", "names"), []),
-        (("metrics", "names"), None),
+        *((("statistics",), value) for value in ("intervals-3-0.95", {"other": 1})),
+        *(((("statistics", "level")), 7), (("statistics", "tried"), 10**10)),
+        *((("noisy_channel",), value) for value in (True, "direct")),
+        *((("demonstrations",), value) for value in ("other", "in-domain")),
+        *((("sampler",), value) for value in ("nested", ["default"])),
+        *((("outputs",), value) for value in ("labels", "logits")),
+        *((("unparsed",), "right"), (("datasets",), ["TREC"]), (("metrics",), "standard")),
+        *((("metrics", "set"), value) for value in ("0.1.1", 3, "json:dumps")),
+        *((("metrics", "names"), value) for value in ([], None)),
     ],
 )
 def test_arguments_of_no_run_or_another_are_found_at_once(path: tuple[str, ...], value: Any) -> None:
@@ -362,20 +273,11 @@ def test_missing_arguments_are_not_recomputed(name: str) -> None:
     assert isinstance(status_of(verify(Result.from_dict(part | {"arguments": {}}))), Unchecked)
 
 
-def test_a_hostile_k_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changed = edits.edited(document(), ("parts", "Normal", "arguments", "k"), 99999999)
-    (tmp_path / "result.json").write_text(json.dumps(changed), "utf-8")
-    assert main(["verify", str(tmp_path / "result.json")]) == 1
-    assert "arguments: k must be an integer from 0 to 4096, not 99999999\n" in capsys.readouterr().out
-
-
 def test_a_changed_file_is_read_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "result.json"
     path.write_text(json.dumps(edits.edited(document(), ("parts", "Normal", "timing", "seconds"), 1.0)), "utf-8")
     load(path)
-    assert [record.message for record in caplog.records] == [
-        f"{path}: the file was changed after it was written; python -m StaICC verify says what is wrong with it"
-    ]
+    assert "changed after it was written" in caplog.text
 
 
 # -- the whole suite
@@ -399,15 +301,3 @@ def test_a_suite_over_ten_data_sets(tmp_path: Path) -> None:
     assert set(ways) <= {"digest", "none", "refused"}
     ways = [check_edit(original, rng.choice(paths), rng) for _ in range(15)]
     assert ways.count("named") > 3
-
-
-def test_removed_label_scores_are_an_inconsistency(tmp_path: Path) -> None:
-    """Without them, an edited likelihood could not be recomputed; every run of schema 2 writes them."""
-    result = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: [0.5, 0.3, 0.2])
-    data = result.to_dict()
-    for record in data["details"]["mini"]["conditions"]:
-        record["scores"] = None
-    data["Divided results"]["mini"]["averaged_truelabel_likelihood"] = 0.99
-    data["Averaged results"]["averaged_truelabel_likelihood"] = 0.99
-    write_result_file(data, tmp_path / "forged.json")
-    assert any("label scores" in line for one in verify_file(tmp_path / "forged.json") for line in one.contradicted)

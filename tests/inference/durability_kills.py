@@ -39,22 +39,14 @@ class Way:
         """The command line of the run."""
         program = [sys.executable, str(HERE / "durability_run.py")]
         store, result, calls = (str(folder / name) for name in ("run.sqlite", "result.json", "calls"))
-        if self.where == "cli":
-            model = f"durability_kernels:{self.kernel}:{self.seconds}:{calls}"
-            settings = ["--store", store, "--json", result, "--chunk-size", str(self.chunk)]
-            settings += ["--workers", str(self.workers)] if self.workers > 1 else []
-            return [*program, "cli", "run", "normal", "--datasets", "mini", "--model", model, *settings]
-        return [
-            *program,
-            "api",
-            store,
-            result,
-            calls,
-            str(self.seconds),
-            str(self.workers),
-            str(self.chunk),
-            f"{self.kernel},{self.where}",
-        ]
+        seconds, workers, chunk = str(self.seconds), str(self.workers), str(self.chunk)
+        if self.where != "cli":
+            kind = f"{self.kernel},{self.where}"
+            return [*program, "api", store, result, calls, seconds, workers, chunk, kind]
+        model = f"durability_kernels:{self.kernel}:{seconds}:{calls}"
+        settings = ["--store", store, "--json", result, "--chunk-size", chunk]
+        settings += ["--workers", workers] if self.workers > 1 else []
+        return [*program, "cli", "run", "normal", "--datasets", "mini", "--model", model, *settings]
 
 
 WAYS = [

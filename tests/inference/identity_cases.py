@@ -6,17 +6,11 @@ ten of its predictions differs. ``ORDINARY`` make a function that predicts the s
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import json
-import logging
 import math
-import os
-import random
-import re
 import sys
-import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -139,12 +133,8 @@ def _pair(name: str, make: Callable[[], tuple[Function, Function]]) -> None:
 
 _pair("another_body", lambda: (closure(1.0), lambda prompt, label_space: row(prompt, 2.0)))
 _pair("another_closure", lambda: (closure(1.0), closure(2.0)))
-_pair("an_array_in_a_closure", lambda: (closure(_numbers(1.0)), closure(_numbers(2.0))))
-_pair("another_attribute", lambda: (Scaled(1.0), Scaled(2.0)))
-_pair("a_method_of_another_object", lambda: (Scaled(1.0).predict, Scaled(2.0).predict))
 _pair("a_subclass", lambda: (Scaled(1.0), Turned(1.0)))
 _pair("a_decorator", lambda: (lexicon, _turned(lexicon)))
-_pair("a_decorator_of_wrapt", lambda: (lexicon, _with_wrapt(lexicon)))
 _pair("a_partial", lambda: (functools.partial(_weighted, weight=1.0), functools.partial(_weighted, weight=2.0)))
 _pair("kernels_in_a_closure", lambda: (_using(PPMKernel(0)), _using(PPMKernel(5))))
 _pair("a_subclass_of_a_kernel", lambda: (PPMKernel(), _Flipped()))
@@ -153,22 +143,6 @@ _pair("the_same_name_in_another_module", lambda: (module(_SOURCE).f, module(_SOU
 _pair("a_kernel_that_states_too_little", lambda: (_Stating(1.0), _Stating(2.0)))
 
 _SOURCE = "N = 1.0\ndef f(prompt, label_space):\n    return [N, 1.5]\n"
-
-
-def _numbers(number: float) -> Any:
-    numpy = pytest.importorskip("numpy")
-    return numpy.array(number)
-
-
-def _with_wrapt(function: Function) -> Function:
-    wrapt = pytest.importorskip("wrapt")
-
-    @wrapt.decorator  # type: ignore[untyped-decorator]
-    def turned(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        found = wrapped(*args, **kwargs)
-        return [row[::-1] for row in found] if isinstance(found[0], list) else found[::-1]
-
-    return turned(function)  # type: ignore[no-any-return]
 
 
 def _weighted(prompt: Any, label_space: Any, weight: float) -> list[float]:
@@ -212,16 +186,6 @@ def one_entry_of_a_dictionary(patch: pytest.MonkeyPatch, folder: Path) -> Iterat
 
 
 @attack
-def a_default_that_is_changed(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    def f(prompt: Any, label_space: Any, numbers: Any = [1.0]) -> list[float]:  # noqa: B006
-        return row(prompt, numbers[0])
-
-    yield f
-    f.__defaults__[0][0] = 2.0  # type: ignore[index]
-    yield f
-
-
-@attack
 def another_code_in_a_function(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
     def f(prompt: Any, label_space: Any) -> list[float]:
         return row(prompt, 1.0)
@@ -243,19 +207,6 @@ def another_batch_of_a_function(patch: pytest.MonkeyPatch, folder: Path) -> Iter
     yield f
     f.batch = lambda prompts, label_space: [row(prompt, 2.0) for prompt in prompts]  # type: ignore[attr-defined]
     yield f
-
-
-@attack
-def a_nested_object(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    outer = types.SimpleNamespace(inner=Scaled(1.0))
-    f = _holding(outer)
-    yield f
-    outer.inner.factor = 2.0
-    yield f
-
-
-def _holding(held: Any) -> Function:
-    return lambda prompt, label_space: held.inner(prompt, label_space)
 
 
 @attack
@@ -282,13 +233,6 @@ def another_class(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]
 
 
 @attack
-def a_helper(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    yield lexicon
-    patch.setattr(sys.modules[__name__], "row", lambda prompt, number: [number, 0.0])
-    yield lexicon
-
-
-@attack
 def a_function_of_the_standard_library(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
     def f(prompt: Any, label_space: Any) -> list[float]:
         return row(prompt, math.sqrt(4.0))
@@ -296,14 +240,6 @@ def a_function_of_the_standard_library(patch: pytest.MonkeyPatch, folder: Path) 
     yield f
     patch.setattr(math, "sqrt", lambda number: -number)
     yield f
-
-
-@attack
-def a_built_in_function(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    made = module("def f(prompt, label_space):\n    return [len(prompt), 1.5]\n")
-    yield made.f
-    made.len = lambda prompt: -1.0
-    yield made.f
 
 
 @attack
@@ -320,30 +256,6 @@ def a_file(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
 
 
 @attack
-def a_variable_of_the_environment(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    def f(prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, float(os.environ["WEIGHT"]))
-
-    patch.setenv("WEIGHT", "1.0")
-    yield f
-    patch.setenv("WEIGHT", "2.0")
-    yield f
-
-
-@attack
-def the_time(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    f = _timed(time)
-    patch.setattr(time, "time", lambda: 1.0)
-    yield f
-    patch.setattr(time, "time", lambda: 2.0)
-    yield f
-
-
-def _timed(clock: Any) -> Function:
-    return lambda prompt, label_space: row(prompt, clock.time())
-
-
-@attack
 def a_module_that_is_edited(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
     for number in (1.0, 2.0):
         (folder / "edited_model.py").write_text(f"def f(prompt, label_space):\n    return [{number}, 1.5] * 1\n")
@@ -351,16 +263,6 @@ def a_module_that_is_edited(patch: pytest.MonkeyPatch, folder: Path) -> Iterator
         patch.delitem(sys.modules, "edited_model", raising=False)
         yield __import__("edited_model").f
         (folder / "edited_model.py").unlink()
-
-
-@attack
-def a_helper_in_another_module(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    helper = module("def number():\n    return 1.0\n", "helper")
-    made = module("def f(prompt, label_space):\n    return [helper.number(), 1.5]\n")
-    made.helper = helper
-    yield made.f
-    helper.number = lambda: 2.0
-    yield made.f
 
 
 @attack
@@ -382,13 +284,6 @@ def the_batch_of_a_kernel(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[F
 def the_batch_of_the_class_of_a_kernel(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
     yield PPMKernel()
     patch.setattr(PPMKernel, "batch", lambda self, prompts, label_space: [[0.1, 0.9] for _ in prompts])
-    yield PPMKernel()
-
-
-@attack
-def the_batch_of_the_class_by_wrapt(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    yield PPMKernel()
-    patch.setattr(PPMKernel, "batch", _with_wrapt(PPMKernel.batch))
     yield PPMKernel()
 
 
@@ -417,11 +312,6 @@ def a_lambda() -> Function:
 
 
 @ordinary
-def a_closure() -> Function:
-    return closure([1.0, 2.0].pop())
-
-
-@ordinary
 def a_dictionary() -> Function:
     return lexicon
 
@@ -429,11 +319,6 @@ def a_dictionary() -> Function:
 @ordinary
 def a_method() -> Function:
     return Scaled(2.0).predict
-
-
-@ordinary
-def an_object() -> Function:
-    return Scaled(2.0)
 
 
 @ordinary
@@ -459,17 +344,6 @@ def a_layer_of_torch() -> Function:
     def f(prompt: str, label_space: Any) -> Any:
         with torch.no_grad():
             return layer(torch.tensor([float(len(prompt))]))
-
-    return f
-
-
-@ordinary
-def a_logger() -> Function:
-    log = logging.getLogger("a model")
-
-    def f(prompt: str, label_space: Any) -> list[float]:
-        log.debug("%s", prompt)
-        return row(prompt, 1.0)
 
     return f
 
@@ -501,12 +375,6 @@ def an_object_that_counts() -> Function:
 
 
 @ordinary
-def a_cache() -> Function:
-    cached = functools.lru_cache(lambda prompt: row(prompt, 1.0))
-    return lambda prompt, label_space: cached(prompt)
-
-
-@ordinary
 def a_model_that_is_loaded_when_it_is_needed() -> Function:
     class Lazy:
         @functools.cached_property
@@ -520,17 +388,6 @@ def a_model_that_is_loaded_when_it_is_needed() -> Function:
 
 
 @ordinary
-def random_numbers() -> Function:
-    return lambda prompt, label_space: random.Random(prompt).choices(range(9), k=2)
-
-
-@ordinary
-def regular_expressions_and_counters() -> Function:
-    word = re.compile(r"\w+")
-    return lambda prompt, label_space: row(prompt, collections.Counter(word.findall(prompt))["great"])
-
-
-@ordinary
 def a_record_of_settings() -> Function:
     @dataclasses.dataclass
     class Settings:
@@ -541,22 +398,6 @@ def a_record_of_settings() -> Function:
             return row(prompt, self.weight * sum(word in prompt for word in self.words))
 
     return Settings()
-
-
-@ordinary
-def a_decorator_that_retries() -> Function:
-    def retried(function: Function) -> Function:
-        @functools.wraps(function)
-        def wrapper(*args: Any, **keywords: Any) -> Any:
-            for _ in range(2):
-                try:
-                    return function(*args, **keywords)
-                except OSError:
-                    continue
-
-        return wrapper
-
-    return retried(lexicon)
 
 
 @ordinary

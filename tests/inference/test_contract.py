@@ -42,29 +42,30 @@ class Odd:
 
 # -- what is accepted
 
-ROWS = [
-    ("list", [0.25, 0.75]),
-    ("tuple", (0.25, 0.75)),
-    ("range-like", OwnSequence([0.25, 0.75])),
-    ("deque", collections.deque([0.25, 0.75])),
-    ("array", array.array("d", [0.25, 0.75])),
-    ("decimals", [decimal.Decimal("0.25"), decimal.Decimal("0.75")]),
-    ("fractions", [fractions.Fraction(1, 4), fractions.Fraction(3, 4)]),
-    ("named tuple", collections.namedtuple("Row", "no yes")(0.25, 0.75)),
-]
 
-
-@pytest.mark.parametrize("row", [case[1] for case in ROWS], ids=[case[0] for case in ROWS])
-def test_any_sequence_of_numbers_is_a_row(row: Any) -> None:
-    """The release crashes on tuples and arrays (defect 10)."""
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0.25, 0.75],
+        (0.25, 0.75),
+        OwnSequence([0.25, 0.75]),
+        collections.deque([0.25, 0.75]),
+        array.array("d", [0.25, 0.75]),
+        [decimal.Decimal("0.25"), fractions.Fraction(3, 4)],
+        collections.namedtuple("Row", "no yes")(0.25, 0.75),
+    ],
+)
+def test_any_sequence_of_numbers_is_a_row_by_position(row: Any) -> None:
+    """The release crashes on tuples and arrays (defect 10). A method named ``index`` is no index of labels."""
     answer = check_answer(row, LABELS)
-    assert answer == [0.25, 0.75]
+    assert answer == [0.25, 0.75] == check_answer(row, LABELS[::-1])
     assert isinstance(answer, list)
     assert all(type(value) is float for value in answer)
 
 
-@pytest.mark.parametrize("row", [[0, 1], [-3, 5], range(2), (True + 1, 5), [10**300, -(10**300)]])
-def test_integers_in_a_row_are_numbers(row: Any) -> None:
+@pytest.mark.parametrize("row", [[0, 1], range(2), (True + 1, 5), [10**300, -(10**300)], [-math.inf, 0.5]])
+def test_integers_and_minus_infinity_in_a_row_are_numbers(row: Any) -> None:
+    """As in 0.1.1, whose softmax makes minus infinity a probability of 0."""
     assert check_answer(row, LABELS) == [float(value) for value in row]
 
 
@@ -179,21 +180,6 @@ def test_a_series_or_a_frame_of_a_batch() -> None:
         check_answer(frame, LABELS)
 
 
-def test_methods_named_index_are_no_index() -> None:
-    """Lists, tuples, arrays and other sequences have a method of this name."""
-    for value in ([0.25, 0.75], (0.25, 0.75), array.array("d", [0.25, 0.75]), OwnSequence([0.25, 0.75])):
-        assert check_answer(value, ["yes", "no"]) == [0.25, 0.75]
-
-
-# -- minus infinity: the logit of a label that is ruled out
-
-
-def test_a_logit_may_be_minus_infinity() -> None:
-    """As in 0.1.1, whose softmax makes it a probability of 0."""
-    assert check_answer([-math.inf, 0.5], LABELS) == [-math.inf, 0.5]
-    assert check_answer({"yes": -math.inf, "no": 3}, LABELS) == [3.0, -math.inf]
-
-
 # -- what is refused, and how
 
 
@@ -206,68 +192,40 @@ async def coroutine() -> list[float]:
     return [0.5, 0.5]
 
 
-EXPECTED = (
-    "; expected a sequence of 2 numbers (a probability or logit for each label), a label index, or the text of a "
-    "label: 'no', 'yes'"
-)
-BAD: list[tuple[str, Any, str]] = [
-    ("nothing", None, "got None (does the function end without a return?)" + EXPECTED),
-    ("one number", 0.5, "got '0.5' of type float" + EXPECTED),
-    ("NaN alone", math.nan, "got 'nan' of type float" + EXPECTED),
-    ("bytes", b"yes", "got \"b'yes'\" of type bytes" + EXPECTED),
-    ("complex", 1j, "got '1j' of type complex" + EXPECTED),
-    ("no keys", {}, "got a mapping with the keys '[]', expected each label once: 'no', 'yes'"),
-    ("a missing key", {"no": 0.5}, "got a mapping with the keys \"['no']\", expected each label once: 'no', 'yes'"),
-    ("a further key", {"no": 0.5, "yes": 0.5, "idk": 0}, "got a mapping with the keys \"['no', 'yes', 'idk']\", expec"),
-    ("other keys", {0: 0.5, 1: 0.5}, "got a mapping with the keys '[0, 1]', expected each label once: 'no', 'yes'"),
-    ("NaN under a key", {"yes": math.nan, "no": 0.5}, "the value for label 'yes' is nan, expected a finite number"),
-    ("set", {0.25, 0.75}, "got a set, which has no order" + EXPECTED),
-    ("generator", generator, "got a generator (return a list)" + EXPECTED),
-    ("class", list, "got \"<class 'list'>\" of type type" + EXPECTED),
-    ("object", object, "got '<object object at 0x"),
-    ("true", True, "got True, a truth value; expected a number for each label, a label index, or a label's text"),
-    ("false", False, "got False, a truth value; expected a number for each label, a label index, or a label's text"),
-    ("index below", -1, "got label index -1, expected 0 to 1: 'no', 'yes'"),
-    ("index above", 2, "got label index 2, expected 0 to 1: 'no', 'yes'"),
-    ("other text", "maybe", "got the text 'maybe', which is no label; expected one of 'no', 'yes'"),
-    ("other case", "Yes", "got the text 'Yes', which is no label; expected one of 'no', 'yes'"),
-    ("empty text", "", "got the text '', which is no label; expected one of 'no', 'yes'"),
-    ("long text", "x" * 500, f"got the text '{'x' * 77}...', which is no label; expected one of 'no', 'yes'"),
-    ("no numbers", [], "got 0 values, expected 2, one for each label"),
-    ("too few", [0.5], "got 1 values, expected 2, one for each label"),
-    ("too many", [0.2, 0.3, 0.5], "got 3 values, expected 2, one for each label"),
-    ("a row in a row", [[0.25, 0.75]], "got 1 values, expected 2, one for each label; return one row for one prompt"),
-    (
-        "two rows",
-        [[0.25, 0.75], [0.5, 0.5]],
-        "the value for label 'no' is '[0.25, 0.75]' of type list, expected a number",
-    ),
-    ("NaN", [math.nan, 0.5], "the value for label 'no' is nan, expected a finite number"),
-    ("infinite", [0.5, math.inf], "the value for label 'yes' is inf, expected a finite number"),
-    (
-        "minus infinite throughout",
-        [-math.inf, -math.inf],
-        "the value for each label is minus infinity, expected a finit",
-    ),
-    ("texts", ["0.5", "0.5"], "the value for label 'no' is '0.5' of type str, expected a number"),
-    ("label texts", ["no", "yes"], "the value for label 'no' is 'no' of type str, expected a number"),
-    ("None in a row", [0.5, None], "the value for label 'yes' is None (does the function end without a return?), "),
-    ("truth in a row", [0.5, True], "the value for label 'yes' is 'True' of type bool, expected a number"),
-    ("complex in a row", [0.5, 1j], "the value for label 'yes' is '1j' of type complex, expected a number"),
-    ("bytes in a row", [b"1", 0.5], "the value for label 'no' is \"b'1'\" of type bytes, expected a number"),
-    ("dictionary in a row", [0.5, {}], "the value for label 'yes' is a dict, which has no order, expected a"),
-    ("too large", [0.5, 10**400], "the value for label 'yes' cannot be read as a number: int too large to convert to"),
-    ("odd object", [0.5, Odd()], "the value for label 'yes' cannot be read as a number: no number today"),
-    ("NaN decimal", [decimal.Decimal("NaN"), 1], "the value for label 'no' is nan, expected a finite number"),
+BAD: list[tuple[Any, str]] = [
+    (None, "got None (does the function end without a return?)"),
+    (0.5, "got '0.5' of type float; expected a sequence of 2 numbers"),
+    (b"yes", "got \"b'yes'\" of type bytes"),
+    ({"no": 0.5}, "got a mapping with the keys \"['no']\", expected each label once: 'no', 'yes'"),
+    ({"no": 0.5, "yes": 0.5, "idk": 0}, "got a mapping with the keys \"['no', 'yes', 'idk']\""),
+    ({"yes": math.nan, "no": 0.5}, "the value for label 'yes' is nan"),
+    ({0.25, 0.75}, "got a set, which has no order"),
+    (generator, "got a generator (return a list)"),
+    (True, "got True, a truth value"),
+    (-1, "got label index -1, expected 0 to 1: 'no', 'yes'"),
+    (2, "got label index 2, expected 0 to 1"),
+    ("maybe", "got the text 'maybe', which is no label; expected one of 'no', 'yes'"),
+    ("Yes", "got the text 'Yes', which is no label"),
+    ("x" * 500, f"got the text '{'x' * 77}...', which is no label"),
+    ([0.5], "got 1 values, expected 2"),
+    ([0.2, 0.3, 0.5], "got 3 values, expected 2"),
+    ([[0.25, 0.75]], "got 1 values, expected 2, one for each label; return one row for one prompt"),
+    ([[0.25, 0.75], [0.5, 0.5]], "the value for label 'no' is '[0.25, 0.75]' of type list"),
+    ([math.nan, 0.5], "the value for label 'no' is nan"),
+    ([0.5, math.inf], "the value for label 'yes' is inf"),
+    ([-math.inf, -math.inf], "the value for each label is minus infinity"),
+    (["0.5", "0.5"], "the value for label 'no' is '0.5' of type str"),
+    ([0.5, True], "the value for label 'yes' is 'True' of type bool"),
+    ([0.5, 10**400], "the value for label 'yes' cannot be read as a number: int too large"),
+    ([0.5, Odd()], "the value for label 'yes' cannot be read as a number: no number today"),
 ]
 
 
-@pytest.mark.parametrize(("value", "message"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+@pytest.mark.parametrize(("value", "message"), BAD)
 def test_everything_else_is_refused_with_its_reason(value: Any, message: str) -> None:
     """NaN passes silently in the release, and rows of a wrong length crash deep inside (defect 10)."""
-    given = value() if value in (generator, object) else value
     with pytest.raises(OutputError) as caught:
-        check_answer(given, LABELS)
+        check_answer(value() if value is generator else value, LABELS)
     assert str(caught.value).startswith(message)
 
 
@@ -284,30 +242,19 @@ def test_many_labels_are_not_all_shown() -> None:
         check_answer(150, labels)
 
 
-def test_bad_arrays_are_refused() -> None:
-    np = pytest.importorskip("numpy")
+def test_bad_arrays_and_tensors_are_refused() -> None:
+    np, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
     for value, message in [
-        (np.array([0.5, np.nan]), "the value for label 'yes' is nan, expected a finite number"),
         (np.array([[0.5, 0.5]]), "got 1 values, expected 2, one for each label; return one row for one prompt"),
-        (np.array([0.1, 0.2, 0.7]), "got 3 values, expected 2"),
-        (np.array([True, False]), "the value for label 'no' is 'True' of type bool, expected a number"),
-        (np.array(0.5), "got '0.5' of type ndarray; expected a sequence of 2 numbers"),
-        (np.float64(1.0), "got '1.0' of type float64; expected a sequence of 2 numbers"),
-        (np.bool_(True), "got True, a truth value"),
-        (np.array(["no", "yes"]), "the value for label 'no' is 'no' of type str, expected a number"),
+        (np.array([True, False]), "the value for label 'no' is 'True' of type bool"),
+        (np.array(0.5), "got '0.5' of type ndarray"),
         (np.int64(7), "got label index 7, expected 0 to 1"),
+        (torch.tensor([0.0, math.inf]), "the value for label 'yes' is inf"),
+        (torch.zeros(1, 2), "got 1 values, expected 2, one for each label; return one row"),
     ]:
         with pytest.raises(OutputError) as caught:
             check_answer(value, LABELS)
         assert str(caught.value).startswith(message), value
-
-
-def test_bad_tensors_are_refused() -> None:
-    torch = pytest.importorskip("torch")
-    with pytest.raises(OutputError, match="the value for label 'no' is inf"):
-        check_answer(torch.tensor([math.inf, 0.0]), LABELS)
-    with pytest.raises(OutputError, match="got 1 values, expected 2, one for each label; return one row"):
-        check_answer(torch.zeros(1, 2), LABELS)
 
 
 # -- batched functions
@@ -321,13 +268,11 @@ def test_the_outer_shape_of_a_batch(values: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (None, "the batched function returned None (does the function end without a return?), expected a list of 2"),
-        (3, "the batched function returned '3' of type int, expected a list of 2 answers"),
-        ("yes", "the batched function returned 'yes' of type str, expected a list of 2 answers"),
-        ({0: 1, 1: 0}, "the batched function returned a dict, which has no order, expected a list of 2"),
+        (None, "the batched function returned None (does the function end without a return?)"),
+        ("yes", "the batched function returned 'yes' of type str, expected a list of 2"),
+        ({0: 1, 1: 0}, "the batched function returned a dict, which has no order"),
         ([1], "the batched function returned 1 answers for 2 prompts"),
         ([1, 2, 3], "the batched function returned 3 answers for 2 prompts"),
-        ([], "the batched function returned 0 answers for 2 prompts"),
     ],
 )
 def test_another_outer_shape_is_refused(values: Any, message: str) -> None:
@@ -346,41 +291,24 @@ class Kernel:
         return [[scale * len(prompt)] * len(label_space) for prompt in prompts]
 
 
-def plain(prompt: str, label_space: list[str], scale: float = 1.0) -> list[float]:
+def single(prompt: str, label_space: list[str], scale: float = 1.0) -> list[float]:
     raise AssertionError("the batched form is there to be used")
 
 
-def test_a_batch_attribute_is_found_also_under_a_partial() -> None:
-    function: Any = functools.partial(plain)
-    assert batch_form(plain) is None
-    assert batch_form(function) is None
-    assert batch_form(lambda prompt, label_space: 0) is None
+def test_a_batch_attribute_is_found_also_under_a_partial(monkeypatch: pytest.MonkeyPatch) -> None:
+    for function in (single, functools.partial(single), lambda prompt, label_space: 0):
+        assert batch_form(function) is None
+    monkeypatch.setattr(single, "batch", 32, raising=False)
+    assert batch_form(single) is None
+    monkeypatch.setattr(single, "batch", Kernel().batch)
     for kernel, scale in [
         (Kernel(), 1.0),
-        (functools.partial(Kernel(), scale=3.0), 3.0),
+        (functools.partial(single, scale=5.0), 5.0),
         (functools.partial(functools.partial(Kernel(), scale=2.0), scale=3.0), 3.0),
     ]:
         form = batch_form(kernel)
         assert form is not None
         assert form(["a", "bcd"], LABELS) == [[scale] * 2, [3 * scale] * 2]
-
-
-def test_a_function_may_carry_its_batched_form() -> None:
-    def single(prompt: str, label_space: list[str], scale: float = 1.0) -> list[float]:
-        raise AssertionError("the batched form is there to be used")
-
-    single.batch = Kernel().batch  # type: ignore[attr-defined]
-    form = batch_form(functools.partial(single, scale=5.0))
-    assert form is not None
-    assert form(["ab"], LABELS) == [[10.0, 10.0]]
-
-
-def test_a_batch_attribute_that_is_no_function_is_none() -> None:
-    def single(prompt: str, label_space: list[str]) -> int:
-        return 0
-
-    single.batch = 32  # type: ignore[attr-defined]
-    assert batch_form(single) is None
 
 
 def by_prompt(prompt: list[str], label_space: list[str]) -> Any:

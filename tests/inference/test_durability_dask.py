@@ -31,32 +31,22 @@ def content(result: Result) -> str:
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     import dask
 
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
     settings = {
         "distributed.scheduler.allowed-failures": 2,
         "temporary-directory": str(tmp_path_factory.mktemp("dask")),
         "distributed.worker.memory.terminate": False,
     }
-    try:
-        with (
-            dask.config.set(settings),
-            distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            yield client
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
-
-
-@pytest.fixture(scope="module")
-def expected() -> str:
-    return content(Normal(datasets=["mini"])(Deterministic()))
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(Path(__file__).parent)]))
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+    patch.undo()
 
 
 @pytest.fixture(autouse=True)
@@ -68,16 +58,15 @@ def whole(client: Any) -> None:
         client.restart(timeout=120)
 
 
-def pids(client: Any) -> list[int]:
-    return list(client.run(os.getpid).values())
-
-
-def test_a_cluster_gives_the_same(client, expected):
-    assert content(Normal(datasets=["mini"])(Deterministic(), executor=client.get_executor())) == expected
-
-
-def test_the_capacity_is_that_of_the_cluster(client):
-    assert WorkerPool(client.get_executor()).capacity() == 2
+def test_a_cluster_gives_the_same(client, tmp_path):
+    calls, executor = tmp_path / "calls", client.get_executor()
+    found = content(Normal(datasets=["mini"])(Loading(str(calls)), executor=executor, chunk_size=8))
+    assert found == content(Normal(datasets=["mini"])(Loading(str(tmp_path / "others"))))
+    assert WorkerPool(executor).capacity() == 2
+    loads = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
+    assert 1 <= len(loads) == len(set(loads)) <= 2  # each worker loads the kernel once
+    with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):
+        Normal(datasets=["mini"])(Deterministic(), executor=client)
 
 
 def test_a_function_of_the_script_itself_works(client):
@@ -109,16 +98,8 @@ def test_workers_killed_during_the_run_change_nothing(client, tmp_path):
     )
     assert content(result) == expected
     assert len(killed) == 1
-    assert not set(killed) & set(pids(client))
+    assert not set(killed) & set(client.run(os.getpid).values())
     assert QUERIES <= len(calls_of(calls)) <= QUERIES + 2 * 8
-
-
-def test_a_worker_loads_the_kernel_once(client, tmp_path):
-    calls = tmp_path / "calls"
-    Normal(datasets=["mini"])(Loading(str(calls)), executor=client.get_executor(), chunk_size=8)
-    loads = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
-    assert 1 <= len(loads) <= 2
-    assert len(set(loads)) == len(loads)
 
 
 def test_a_query_that_kills_workers_ends_the_run(client, tmp_path):
@@ -128,16 +109,3 @@ def test_a_query_that_kills_workers_ends_the_run(client, tmp_path):
         Normal(datasets=["mini"], limit=6)(
             kernel, executor=client.get_executor(), chunk_size=2, store=tmp_path / "run.sqlite"
         )
-
-
-def test_a_failure_on_the_cluster_is_named(client):
-    def fails(prompt: str, label_space: list[str]) -> Any:
-        raise OSError("no model here")
-
-    with pytest.raises(OutputError, match="query 0: the inference function raised OSError: no model here"):
-        Normal(datasets=["mini"])(fails, executor=client.get_executor(), chunk_size=192)
-
-
-def test_the_client_itself_is_refused_with_the_way(client):
-    with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):
-        Normal(datasets=["mini"])(Deterministic(), executor=client)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import identity_cases
 import pytest
@@ -25,13 +25,12 @@ from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Part, ask
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity, code_mark, identity_of, source_digest
-from StaICC.inference.recheck import tolerance_of
-from StaICC.inference.run_record import RunCounts, RunRecord
+from StaICC.inference.recheck import RunCounts, RunRecord, tolerance_of
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.kernels.protocol import Kernel
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import CachingKernel
+from StaICC.methods.run import Method
 from StaICC.prompting import Query
 
 HERE = Path(__file__).parent
@@ -90,18 +89,6 @@ def test_the_source_is_in_the_provenance() -> None:
     assert secret not in str(identity_of(lambda prompt, label_space, key=secret: key))
 
 
-def test_an_edited_file_changes_no_identity_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "edited_while_it_runs.py"
-    path.write_text("def f(prompt, label_space):\n    return [1.0, 2.0]\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    function = __import__("edited_while_it_runs").f
-
-    def edit(progress: Any) -> None:
-        path.write_text("# another one\n\n\ndef g():\n    pass\n")
-
-    assert run(function, progress=edit)[0] == [[1.0, 2.0]] * len(QUERIES)
-
-
 def test_sources_are_equal_in_every_process() -> None:
     text = "import sys; sys.path.insert(0, {!r}); import identity_cases as c; from StaICC.inference.identity import *; "
     text += "print([source_digest(make()) for make in (c.a_dictionary, c.a_method, c.a_record_of_settings)])"
@@ -126,9 +113,7 @@ def test_the_mark_of_code_in_a_signature() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"chunk_size": 1}, {"chunk_size": 3}, {"executor": functools.partial(ThreadPoolExecutor, 3)}],
-    ids=str,
+    "settings", [{"chunk_size": 3}, {"executor": functools.partial(ThreadPoolExecutor, 3)}], ids=str
 )
 @pytest.mark.parametrize("kernel", [PPMKernel(), Scaled(2.0)], ids=["batched", "plain"])
 def test_how_a_run_asks_is_no_part_of_the_identity(settings: Any, kernel: Any, tmp_path: Path) -> None:
@@ -224,21 +209,12 @@ def test_what_earlier_runs_stored_stays(tmp_path: Path) -> None:
     assert counts == RunCounts(computed=len(QUERIES) - 3, reused=3)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: Normal(datasets=["mini"], limit=4), lambda: Suite(datasets=["mini"], limit=4)]
-)
-def test_every_benchmark_finds_a_change_without_a_store(make: Any) -> None:
-    kernel = PPMKernel(5)
+@pytest.mark.parametrize("kind", [Normal, Suite, Method])
+def test_every_benchmark_and_method_finds_a_change_without_a_store(kind: Any) -> None:
+    kernel, settings = PPMKernel(5), {"datasets": ["mini"], "limit": 4}
+    pair = (Method("batch_calibration", kernel), Normal(**settings)) if kind is Method else (kind(**settings), kernel)
     with pytest.raises(IdentityError, match="order was 5, is 0"):
-        make()(kernel, progress=Changing(kernel, 2))
-
-
-def test_methods_find_a_change() -> None:
-    from StaICC.methods.run import Method
-
-    kernel = PPMKernel(5)
-    with pytest.raises(IdentityError, match="order was 5, is 0"):
-        Method("batch_calibration", kernel)(Normal(datasets=["mini"], limit=4), progress=Changing(kernel, 2))
+        pair[0](pair[1], progress=Changing(kernel, 2))
 
 
 def test_what_an_incomplete_kernel_says_of_a_change_is_in_its_record() -> None:
@@ -361,7 +337,8 @@ class Drifting:
 @pytest.mark.parametrize(("reused", "rechecked"), [(0, 0), (1, 1), (29, 29), (30, 30), (300, 30)])
 def test_thirty_of_the_reused_are_rechecked(reused: int, rechecked: int, tmp_path: Path) -> None:
     store = tmp_path / "run.sqlite"
-    run(Drifting(), store, _many(reused) or _many(1)[:0] or None) if reused else None
+    if reused:
+        run(Drifting(), store, _many(reused))
     _, record = run(Drifting(), store, _many(reused + 5))
     assert record.counts == RunCounts(computed=5, reused=reused, rechecked=rechecked)
     _, record = run(Drifting(), store, _many(reused + 5))  # complete in the store
@@ -389,45 +366,35 @@ def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
 
 
 def test_the_sample_is_random(tmp_path: Path) -> None:
-    samples, store = [], tmp_path / "run.sqlite"
+    store = tmp_path / "run.sqlite"
     run(Drifting(), store, _many(300))
+
+    class Seeing(Drifting):
+        seen: ClassVar[list[str]] = []
+
+        def identity(self) -> Identity:
+            return Identity({"model": "drifting"})
+
+        def __call__(self, prompt: str, label_space: Any) -> list[float]:
+            self.seen.append(prompt)
+            return super().__call__(prompt, label_space)
+
     for _ in range(3):
-        seen: list[str] = []
-
-        class Seeing(Drifting):
-            def identity(self) -> Identity:
-                return Identity({"model": "drifting"})
-
-            def __call__(self, prompt: str, label_space: Any, seen: list[str] = seen) -> list[float]:
-                seen.append(prompt)
-                return super().__call__(prompt, label_space)
-
         run(Seeing(), store, _many(300))
-        samples.append(tuple(sorted(seen)))
-    assert len(set(samples)) == 3
+    assert len(Seeing.seen) == 90
+    assert len(set(Seeing.seen)) > 40
 
 
-@pytest.mark.parametrize("shift", [1e-3, 5.0, -0.1])
-@pytest.mark.parametrize(
-    "settings", [{}, {"chunk_size": 2}, {"executor": functools.partial(ThreadPoolExecutor, 3)}], ids=str
-)
+@pytest.mark.parametrize("shift", [1e-3, -0.1])
+@pytest.mark.parametrize("settings", [{}, {"executor": functools.partial(ThreadPoolExecutor, 3)}], ids=str)
 def test_a_drift_ends_the_run_before_anything_is_computed(shift: float, settings: Any, tmp_path: Path) -> None:
     store = tmp_path / "run.sqlite"
     run(Drifting(), store, _many(50))
-    with pytest.raises(IdentityError, match=r"the store has \[0.25, .*computed again it is \[.*recheck=False"):
+    with pytest.raises(IdentityError, match=r"^Test, query \d+: the store has \[0.25, .*again it is \[.*recheck=False"):
         run(Drifting(shift), store, _many(60), **settings)
     with PredictionStore(store) as opened:
         assert opened.info().answers == 50
     assert run(Drifting(shift), store, _many(60), recheck=False)[1].counts == RunCounts(computed=10, reused=50)
-
-
-def test_a_drift_names_the_query_whose_prediction_differs(tmp_path: Path) -> None:
-    store = tmp_path / "run.sqlite"
-    run(Drifting(), store, _many(3))
-    with RunContext(False, store=store) as running:
-        options = running.options_for(Drifting(1.0))
-        with pytest.raises(IdentityError, match=r"^first, query \d: the store has"):
-            ask(Drifting(1.0), _many(3), "first", options)
 
 
 @pytest.mark.parametrize(("shift", "tolerance"), [(1e-9, 1e-6), (1e-5, 1e-4), (0.01, 0.02)])
@@ -520,14 +487,6 @@ def test_recheck_is_true_or_false(value: Any) -> None:
 
 
 # -- the contract
-
-
-def test_ppm_is_a_kernel() -> None:
-    assert isinstance(PPMKernel(), Kernel)
-    identity = PPMKernel(3, "A").identity()
-    assert identity == identity_of(PPMKernel(3, "A"))
-    assert dict(identity.who) == {"model": "ppm", "algorithm": "ppm/1"}
-    assert dict(identity.settings) == {"escape": "A", "order": "3"}
 
 
 def test_digest_and_differences() -> None:

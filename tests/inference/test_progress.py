@@ -55,39 +55,26 @@ def test_a_steady_run_is_foretold(parts):
 def test_what_the_store_had_does_not_count_as_fast():
     clock = Clock()
     pace = Pace(clock)
-    pace.update(report(300, stored=300))
-    clock.now += 10
-    estimate = pace.update(report(320, stored=300))
-    assert estimate == (2.0, 40.0)
-
-
-def test_parts_that_were_stored_do_not_disturb_the_rate():
-    clock = Clock()
-    pace = Pace(clock)
     for number in range(5):
         assert pace.update(report(400, number=number, parts=10, stored=400)).rate is None
         clock.now += 0.01
-    pace.update(report(0, number=5, parts=10))
+    pace.update(report(300, number=5, parts=10, stored=300))
     clock.now += 10
-    assert pace.update(report(40, number=5, parts=10)).rate == pytest.approx(4, rel=0.01)
+    estimate = pace.update(report(320, number=5, parts=10, stored=300))
+    assert estimate.rate == pytest.approx(2, rel=0.01)
+    assert estimate.seconds_left == pytest.approx((80 + 4 * 400) / 2, rel=0.01)
 
 
-def test_the_rate_follows_a_change():
+@pytest.mark.parametrize(
+    ("seconds", "size", "rate"), [([10.0] * 30 + [1.0] * 200, 1, 1.0), ([600.0] * 20, 20, 20 / 600)]
+)
+def test_the_rate_follows_a_change_and_long_chunks(seconds, size, rate):
     clock = Clock()
     pace = Pace(clock)
-    for done, seconds in enumerate([10.0] * 30 + [1.0] * 200):
-        estimate = pace.update(report(done, total=1000))
-        clock.now += seconds
-    assert estimate.rate == pytest.approx(1, rel=0.05)
-
-
-def test_long_chunks_keep_a_rate():
-    clock = Clock()
-    pace = Pace(clock)
-    for done in range(0, 400, 20):
-        estimate = pace.update(report(done))
-        clock.now += 600
-    assert estimate.rate == pytest.approx(20 / 600)
+    for number, pause in enumerate(seconds):
+        estimate = pace.update(report(number * size, total=1000))
+        clock.now += pause
+    assert estimate.rate == pytest.approx(rate, rel=0.05)
 
 
 def test_a_million_reports_take_no_room():
@@ -157,25 +144,24 @@ def test_the_line_shows_part_rate_and_time_left(monkeypatch):
     line.close()
 
 
-def test_a_line_never_wraps(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
+@pytest.mark.parametrize(
+    ("columns", "part", "shown"),
+    [
+        (40, "Suite, " + "x" * 100 + "\x1b[2J", "[3/10] Suite, xxx"),
+        (60, "Suite, TREC", "[3/10] Suite, TREC: 50 % 200/400, 20 s, 10/s, 5 min left"),
+    ],
+)
+def test_a_line_never_wraps_and_a_narrow_terminal_shows_no_bar(monkeypatch, columns, part, shown):
+    monkeypatch.setenv("COLUMNS", str(columns))
     clock, stream = Clock(), Terminal()
     line = ProgressLine(stream, clock=clock)
-    clock.now += 10
-    line(Progress(1, 400, "Suite, " + "x" * 100 + "\x1b[2J", 2, 10))
-    assert len(stream.getvalue()) == 40
-    assert "\x1b" not in stream.getvalue()
-
-
-def test_a_narrow_terminal_shows_the_numbers_without_the_bar(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    clock, stream = Clock(), Terminal()
-    line = ProgressLine(stream, clock=clock)
-    for done in (0, 100):
-        line(Progress(done, 400, "Suite, TREC", 2, 10))
+    for done in (0, 100, 200):
+        line(Progress(done, 400, part, 2, 10))
         clock.now += 10
-    line(Progress(200, 400, "Suite, TREC", 2, 10))
-    assert stream.getvalue().split("\r")[-1].rstrip() == "[3/10] Suite, TREC: 50 % 200/400, 20 s, 10/s, 5 min left"
+    last = stream.getvalue().split("\r")[-1]
+    assert last.startswith(shown)
+    assert len(last) < columns
+    assert "\x1b" not in last
 
 
 def test_a_short_run_draws_nothing_and_phases_have_names():
@@ -191,15 +177,6 @@ def test_a_short_run_draws_nothing_and_phases_have_names():
     clock.now += 5
     line(Progress(400, 400, "Normal, TREC", 0, 1, phase="statistics"))
     assert "Normal, TREC, statistics: 10 s" in stream.getvalue()
-
-
-def test_phases_do_not_disturb_the_estimate():
-    clock = Clock()
-    pace = Pace(clock)
-    pace.update(report(0))
-    clock.now += 10
-    before = pace.update(report(20))
-    assert pace.update(Progress(0, 0, "x", 0, 1, phase="training")) == before
 
 
 def test_lines_once_per_minute():
@@ -257,11 +234,15 @@ def test_a_saved_notebook_keeps_no_line():
     assert [dict(one.data) for one in notebook.cells[0].outputs] == [{"text/plain": ""}]
 
 
-def test_no_stderr_at_all(monkeypatch):
-    monkeypatch.setattr("sys.stderr", None)
+@pytest.mark.parametrize("stream", [None, io.StringIO()])
+def test_a_stderr_that_is_missing_or_closed_draws_nothing(monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.delenv("STAICC_PROGRESS", raising=False)
-    with drawn_progress(None) as line:
-        assert line is None
+    if stream is not None:
+        stream.close()
+    for setting in (None, True) if stream is not None else (None,):
+        with drawn_progress(setting) as line:
+            assert line is None
 
 
 @pytest.mark.parametrize("setting", [5, "no", []])
@@ -316,22 +297,3 @@ def test_methods_report_training_and_encoding(name, options, phase):
     assert {one.phase for one in seen} == {"", phase}
     assert max(one.done for one in seen if one.phase == phase) > 0
     assert len({one.where for one in seen}) == 1
-
-
-def test_prompts_without_content_are_predicted_with_the_test_prompts():
-    from StaICC.methods.run import Method
-
-    seen: list[Progress] = []
-    method = Method("contextual-calibration", _Encoding(), calibration_number=8)
-    method.run(Normal(datasets=["mini"], limit=2), progress=seen.append)
-    assert {one.phase for one in seen} == {""}
-    assert seen[-1].total > 4
-
-
-def test_a_closed_stderr_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.StringIO()
-    stream.close()
-    monkeypatch.setattr(sys, "stderr", stream)
-    for setting in (None, True):
-        with drawn_progress(setting) as report:
-            assert report is None

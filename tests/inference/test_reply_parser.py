@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from StaICC.inference.reply_parser import parse_reply
-from tests.inference.hostile_replies import REPLIES as HOSTILE
-from tests.inference.model_replies import REPLIES, SPACES
+from tests.inference.replies import REPLIES, SPACES
 
-ALL = [(space, label, reply) for space, replies in REPLIES.items() for label, reply in replies]
 MISSED = {"A: positive", "negative / bearish", "The target is a person"}  # no label rather than a guess
 BY_SPACE = st.sampled_from(sorted(SPACES)).flatmap(
     lambda space: st.tuples(st.just(SPACES[space]), st.integers(0, len(SPACES[space]) - 1))
@@ -21,48 +18,28 @@ BY_SPACE = st.sampled_from(sorted(SPACES)).flatmap(
 
 
 def test_no_label_is_invented_and_few_are_missed() -> None:
-    outcomes: Counter[str] = Counter()
-    for space, label, reply in ALL:
-        parsed = parse_reply(reply, SPACES[space])
-        expected = None if label is None else SPACES[space].index(label)
-        if expected is not None and parsed.label is None:
-            assert reply in MISSED, (reply, parsed)
-            outcomes["missed"] += 1
-        else:
-            assert parsed.label == expected, (space, reply, parsed)
-            outcomes["no label" if label is None else "label"] += 1
-    assert outcomes == {"label": 208, "no label": 112, "missed": 3}
+    missed = set()
+    for space, replies in REPLIES.items():
+        for label, reply in replies:
+            parsed = parse_reply(reply, SPACES[space])
+            if parsed.label is None and label is not None:
+                missed.add(reply)
+            else:
+                assert (None if parsed.label is None else SPACES[space][parsed.label]) == label, (space, reply, parsed)
+    assert missed == MISSED
 
 
 @pytest.mark.parametrize("reply", ["3.7", "3.7/9", "4:30", "1,8", "Rating: 3.7"])
 def test_a_number_that_begins_like_a_label_is_none(reply: str) -> None:
-    assert parse_reply(reply, ["1", "2", "3", "4", "5"]).label is None
-    assert parse_reply("3. The review is mixed.", ["1", "2", "3", "4", "5"]).label == 2
+    assert parse_reply(reply, SPACES["stars"]).label is None
+    assert parse_reply("3. The review is mixed.", SPACES["stars"]).label == 2
 
 
-SIGNED = [
-    "-1",
-    "-1.",
-    "**-1**",
-    "The answer is -1.",
-    "Rating: -1",
-    '{"label": -1}',
-    "\\boxed{-1}",
-    "I choose -1 because",
-]
-
-
-@pytest.mark.parametrize("reply", SIGNED)
-def test_a_minus_sign_is_a_part_of_a_number(reply: str) -> None:
-    assert parse_reply(reply, ["1", "2", "3"]).label is None
-    assert parse_reply(reply, ["0", "-1", "1"]).label == 1
-    assert parse_reply(reply.replace("-", ""), ["0", "-1", "1"]).label == 2
-
-
-def test_replies_that_tempt_the_parser() -> None:
-    for space, label, reply in HOSTILE:
-        parsed = parse_reply(reply, SPACES[space])
-        assert parsed.label == (None if label is None else SPACES[space].index(label)), (reply, parsed)
+@pytest.mark.parametrize("form", ["{}", "{}.", "**{}**", "The answer is {}.", '{{"label": {}}}', "\\boxed{{{}}}"])
+def test_a_minus_sign_is_a_part_of_a_number(form: str) -> None:
+    assert parse_reply(form.format(-1), ["1", "2", "3"]).label is None
+    assert parse_reply(form.format(-1), ["0", "-1", "1"]).label == 1
+    assert parse_reply(form.format(1), ["0", "-1", "1"]).label == 2
 
 
 @pytest.mark.parametrize(
@@ -122,44 +99,23 @@ def test_any_label_is_itself(space: list[str], data: st.DataObject) -> None:
     assert parsed.label == index or sum(label.strip() == space[index].strip() for label in space) > 1
 
 
-def test_labels_that_differ_in_case_or_marks_need_the_exact_form() -> None:
-    assert [parse_reply(reply, ["us", "US"]).label for reply in ("us", "US", "Us", "The answer is US.")] == [
-        0,
-        1,
-        None,
-        1,
-    ]
-    assert [parse_reply(reply, ["C", "C++"]).label for reply in ("C", "C++", "Answer: C++", "Answer: C.")] == [
-        0,
-        1,
-        1,
-        0,
-    ]
-    assert parse_reply("entity type", ["entity", "entity type"]).label == 1
-    assert parse_reply("The answer is entity type.", ["entity", "entity type"]).label == 1
-
-
 @pytest.mark.parametrize(
-    "reply",
+    ("space", "labels"),
     [
-        "a " * 50_000,
-        "*" * 100_000,
-        "the answer is " * 20_000,
-        "{" * 100_000,
-        "<think>" * 20_000,
-        "the " * 50_000,
-        "positive or " * 20_000,
-        "**a" * 30_000,
-        "if " * 50_000,
-        "answer " + " " * 100_000,
-        "[" * 100_000,
-        "\n" * 100_000,
-        "<answer>" * 20_000,
-        "<answer> <label> " * 10_000,
-        "<b>" * 20_000,
+        (["us", "US"], {"us": 0, "US": 1, "Us": None, "The answer is US.": 1}),
+        (["C", "C++"], {"C": 0, "C++": 1, "Answer: C++": 1, "Answer: C.": 0}),
+        (["entity", "entity type"], {"entity type": 1, "The answer is entity type.": 1}),
     ],
 )
-def test_long_replies_take_linear_time(reply: str) -> None:
+def test_labels_that_differ_in_case_or_marks_need_the_exact_form(space: list[str], labels: dict[str, int]) -> None:
+    assert {reply: parse_reply(reply, space).label for reply in labels} == labels
+
+
+REPEATED = ["a ", "*", "the answer is ", "{", "[", "<think>", "the ", "positive or ", "**a", "if ", "\n", "<b>"]
+
+
+@pytest.mark.parametrize("piece", [*REPEATED, "<answer>", "<answer> <label> ", "answer " + " " * 9])
+def test_long_replies_take_linear_time(piece: str) -> None:
     start = time.process_time()
-    parse_reply(reply, [f"label_{number} x" for number in range(150)])
+    parse_reply(piece * (150_000 // len(piece)), [f"label_{number} x" for number in range(150)])
     assert time.process_time() - start < 5

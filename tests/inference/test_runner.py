@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
-import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,7 +14,7 @@ from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError
 from StaICC.inference import Answer, Failure, Part, Progress, RunOptions, ask
-from StaICC.prompting import Query
+from StaICC.prompting import Query, as_argument
 
 LABELS = ("no", "yes")
 
@@ -131,20 +128,12 @@ def test_equal_texts_in_the_two_channels_are_different_prompts() -> None:
     assert function.asked == ["a", ["a"], ["a", "a"]]
 
 
-def test_prompts_that_share_a_prefix_can_stand_together() -> None:
+def test_prompts_that_share_a_prefix_can_follow_each_other_in_both_channels() -> None:
     function = Counting()
-    shuffled = [query(text) for text in ["b1", "a2", "b2", "a1", "a2"]]
+    shuffled = [query(text) for text in ["b1", ("b", "c"), "a2", "b2", ("a", "c"), "a1", "a2"]]
     answers = ask(function, shuffled, "Test", RunOptions(group_prefixes=True))
-    assert function.asked == ["a1", "a2", "b1", "b2"]
-    assert answers == [row_of(one.prompt, LABELS) for one in shuffled]
-
-
-def test_both_channels_in_one_run() -> None:
-    mixed = [query("b"), query(("b", "c")), query("a"), query(("a", "c"))]
-    answers = ask(Counting(), mixed, "Test", RunOptions(group_prefixes=True))
-    assert answers == [
-        row_of(list(one.prompt) if isinstance(one.prompt, tuple) else one.prompt, LABELS) for one in mixed
-    ]
+    assert function.asked == [["a", "c"], ["b", "c"], "a1", "a2", "b1", "b2"]
+    assert answers == [row_of(as_argument(one.prompt), LABELS) for one in shuffled]
 
 
 # -- batched functions
@@ -165,18 +154,6 @@ def test_a_batch_has_one_label_space() -> None:
     assert kernel.batches == [["a", "b"], ["a", "b"]]
 
 
-def test_a_partial_over_a_function_with_a_batched_form() -> None:
-    def function(prompt: str, label_space: list[str], model: str) -> int:
-        raise AssertionError("the batched form is there to be used")
-
-    def batch(prompts: list[str], label_space: list[str], model: str) -> list[int]:
-        assert model == "mine"
-        return [int(prompt.endswith("1")) for prompt in prompts]
-
-    function.batch = batch  # type: ignore[attr-defined]
-    assert ask(functools.partial(function, model="mine"), queries(3), "Test") == [0, 1, 0]
-
-
 def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> None:
     seen = []
 
@@ -192,23 +169,15 @@ def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> 
 # -- failures
 
 
-def test_an_exception_ends_the_run_with_place_and_cause() -> None:
+def test_a_failure_ends_the_run_with_place_and_cause() -> None:
     with pytest.raises(OutputError) as caught:
         ask(fails_at_seven, queries(20), Part("Normal, TREC", 4, 10))
-    message = str(caught.value)
-    assert message.startswith("Normal, TREC, query 7: the inference function raised KeyError: 'seven' (at ")
-    assert re.search(r"test_runner\.py:\d+\)$", message)
+    message = "Normal, TREC, query 7: the inference function raised KeyError: 'seven' (at test_runner.py:"
+    assert str(caught.value).startswith(message)
     assert isinstance(caught.value.__cause__, KeyError)
-
-
-def test_a_bad_answer_ends_the_run_with_place_and_reason() -> None:
     function = Counting(lambda prompt, labels: [math.nan, 0.0] if prompt == "prompt 3" else [0.0, 1.0])
-    with pytest.raises(OutputError) as caught:
+    with pytest.raises(OutputError, match=r"query 3: .* cannot be scored: the value for label 'no' is nan") as caught:
         ask(function, queries(20), "Normal, TREC")
-    assert str(caught.value) == (
-        "Normal, TREC, query 3: the inference function's answer cannot be scored: "
-        "the value for label 'no' is nan, expected a finite number"
-    )
     assert isinstance(caught.value.__cause__, OutputError)
     assert len(function.asked) == 4
 
@@ -378,43 +347,13 @@ def test_answers_are_committed_on_the_way() -> None:
 # -- workers
 
 
-EXECUTORS = [
-    pytest.param(lambda workers: ThreadPoolExecutor(workers), id="threads"),
-    pytest.param(lambda workers: ProcessPoolExecutor(workers), id="processes"),
-]
-
-
-@pytest.mark.parametrize("workers", [1, 2, 4])
-@pytest.mark.parametrize("make", EXECUTORS)
-def test_any_number_of_workers_gives_the_same(make: Callable[[int], Any], workers: int) -> None:
-    asked = [*queries(100), *queries(50)]
-    with make(workers) as executor:
-        for size in (None, 7):
-            answers = ask(model, asked, "Test", RunOptions(executor=executor, chunk_size=size))
-            assert answers == ask(model, asked, "Test")
-
-
-@pytest.mark.parametrize("make", EXECUTORS)
-def test_a_failure_in_a_worker_is_named(make: Callable[[int], Any]) -> None:
-    with make(2) as executor:
+def test_a_failure_in_a_worker_is_named() -> None:
+    with ProcessPoolExecutor(2) as executor:
         with pytest.raises(OutputError, match=r"^Test, query 7: the inference function raised KeyError: 'seven' \(at "):
             ask(fails_at_seven, queries(40), "Test", RunOptions(executor=executor, chunk_size=5))
         options = RunOptions(executor=executor, chunk_size=5, on_error="collect")
         answers = ask(fails_at_seven, queries(40), "Test", options)
     assert [number for number, answer in enumerate(answers) if isinstance(answer, Failure)] == [7]
-
-
-def test_an_executor_may_be_made_by_a_function() -> None:
-    made = []
-
-    def make() -> ThreadPoolExecutor:
-        made.append(ThreadPoolExecutor(2))
-        return made[-1]
-
-    assert ask(model, queries(10), "Test", RunOptions(executor=make)) == ask(model, queries(10), "Test")
-    assert len(made) == 1
-    with pytest.raises(RuntimeError, match="cannot schedule new futures after shutdown"):
-        made[0].submit(model)
 
 
 def test_what_cannot_be_sent_to_another_process_is_said() -> None:
@@ -423,18 +362,6 @@ def test_what_cannot_be_sent_to_another_process_is_said() -> None:
         pytest.raises(ArgumentError, match=r"the executor could not run a chunk .* must be picklable"),
     ):
         ask(lambda prompt, label_space: 0, queries(3), "Test", RunOptions(executor=executor))
-
-
-def test_the_function_runs_in_the_workers() -> None:
-    seen = set()
-
-    def function(prompt: str, label_space: list[str]) -> int:
-        seen.add(threading.current_thread().name)
-        return 0
-
-    with ThreadPoolExecutor(2, thread_name_prefix="worker") as executor:
-        ask(function, queries(100), "Test", RunOptions(executor=executor, chunk_size=1))
-    assert all(name.startswith("worker") for name in seen)
 
 
 # -- progress
@@ -457,9 +384,7 @@ def test_progress_starts_with_what_the_store_has() -> None:
     assert [one.done for one in told] == [4, 5, 6]
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"chunk_size": 3}, {"batched": True}, {"on_error": "collect"}, {"group_prefixes": True}]
-)
+@pytest.mark.parametrize("options", [{}, {"chunk_size": 3}, {"batched": True}, {"group_prefixes": True}])
 def test_progress_never_goes_back_and_ends_at_the_total(options: dict[str, Any]) -> None:
     function = (lambda prompts, label_space: [0] * len(prompts)) if "batched" in options else Batching()
     told = reports(queries(10), function, **options)
@@ -469,35 +394,27 @@ def test_progress_never_goes_back_and_ends_at_the_total(options: dict[str, Any])
     assert all(one.total == 10 for one in told)
 
 
-def test_progress_with_workers() -> None:
-    with ThreadPoolExecutor(3) as executor:
-        told = reports(queries(50), model, executor=executor, chunk_size=4)
-    assert [one.done for one in told][-1] == 50
-
-
 # -- bad arguments
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"on_error": "ignore"}, "on_error must be 'raise' or 'collect', not 'ignore'"),
-    ({"on_error": None}, "on_error must be 'raise' or 'collect', not None"),
-    ({"chunk_size": 0}, "chunk_size must be an integer of at least 1, not 0"),
-    ({"chunk_size": 2.0}, "chunk_size must be an integer of at least 1, not 2.0"),
-    ({"chunk_size": True}, "chunk_size must be an integer of at least 1, not True"),
-    ({"executor": 4}, "executor must be a concurrent.futures.Executor, or a function that makes one, not 4"),
-    ({"progress": "bar"}, "progress must be a function of one Progress, not 'bar'"),
-]
 
-
-@pytest.mark.parametrize(("options", "message"), BAD)
-def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
-        RunOptions(**options)
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("on_error", ["ignore", None], "'raise' or 'collect', not"),
+        ("chunk_size", [0, 2.0, True], "an integer of at least 1, not"),
+        ("executor", [4], "concurrent.futures.Executor, or a function that makes one, not 4"),
+        ("progress", ["bar"], "a function of one Progress, not 'bar'"),
+    ],
+)
+def test_bad_options_are_refused(name: str, values: list[Any], expected: str) -> None:
+    for value in values:
+        with pytest.raises(ArgumentError, match=f"^{name} must be .*{expected}"):
+            RunOptions(**{name: value})
 
 
 @pytest.mark.parametrize("function", [None, "model", 5, [model]])
 def test_what_cannot_be_called_is_refused(function: Any) -> None:
-    kind = type(function).__name__
-    with pytest.raises(ArgumentError, match=f"^the inference function must be callable, not {kind}$"):
+    with pytest.raises(ArgumentError, match=f"must be callable, not {type(function).__name__}$"):
         ask(function, queries(1), "Test")
 
 

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -19,14 +20,14 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import StaICC.inference.store
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.store import APPLICATION_ID, SCHEMA, PredictionStore, StoreError, query_key
 
-ROOT = Path(StaICC.inference.store.__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(StaICC.inference.store.__file__).parents[2])}
 LABELS = ["negative", "positive"]
 
 
@@ -88,15 +89,10 @@ def test_the_key_is_stable_over_versions():
     assert query_key("\ud800", []) != query_key("\ud801", [])
 
 
-@pytest.mark.parametrize("bad", [(None, []), (3, []), (["a", 3], []), ("a", [3]), ("a", None)])
+@pytest.mark.parametrize("bad", [(None, []), (3, []), (["a", 3], []), ("a", [3]), ("a", None), ("a", "yes")])
 def test_what_is_no_query_has_no_key(bad):
-    with pytest.raises(ArgumentError, match="a query is a prompt"):
+    with pytest.raises(ArgumentError, match=r"a query is a prompt|single text 'yes'"):
         query_key(*bad)
-
-
-def test_a_text_is_no_label_space():
-    with pytest.raises(ArgumentError, match="not the single text 'yes'"):
-        query_key("a", "yes")
 
 
 # -- what goes in comes out -----------------------------------------------------------------------------------------
@@ -108,7 +104,8 @@ answers = st.one_of(
 )
 
 
-@given(st.dictionaries(st.integers(), answers, max_size=20))
+@settings(max_examples=25, deadline=None)
+@given(st.dictionaries(st.integers(), answers, max_size=40))
 def test_every_answer_comes_back_bit_for_bit(tmp_path_factory, given_answers):
     path = tmp_path_factory.mktemp("store") / "s"
     items = {key(number): value for number, value in given_answers.items()}
@@ -124,13 +121,13 @@ def bits(value):
     return [struct.pack("<d", number) for number in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("count", [0, 1, 399, 400, 401, 1700])
-def test_any_number_of_keys(path, count):
+def test_any_number_of_keys(path):
     fill(path, range(1700))
     with PredictionStore(path) as store:
-        keys = [key(number) for number in range(count)]
-        assert store.get_many("model", keys) == {key(number): answer(number) for number in range(count)}
-        assert store.get_many("model", [*keys, key(-1), *keys]) == store.get_many("model", keys)
+        for count in (0, 1, 400, 401, 1700):
+            keys = [key(number) for number in range(count)]
+            expected = {key(number): answer(number) for number in range(count)}
+            assert store.get_many("model", keys) == store.get_many("model", [*keys, key(-1), *keys]) == expected
 
 
 def test_two_models_never_share_answers(path):
@@ -158,15 +155,11 @@ def test_the_first_answer_stays_and_a_different_one_is_said_once(path, caplog):
         with caplog.at_level(logging.WARNING):
             assert store.put_many("model", [(key(1), [0.75]), (key(3), [0.0])]) == {key(1): [0.5]}
             assert store.put_many("model", [(key(2), 1), (key(3), [-0.0])]) == {key(2): [0.25], key(3): [0.0]}
-        assert store.get_many("model", [key(1), key(2), key(3)]) == {key(1): [0.5], key(2): [0.25], key(3): [0.0]}
+        assert store.put_many("model", [(key(4), 0), (key(4), 1)]) == {key(4): 0}
+        truth = {key(1): [0.5], key(2): [0.25], key(3): [0.0], key(4): 0}
+        assert store.get_many("model", list(truth)) == truth
     assert len(caplog.records) == 1
     assert "'model' predicted 1 queries differently" in caplog.text
-
-
-def test_within_one_call_the_first_counts_too(path):
-    with PredictionStore(path) as store:
-        assert store.put_many("model", [(key(1), 0), (key(1), 1)]) == {key(1): 0}
-        assert store.get_many("model", [key(1)]) == {key(1): 0}
 
 
 def test_info_counts_by_model(path):
@@ -302,7 +295,7 @@ def writer(path: Path, worker: int, chunks: int, size: int, **options) -> subpro
         [sys.executable, "-c", WRITER, str(path), str(worker), str(chunks), str(size)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=ENVIRONMENT,
         **options,
     )
 
@@ -348,27 +341,18 @@ def kill_loop(path: Path, rounds: int, seed: int) -> None:
 
 
 @pytest.mark.posix
-def test_a_kill_at_any_moment_leaves_whole_chunks(path):
-    kill_loop(path, 10, 1)
-
-
-@pytest.mark.posix
-@pytest.mark.slow
-def test_a_hundred_kills_leave_whole_chunks(path):
-    kill_loop(path, 100, 2)
+@pytest.mark.parametrize("rounds", [6, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_kill_at_any_moment_leaves_whole_chunks(path, rounds):
+    kill_loop(path, rounds, 1)
 
 
 def test_a_kill_while_the_store_is_made_leaves_a_store_or_none(tmp_path):
     imports = "import sqlite3\nimport sys\nfrom StaICC.inference.store import PredictionStore\n"
     code = imports + "print(flush=True)\nPredictionStore(sys.argv[1])"
     draw = random.Random(3)
-    for number in range(12):
+    for number in range(5):
         path = tmp_path / str(number)
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, str(path)],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+        process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env=ENVIRONMENT)
         process.stdout.readline()
         time.sleep(draw.uniform(0, 0.006))
         process.kill()
@@ -416,54 +400,14 @@ def test_a_full_disk_loses_nothing_that_was_stored(path):
         assert store.info().answers == 5000
 
 
-@pytest.mark.posix
-def test_a_file_size_limit_is_an_error_and_the_store_is_whole(path):
-    fill(path, range(200))
-    code = (
-        "import resource, sys\n"
-        "from StaICC.inference.store import PredictionStore, StoreError, query_key\n"
-        "store = PredictionStore(sys.argv[1])\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (60000, 60000))\n"
-        "done = 0\n"
-        "try:\n"
-        "    for chunk in range(1000):\n"
-        "        store.put_many('full', [(query_key(f'{chunk} {n}', []), [float(n)]) for n in range(20)])\n"
-        "        done += 1\n"
-        "except StoreError as error:\n"
-        "    print(done)\n"
-    )
-    child = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert child.stdout.strip().isdigit(), child.stderr
-    with PredictionStore(path) as store:
-        counts = store.info().models
-        assert counts == {"model": 200, "full": 20 * int(child.stdout)}
-    import resource
-
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 60000
-
-
-def test_a_lock_held_too_long_is_said(path):
+def test_a_lock_of_another_process_is_waited_for_and_said_if_it_is_held_too_long(path):
     fill(path, range(3))
-    other = sqlite3.connect(path, isolation_level=None)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     with PredictionStore(path, timeout=0.2) as store:
         assert store.get_many("model", [key(1)]) == {key(1): answer(1)}  # reading goes on
         with pytest.raises(StoreError, match=r"run\.sqlite: .*locked.*wait for the other process"):
             store.put_many("model", [(key(9), 1)])
-        other.execute("ROLLBACK")
-        store.put_many("model", [(key(9), 1)])
-    other.close()
-
-
-def test_a_lock_held_for_a_moment_is_waited_for(path):
-    fill(path, range(3))
-    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
     threading.Timer(0.3, lambda: other.execute("ROLLBACK")).start()
     with PredictionStore(path, timeout=20) as store:
         store.put_many("model", [(key(9), 1)])
@@ -484,22 +428,13 @@ def open_path():
         Path(folder).chmod(0o755)
 
 
-@pytest.fixture
-def as_nobody():
+def as_nobody(code: str, path: Path) -> str:
     """Run a piece of code as a user without rights, where the tests run as root."""
-
-    def run(code: str, path: Path) -> str:
-        change = "import os\nif os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n"
-        child = subprocess.run(
-            [sys.executable, "-c", imports + change + code, str(path)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        return child.stdout + child.stderr
-
-    imports = "import sqlite3\nimport sys\nfrom StaICC.inference.store import *\nfrom StaICC.errors import *\n"
-    return run
+    before = "import os, sys\nfrom StaICC.inference.store import *\nfrom StaICC.errors import *\nimport sqlite3\n"
+    before += "if os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n"
+    command = [sys.executable, "-c", before + code, str(path)]
+    child = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    return child.stdout + child.stderr
 
 
 ATTEMPT = """
@@ -515,37 +450,20 @@ with PredictionStore(sys.argv[1], read_only=True) as store:
 
 
 @pytest.mark.posix
-def test_a_read_only_file_is_refused_for_writing_and_can_be_read(open_path, as_nobody):
-    path = open_path
-    fill(path, range(3))
-    path.chmod(0o444)
-    said = as_nobody(ATTEMPT, path)
-    assert said.startswith("StoreError")
-    assert f"{path}: no permission to write this store" in said
-    assert as_nobody(LOOK, path) == "3\n"
-    with PredictionStore(path, read_only=True) as store, pytest.raises(ArgumentError, match="opened read-only"):
-        store.put_many("model", [(key(9), 1)])
-
-
-@pytest.mark.posix
-def test_a_folder_without_permission_is_a_store_error(open_path, as_nobody):
+def test_without_permission_a_store_is_refused_for_writing_and_can_be_read(open_path):
     path = open_path
     path.parent.chmod(0o555)  # the tests may run as nobody
-    said = as_nobody(ATTEMPT, path)
-    assert said.startswith("StoreError")
-    assert "cannot be" in said
-    assert str(path) in said
+    assert re.match(f"StoreError .*{path}.*cannot be", as_nobody(ATTEMPT, path))
     path.parent.chmod(0o755)
     fill(path, range(3))
+    path.chmod(0o444)
+    assert f"StoreError {path}: no permission to write" in as_nobody(ATTEMPT, path)
+    assert as_nobody(LOOK, path) == "3\n"
     path.chmod(0o666)
     path.parent.chmod(0o555)
-    assert as_nobody(ATTEMPT, path).startswith("StoreError")  # the file may be written, but no log beside it
-
-
-def test_read_only_needs_a_store(path):
-    with pytest.raises(ArgumentError, match="there is no prediction store at"):
-        PredictionStore(path, read_only=True)
-    assert not path.exists()
+    assert as_nobody(ATTEMPT, path).startswith("StoreError")  # the file may be written, but no log next to it
+    with PredictionStore(path, read_only=True) as store, pytest.raises(ArgumentError, match="opened read-only"):
+        store.put_many("model", [(key(9), 1)])
 
 
 @pytest.mark.parametrize("how", ["delete", "replace"])
@@ -573,43 +491,31 @@ def test_an_empty_file_becomes_a_store_but_is_none(path):
         assert store.info().answers == 0
 
 
-def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(ArgumentError, match="is a folder; a prediction store is a file, such as"):
-        PredictionStore(tmp_path)
-
-
-def test_a_missing_folder_is_refused(tmp_path):
-    with pytest.raises(ArgumentError, match="is not there; make it first"):
-        PredictionStore(tmp_path / "no" / "run.sqlite")
-    assert os.listdir(tmp_path) == []
-
-
 @pytest.mark.posix
-def test_what_is_no_regular_file_is_refused(path):
-    os.mkfifo(path)
-    with pytest.raises(ArgumentError, match="not a regular file"):
-        PredictionStore(path)
-    with pytest.raises(ArgumentError, match="SQLite keeps"):
-        PredictionStore(f"{path}-journal")
+def test_a_path_that_cannot_be_a_store_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, options, message in (
+        ("", {}, "is a folder"),
+        ("no/run.sqlite", {}, "make it first"),
+        ("pipe", {}, "not a regular file"),
+        ("run.sqlite-journal", {}, "SQLite keeps"),
+        ("run.sqlite", {"read_only": True}, "there is no prediction store at"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            PredictionStore(tmp_path / name, **options)
+    assert os.listdir(tmp_path) == ["pipe"]
 
 
-@pytest.mark.parametrize("content", [b"label,text\n" * 1000, b"SQLite format 3\x00", bytes(5000)])
+@pytest.mark.parametrize("content", [b"label,text\n" * 1000, b"SQLite format 3\x00", bytes(5000), "database"])
 def test_another_file_is_refused_and_left_alone(path, content):
+    if content == "database":
+        change(path, "CREATE TABLE answers (a)")
+        content = path.read_bytes()
     path.write_bytes(content)
-    with pytest.raises(SchemaError) as caught:
+    with pytest.raises(SchemaError, match=r"prediction store|damaged") as caught:
         PredictionStore(path)
     assert str(path) in str(caught.value)
     assert path.read_bytes() == content
-
-
-def test_another_database_is_refused_and_left_alone(path):
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE answers (a)")
-    other.close()
-    before = path.read_bytes()
-    with pytest.raises(SchemaError, match="not a prediction store"):
-        PredictionStore(path)
-    assert path.read_bytes() == before
 
 
 def change(path: Path, sql: str) -> None:
@@ -652,18 +558,6 @@ def test_a_log_left_over_from_a_deleted_store_is_refused(path):
     with pytest.raises(SchemaError, match=r"run\.sqlite is not there, but .*run\.sqlite-wal is, left over"):
         PredictionStore(path)
     store.close()
-
-
-def test_the_log_of_a_killed_process_is_read(path):
-    process = writer(path, 0, 100000, 5)
-    for _ in range(20):
-        process.stdout.readline()
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    assert path.with_name(path.name + "-wal").stat().st_size > 0
-    with PredictionStore(path) as store:
-        assert all(present(store, 0, chunk, 5) == 5 for chunk in range(19))
 
 
 @pytest.mark.parametrize("what", ["garbage", "cut", "another store's", "none"])

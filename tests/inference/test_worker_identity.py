@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import multiprocessing
 import sys
@@ -16,7 +15,6 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import IdentityError
-from StaICC.inference.identity import identity_of
 from StaICC.inference.store import PredictionStore
 
 SOURCE = """
@@ -65,13 +63,3 @@ def test_a_module_that_was_edited_since_it_was_imported_is_refused(made: ModuleT
     with pytest.raises(IdentityError, match="another inference function than the one that was sent"):
         run(made.predict, tmp_path / "other.sqlite")
     assert stored(tmp_path / "other.sqlite") == 0
-
-
-def test_copies_do_not_change_an_identity() -> None:
-    class Model:
-        def __call__(self, prompt: Any, label_space: Any) -> list[float]:
-            return [2.0, 1.0]
-
-    model = Model()
-    before = identity_of(model)
-    assert identity_of(copy.copy(model)) == before

@@ -12,8 +12,7 @@ from StaICC import Normal
 from StaICC.cli import main
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import batch_form
-from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.store_names import name_in_store
+from StaICC.inference.identity import Identity, identity_of, name_in_store
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference, load_for_text, text_inference
 from StaICC.methods.forecast import forecast_method

@@ -1,22 +1,22 @@
 """Coverage and width of the library's intervals next to the BCa bootstrap (Efron 1987) over test rows.
 
-Run with the repository on the path, in an environment that has NumPy and SciPy::
+In an environment that has NumPy and SciPy::
 
-    PYTHONPATH=. python tests/performance/bootstrap.py [--samples 1000]
+    python tests/performance/bootstrap.py [--samples 1000]
 
 The runs are those of ``interval_coverage.py``. The bootstrap draws test rows with all their queries, 1,000 times.
 """
 
 from __future__ import annotations
 
-import argparse
-import math
 from typing import Any
 
 import numpy as np
-from interval_coverage import COUNTS, LEVEL, LIMITS, MODELS, library, scored, simulate, sums, truths
-from records import record
+from interval_coverage import LEVEL, LIMITS, MODELS, counts_of, covers, intervals_of, library, simulate, sums, truths
+from records import arguments, markdown, record
 from scipy import stats
+
+from StaICC.metrics.intervals import Interval
 
 Array = Any
 SHOWN = [
@@ -56,53 +56,41 @@ def bca(rows: Array, labels: int, draw: Any) -> tuple[Array, Array]:
     return ends[0], ends[1]
 
 
-def compare(limit: int, name: str, dataset: str, samples: int) -> dict[str, tuple[float, float, float, float]]:
+def compare(limit: int, name: str, dataset: str, samples: int) -> dict[str, list[float]]:
     """Coverage and mean width of both intervals, by score."""
-    counts = COUNTS[dataset][LIMITS.index(limit)]
+    counts = counts_of(dataset, limit)
     model, prior = MODELS[name], np.array(counts) / sum(counts)
     truth, labels = truths(counts, model), len(counts)
     draw = np.random.default_rng([limit, len(name), len(dataset)])
     run = sums(*simulate(draw, prior, model, samples, limit), labels)
-    own = scored(run, library.student_quantile(LEVEL, limit))
     parts = [run["queries"], run["correct"], run["lik"], *run["hits"], *run["sizes"], *run["excess"]]
-    rows = np.stack(parts, 2)
-    ends = [bca(one, labels, draw) for one in rows]
+    ends = [bca(one, labels, draw) for one in np.stack(parts, 2)]
+    ours = [intervals_of(run, sample) for sample in range(samples)]
     found = {}
     for place, score in enumerate(SCORES):
-        if score == "macro F1" and min(counts) < library.LEAST_ROWS:
-            continue
-        _, low, high, _, _ = own[score]
-        other = np.array([[low_end[place], high_end[place]] for low_end, high_end in ends])
-        true = truth[score]
-        found[score] = (
-            float(((low <= true + 1e-9) & (true - 1e-9 <= high)).mean()),
-            float(((other[:, 0] <= true + 1e-9) & (true - 1e-9 <= other[:, 1])).mean()),
-            float((high - low).mean()),
-            float((other[:, 1] - other[:, 0]).mean()),
-        )
+        if score != "macro F1" or min(counts) >= library.LEAST_ROWS:
+            both = [
+                [scores[score][1] for scores in ours],
+                [Interval(float(low[place]), float(high[place]), LEVEL, "BCa") for low, high in ends],
+            ]
+            rates = [sum(covers(interval, truth[score]) for interval in kind) / samples for kind in both]
+            widths = [sum(interval.high - interval.low for interval in kind) / samples for kind in both]
+            found[score] = [*rates, *widths]
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=1000)
-    args = parser.parse_args()
-    cells: dict[tuple[str, int], list[tuple[float, float, float, float]]] = {}
+if __name__ == "__main__":
+    options = arguments(__doc__, {"--samples": 1000})
+    cells: dict[str, list[list[float]]] = {}
     for limit in LIMITS:
         for name in SHOWN:
             for dataset in ("GLUE-SST2", "financial_phrasebank", "TREC"):
-                for score, figures in compare(limit, name, dataset, args.samples).items():
-                    cells.setdefault((score, limit), []).append(figures)
-    print("| score | limit | cells | coverage | of BCa | width | of BCa |\n|---|---|---|---|---|---|---|")
-    table = {}
-    for (score, limit), of_cells in sorted(cells.items()):
-        own, other, width, its_width = (np.array(column) for column in zip(*of_cells, strict=True))
-        shown = f"{own.min():.3f} to {own.max():.3f} | {other.min():.3f} to {other.max():.3f}"
-        widths = math.fsum(width) / len(of_cells), math.fsum(its_width) / len(of_cells)
-        print(f"| {score} | {limit} | {len(of_cells)} | {shown} | {widths[0]:.3f} | {widths[1]:.3f} |", flush=True)
-        table[f"{score}, {limit}"] = [float(own.min()), float(other.min()), *widths]
-    record(__file__, table, {"samples": args.samples})
-
-
-if __name__ == "__main__":
-    main()
+                for score, figures in compare(limit, name, dataset, options.samples).items():
+                    cells.setdefault(f"{score}, {limit} rows", []).append(figures)
+    rows = {}
+    for name, of_cells in sorted(cells.items()):
+        rates, widths = np.array(of_cells)[:, :2], np.array(of_cells)[:, 2:]
+        rows[name] = [len(of_cells), *rates.min(0).tolist(), *rates.max(0).tolist(), *widths.mean(0).tolist()]
+    heads = ["cells", "lowest", "of BCa", "highest", "of BCa", "width", "of BCa"]
+    print(markdown(["score", *heads], ([name, *row] for name, row in rows.items())))
+    record(__file__, rows, vars(options))

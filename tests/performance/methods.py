@@ -8,16 +8,15 @@ sequences once. The script runs ``run_all`` once alone, and then a second time w
 
 from __future__ import annotations
 
-import argparse
+import os
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from records import record
+from records import arguments, record
 
 from StaICC import Normal
 from StaICC.kernels.huggingface.batching import BatchRunner
@@ -36,13 +35,8 @@ class Positions:
     def distinct(self) -> int:
         """Number of distinct prefixes of all sequences."""
         ordered = sorted(self.sequences)
-        if not ordered:
-            return 0
-        return len(ordered[0]) + sum(len(one) - _shared(before, one) for before, one in pairwise(ordered))
-
-
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
-    return next((place for place, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))  # noqa: B905
+        shared = sum(len(os.path.commonprefix(pair)) for pair in pairwise(ordered))  # noqa: RUF071
+        return sum(map(len, ordered)) - shared
 
 
 @contextmanager
@@ -63,48 +57,40 @@ def counted() -> Iterator[Positions]:
         BatchRunner.run = original  # type: ignore[method-assign]
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--dataset", default="GLUE-SST2")
-    parser.add_argument("--limit", type=int, default=8)
-    parser.add_argument("--variant", default="paper")
-    parser.add_argument("--samples", type=int, default=32)
-    parser.add_argument("--k", type=int, default=4)
-    parser.add_argument("--cut", type=int, default=256, help="demonstrations that TopK and SA-ICL choose from")
-    parser.add_argument("--alone", action="store_true", help="also run each method alone")
-    options = parser.parse_args()
-    benchmark = Normal(k=options.k, datasets=[options.dataset], limit=options.limit)
-    given = {"demonstration_set_cut": options.cut}
-    with tempfile.TemporaryDirectory() as folder:
-        run: dict[str, Any] = {"store": Path(folder) / "store.sqlite"}
-        began = time.process_time()
-        with counted() as together:
-            table = run_all(
-                load_kernel(options.model), benchmark, options.variant, options.samples, options=given, **run
-            )
-        seconds = time.process_time() - began
-        with counted() as again:
-            run_all(load_kernel(options.model), benchmark, options.variant, options.samples, options=given, **run)
-        size = (Path(folder) / "store.sqlite").stat().st_size
-    print(table)
-    ratio = together.computed / together.distinct
-    print(f"together: {together.computed} positions of {together.distinct} distinct ones: {ratio:.3f}")
-    print(f"a second run with the same store: {again.computed} positions; store: {size / 1e6:.1f} MB; {seconds:.0f} s")
-    figures = {"computed": together.computed, "distinct": together.distinct, "ratio": ratio, "second": again.computed}
-    if options.alone:
-        single = 0
-        for name in table:
-            own = {"demonstration_set_cut": options.cut} if name in ("topk", "sa_icl") else {}
-            with counted() as alone:
-                Method(name, load_kernel(options.model), options.variant, options.samples, **own).run(benchmark)
-            print(f"{name} alone: {alone.computed} positions")
-            single += alone.computed
-        print(f"all alone: {single} positions, {single / together.computed:.2f} times as many")
-        figures["alone"] = single
-    record(__file__, figures, vars(options))
-
-
 if __name__ == "__main__":
-    main()
+    options = arguments(
+        __doc__,
+        {
+            "--model": "smollm2",
+            "--dataset": "GLUE-SST2",
+            "--limit": 8,
+            "--variant": "paper",
+            "--samples": 32,
+            "--k": 4,
+            "--cut": 256,  # demonstrations that TopK and SA-ICL choose from
+        },
+    )
+    benchmark = Normal(k=options.k, datasets=[options.dataset], limit=options.limit)
+    cut = {"demonstration_set_cut": options.cut}
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("together", "again with the same store"):
+            with counted() as positions:
+                table = run_all(
+                    load_kernel(options.model),
+                    benchmark,
+                    options.variant,
+                    options.samples,
+                    options=cut,
+                    store=Path(folder) / "store.sqlite",
+                )
+            figures[name] = [positions.computed, positions.distinct]
+    figures["alone"] = 0
+    for name in table:
+        own = cut if name in ("topk", "sa_icl") else {}
+        with counted() as positions:
+            Method(name, load_kernel(options.model), options.variant, options.samples, **own).run(benchmark)
+        figures["alone"] += positions.computed
+    print(table)
+    print(f"positions computed and distinct ones: {figures}")
+    record(__file__, figures, vars(options))

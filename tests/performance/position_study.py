@@ -11,13 +11,11 @@ from __future__ import annotations
 import csv
 import random
 import tempfile
-import time
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from records import record
+from records import arguments, markdown, record
 
 from StaICC.benchmarks.long_icl import Experiment, LongICLExperimentor, card, experiments, load
 from StaICC.benchmarks.long_icl.data import LongICLData
@@ -116,36 +114,22 @@ def made_up(folder: Path) -> LongICLData:
     return load("banking77", folder, verify=False, announce=lambda notice: None)
 
 
-def main() -> None:
-    """Simulate, print and record."""
-    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--simulations", type=int, default=2000)
-    parser.add_argument("--items", type=int, default=100)
-    parser.add_argument("--redraws", type=int, default=199)
-    parser.add_argument("--models", nargs="+", default=list(MODELS), metavar="MODEL")
-    options = parser.parse_args()
+if __name__ == "__main__":
+    options = arguments(__doc__, {"--simulations": 2000, "--items": 100, "--redraws": 199, "--models": list(MODELS)})
     experiments.position_p_value = partial(position_p_value, redraws=options.redraws)
     figures = {}
     with tempfile.TemporaryDirectory() as folder:
-        data = made_up(Path(folder))
         design = Experiment("position", (PARTS,), 1)
-        own = LongICLExperimentor(data, test_number=options.items, experiment=design)
+        own = LongICLExperimentor(made_up(Path(folder)), test_number=options.items, experiment=design)
         for name in options.models:
             make, part, truth = MODELS[name]
-            began = time.process_time()
             found = [simulate(own, make, part, seed) for seed in range(options.simulations)]
-            count = len(found)
-            figures[name] = {
-                "truth": truth,
-                "rejected at 0.05": sum(p <= 0.05 for p, *_ in found) / count,
-                "mean difference": sum(one[1] for one in found) / count,
-                "right sign": sum(one[1] * truth > 0 for one in found) / count,
-                "coverage": sum(low <= truth <= high for _, _, low, high in found) / count,
+            sums = {
+                "rejected at 0.05": sum(p <= 0.05 for p, *_ in found),
+                "mean difference": sum(difference for _, difference, _, _ in found),
+                "right sign": sum(difference * truth > 0 for _, difference, _, _ in found),
+                "coverage": sum(low <= truth <= high for _, _, low, high in found),
             }
-            shown = ", ".join(f"{key} {value:.4f}" for key, value in figures[name].items())
-            print(f"{name}: {shown} ({time.process_time() - began:.0f} s)", flush=True)
+            figures[name] = {"truth": truth} | {key: value / len(found) for key, value in sums.items()}
+    print(markdown(["model", "truth", *sums], ([name, *row.values()] for name, row in figures.items())))
     record(__file__, figures, vars(options))
-
-
-if __name__ == "__main__":
-    main()

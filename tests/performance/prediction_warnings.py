@@ -1,29 +1,23 @@
-"""Warnings about predictions: which each kind of model gets, and how often honest and real models get one.
+"""Warnings about predictions: how often honest and real models get one.
 
-Run with the repository on the path::
+Usage::
 
-    PYTHONPATH=. python tests/performance/prediction_warnings.py models     # the table in docs/warnings.md
-    PYTHONPATH=. python tests/performance/prediction_warnings.py honest     # false alarms of simulated honest models
-    PYTHONPATH=. python tests/performance/prediction_warnings.py real       # runs of the embedded model
-    PYTHONPATH=. python tests/performance/prediction_warnings.py saved FILE ...   # the same for saved results
+    python tests/performance/prediction_warnings.py --repetitions 25      # false alarms of simulated honest models
+    python tests/performance/prediction_warnings.py --model ppm           # runs of a model
 
-A warning about a real run is a false alarm if what it says does not hold for all test rows of the data set; ``real``
-therefore runs every setting with a warning about collapse again without a limit.
+A warning about a real run is a false alarm if what it says does not hold for all test rows of the data set;
+``--model`` therefore runs every setting with a warning about collapse again without a limit.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from records import record
+from records import arguments, record
 
 from StaICC import ContextualBias, Normal, TemplateSensitivity, load_kernel
 from StaICC.benchmarks.diagnostics import find_warnings
@@ -64,65 +58,6 @@ def honest(guess: int, labels: int, draw: random.Random) -> list[float]:
     return row
 
 
-Row = Callable[[int, int, random.Random], list[float]]
-
-
-def one_hot(label: int, labels: int) -> list[float]:
-    return [float(place == label) for place in range(labels)]
-
-
-def votes(truth: int, labels: int, draw: random.Random) -> list[float]:
-    count = Counter(draw.choices(range(labels), softmax(honest(truth, labels, draw)), k=10))
-    return [float(count[label]) for label in range(labels)]
-
-
-def near_tied(truth: int, labels: int, draw: random.Random) -> list[float]:
-    return [1 / labels + draw.uniform(-1e-9, 1e-9) for _ in range(labels)]
-
-
-def confused(truth: int, labels: int, draw: random.Random) -> int:
-    """The true label in 8 of 10 cases."""
-    return truth if draw.random() < 0.8 else draw.randrange(labels)
-
-
-MODELS: dict[str, Row] = {
-    "perfect": lambda truth, labels, draw: softmax(honest(truth, labels, draw)),
-    "80 % right, logits": lambda truth, labels, draw: honest(confused(truth, labels, draw), labels, draw),
-    "random probabilities (uniform guesses)": lambda truth, labels, draw: softmax(
-        honest(draw.randrange(labels), labels, draw)
-    ),
-    "constant row": lambda truth, labels, draw: softmax([float(label) for label in range(labels)]),
-    "one label, other probabilities each time": lambda truth, labels, draw: softmax(honest(0, labels, draw)),
-    "equal probabilities": lambda truth, labels, draw: [1 / labels] * labels,
-    "all labels tied, another value each time": lambda truth, labels, draw: [draw.gauss(0, 1)] * labels,
-    "tied to rounding": near_tied,
-    "percentages": lambda truth, labels, draw: [
-        100 * p for p in softmax(honest(confused(truth, labels, draw), labels, draw))
-    ],
-    "ten votes": votes,
-    "one-hot, 80 % right": lambda truth, labels, draw: one_hot(confused(truth, labels, draw), labels),
-    "scores in label order": lambda truth, labels, draw: sorted(
-        [draw.gauss(0, 1) for _ in range(labels)], reverse=True
-    ),
-}
-
-
-def models(limit: int) -> None:
-    """Print which warnings each model gets on each of the ten data sets."""
-    benchmark = Normal(limit=limit, statistics=FAST)
-    for name, row in MODELS.items():
-        draw = random.Random(name)
-        rows = {
-            one.name: [row(query.label, len(query.label_space), draw) for query in one.conditions()[0].queries]
-            for one in benchmark
-        }
-        result = benchmark(preentered_prediction=rows)
-        found: Counter[str] = Counter()
-        for details in result.details.values():
-            found.update(kinds(details.notes) or ["-"])
-        print(f"| {name} | {', '.join(f'{kind} ({count})' for kind, count in found.items())} |", flush=True)
-
-
 def simulate(repetitions: int) -> None:
     """Print the share of data sets for which honest models get a warning."""
     draw = random.Random("honest")
@@ -154,44 +89,9 @@ def simulate(repetitions: int) -> None:
     record(__file__, {"runs": total, "false alarms": sum(alarms.values())}, {"repetitions": repetitions})
 
 
-def details_in(document: Any, where: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The details of each data set in a saved result or group of results."""
-    if isinstance(document, dict):
-        for name, details in document.get("details", {}).items():
-            yield where, name, details
-        for key, value in document.items():
-            if key != "details":
-                yield from details_in(value, f"{where} {key}" if key != "parts" else where)
-
-
-def saved(files: Sequence[str]) -> None:
-    """Print the warnings for saved results, from their label scores."""
-    from StaICC.results.details import unpack_scores
-
-    runs, found = 0, Counter[str]()
-    for file in files:
-        for where, name, details in details_in(json.loads(Path(file).read_text("utf-8")), Path(file).stem):
-            outcomes = []
-            marks = iter(range(10**9)) if details["distinct"] > 1 else iter([0] * details["asked"])
-            space = tuple(details["labels"])
-            for one in details["conditions"]:
-                labelled = zip(one["truth"], one["rows"], strict=True)
-                queries = tuple(Query(str(next(marks)), space, label, row, 0) for label, row in labelled)
-                if one["output"] == "labels" or None in one["predictions"] or not queries:
-                    continue
-                rows = unpack_scores(one["scores"], len(space))
-                outcomes.append(Outcome(Condition(one["name"], queries), rows, "auto"))
-            runs += 1
-            content_free = any(one["name"] in ("contextual_bias", "domain_bias") for one in details["conditions"])
-            for note in find_warnings(outcomes, content_free):
-                found.update(kinds([note]))
-                print(f"  {where}, {name}: {note}")
-    print(f"{runs} runs over one data set: {dict(found)}")
-
-
-def real() -> None:
-    """Print the warnings for runs of the embedded model, and whether a collapse holds for all test rows."""
-    kernel = load_kernel("ppm")
+def real(model: str) -> None:
+    """Print the warnings for runs of a model, and whether a collapse holds for all test rows."""
+    kernel = load_kernel(model)
     runs = 0
     for k in (0, 1, 4, 8):
         for limit in (20, 50):
@@ -209,17 +109,8 @@ def real() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["models", "honest", "real", "saved"])
-    parser.add_argument("files", nargs="*")
-    parser.add_argument("--limit", type=int, default=128)
-    parser.add_argument("--repetitions", type=int, default=25)
-    arguments = parser.parse_args()
-    if arguments.what == "models":
-        models(arguments.limit)
-    elif arguments.what == "honest":
-        simulate(arguments.repetitions)
-    elif arguments.what == "saved":
-        saved(arguments.files)
+    options = arguments(__doc__, {"--model": str, "--repetitions": 25})
+    if options.model:
+        real(options.model)
     else:
-        real()
+        simulate(options.repetitions)

@@ -1,18 +1,22 @@
-"""A dated record of measurements: each script appends a line to ``records.jsonl``, and ``compare.py`` compares lines.
+"""What the performance scripts share: options, timing, tables, the released wheel, and a dated record of measurements.
 
-A line has date, script, options, figures, version, commit, Python and machine. The environment variable
-``STAICC_PERFORMANCE_RECORDS`` names another file; empty, nothing is recorded.
+Each script appends a line to ``records.jsonl``, and ``compare.py`` compares lines. A line has date, script, options,
+figures, version, commit, Python and machine. The environment variable ``STAICC_PERFORMANCE_RECORDS`` names another
+file; empty, nothing is recorded.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,81 @@ FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"
 
 SHOWN = {"json", "verbose"}
 """Options of scripts that change no figure."""
+
+sys.path.insert(0, str(ROOT))  # scripts measure the library that they lie next to
+
+
+def arguments(doc: str | None, options: Mapping[str, Any], given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse a command line.
+
+    Args:
+        doc: The script's docstring.
+        options: For each option its default, a list of them, or its type if it has no default.
+        given: The command line, by default that of the process.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in options.items():
+        if default is False:
+            parser.add_argument(name, action="store_true")
+        elif isinstance(default, type):
+            parser.add_argument(name, type=default)
+        elif isinstance(default, (list, tuple)):
+            parser.add_argument(name, nargs="+", type=type(default[0]), default=list(default))
+        else:
+            parser.add_argument(name, type=type(default), default=default)
+    return parser.parse_args(given)
+
+
+def best_seconds(
+    call: Callable[[], object], runs: int, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, Any]:
+    """The shortest time of some calls, and what that call returned."""
+    timed = []
+    for _ in range(runs):
+        start = clock()
+        returned = call()
+        timed.append((clock() - start, returned))
+    return min(timed, key=lambda pair: pair[0])
+
+
+def markdown(heads: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table; numbers have three digits."""
+    cells = [[f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *cells])
+
+
+def resumed(path: Path | None, cells: Iterable[tuple[str, Callable[[], Any]]]) -> dict[str, Any]:
+    """Compute the cells that the lines of a file lack, append each when it is finished, and return all of them."""
+    texts = path.read_text("utf-8").splitlines() if path and path.exists() else []
+    done = dict(map(json.loads, texts))
+    for name, cell in cells:
+        if name not in done:
+            began = time.monotonic()
+            done[name] = cell()
+            print(f"{name}: {json.dumps(done[name])[:400]} ({time.monotonic() - began:.0f} s)", flush=True)
+            if path:
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([name, done[name]]) + "\n")
+    return done
+
+
+def released(folder: Path, wheel: Path | None = None) -> Path:
+    """Extract the wheel of StaICC 0.1.1, by default fetched with pip, and return its folder."""
+    if wheel is None:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder), "StaICC==0.1.1"]
+        subprocess.run(command, check=True)
+        wheel = next(folder.glob("*.whl"))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "released")
+    return folder / "released"
+
+
+def other_processes(script: str, folder: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Run a script once for each engine with ``--engine``, unless its output is there, and return the outputs."""
+    for engine, (python, *more) in commands.items():
+        if not (folder / f"{engine}.json").exists():
+            subprocess.run([python, script, "--engine", engine, "--folder", str(folder), *more], check=True)
+    return {engine: json.loads((folder / f"{engine}.json").read_text("utf-8")) for engine in commands}
 
 
 def machine() -> dict[str, Any]:
@@ -70,12 +149,11 @@ def record(script: str, figures: Mapping[str, Any], options: Mapping[str, Any] |
     Args:
         script: The script's ``__file__``.
         figures: Numbers by name, or nested dictionaries and lists of numbers; anything else in them is left out.
-        options: What the figures depend on, such as ``vars(arguments)``.
+        options: What the figures depend on, such as ``vars(options)``.
     """
     target = os.environ.get(VARIABLE, str(FILE))
     if not target:
         return
-    sys.path.append(str(ROOT))
     from StaICC.version import __version__
 
     given = {
@@ -100,6 +178,5 @@ def record(script: str, figures: Mapping[str, Any], options: Mapping[str, Any] |
 def load(path: Path | None = None) -> list[dict[str, Any]]:
     """The entries of a record, oldest first."""
     path = path or Path(os.environ.get(VARIABLE) or FILE)
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
+    texts = path.read_text("utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in texts if line]

@@ -15,22 +15,29 @@ import StaICC
 from StaICC.datasets import Dataset
 from StaICC.errors import UnknownNameError
 from StaICC.results import Result, ResultGroup, compare
-from StaICC.results.comparison import FORMATS, Untested, compare_all, format_comparisons
+from StaICC.results.comparison import Untested, compare_all, format_comparisons
+
+SCRIPT = '<script>document.title = "owned"</script>'
+NASTY = r"50 % of $x_1$ | {a}\b & <i> # ~ ^ *"
+
+
+def own(name: str, ones: Callable[[int], bool] = lambda row: row % 2 == 1) -> Dataset:
+    return Dataset.from_rows(
+        [(f"text {n} {SCRIPT}", int(ones(n))) for n in range(60)], name=name, label_space=["a", "b"]
+    )
 
 
 @pytest.fixture(scope="module")
 def runs(make_model: Callable[..., Any]) -> dict[str, Result]:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=20)
     functions = {"hash": make_model, "first": lambda prompt, label_space: 0, "last": lambda prompt, label_space: 2}
-    return {name: StaICC.Normal(datasets=["mini"], limit=20)(function) for name, function in functions.items()}
+    return {name: benchmark(function) for name, function in functions.items()}
 
 
 def test_all_pairs(runs: dict[str, Result]) -> None:
     (found,), left_out = compare_all(runs)
-    assert [(one.first, one.second) for one in found.comparisons] == [
-        ("hash", "first"),
-        ("hash", "last"),
-        ("first", "last"),
-    ]
+    pairs = [(one.first, one.second) for one in found.comparisons]
+    assert pairs == [("hash", "first"), ("hash", "last"), ("first", "last")]
     assert left_out == ()
     alone = compare(runs["hash"], runs["first"])
     assert found.comparisons[0].datasets[0].p_value == alone.datasets[0].p_value
@@ -44,28 +51,21 @@ def test_all_pairs(runs: dict[str, Result]) -> None:
 def test_other_settings_are_listed(
     runs: dict[str, Result], make_model: Callable[..., Any], changed: dict[str, Any], field: str
 ) -> None:
-    def model(prompt: Any, label_space: list[str]) -> list[float]:
-        row: list[float] = make_model(str(prompt), label_space)
-        return row
-
-    other = StaICC.Normal(**{"datasets": ["mini"], "limit": 20, **changed})(model)
+    benchmark = StaICC.Normal(**{"datasets": ["mini"], "limit": 20, **changed})
+    other = benchmark(lambda prompt, label_space: make_model(str(prompt), label_space))
     (found,), left_out = compare_all({"hash": runs["hash"], "other": other})
     assert field in {one.field for one in found.comparisons[0].differences}
     assert found.comparisons[0].datasets[0].rows == changed.get("limit", 20)
     assert bool(left_out) == (field == "limit")
 
 
-def test_groups_part_by_part(make_model: Callable[..., Any], group: ResultGroup) -> None:
+def test_groups_part_by_part(group: ResultGroup) -> None:
     other = StaICC.Suite(datasets=["mini"], limit=3)(lambda prompt, label_space: 1)
     found, left_out = compare_all({"a": group, "b": other})
-    assert [(one.benchmark, one.metric) for one in found] == [
-        ("Normal", "accuracy"),
-        ("GLER", "accuracy"),
-        ("Template_sens", "consistency"),
-        ("Demo_sens", "consistency"),
-    ]
+    assert [one.benchmark for one in found] == ["Normal", "GLER", "Template_sens", "Demo_sens"]
+    assert [one.metric for one in found] == ["accuracy", "accuracy", "consistency", "consistency"]
     assert len(left_out) == 3
-    assert sum("bare labels, which have no entropy" in one for one in left_out) == 2
+    assert sum("bare labels" in one for one in left_out) == 2
     assert sum("infinite: a label that no test row has" in one for one in left_out) == 1
     (only, *_), left_out = compare_all({"a": group, "b": other}, "entropy")
     assert only.metric == "entropy"
@@ -73,11 +73,11 @@ def test_groups_part_by_part(make_model: Callable[..., Any], group: ResultGroup)
 
 
 def test_the_methods_of_one_file(runs: dict[str, Result]) -> None:
-    other = StaICC.Normal(datasets=["mini"], limit=20, k=2)(lambda prompt, label_space: 0)
-    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
-    foreign = StaICC.Normal(datasets=[own], limit=20)(lambda prompt, label_space: 0)
-    parts = {"vanilla": runs["hash"], "k 2": other, "odd": foreign}
-    (found,), left_out = compare_all({"gpt2": ResultGroup("methods", parts)})
+    parts = {
+        name: StaICC.Normal(datasets=sets, limit=20, k=2)(lambda prompt, label_space: 0)
+        for name, sets in (("k 2", ["mini"]), ("odd", [own("own")]))
+    }
+    (found,), left_out = compare_all({"gpt2": ResultGroup("methods", {"vanilla": runs["hash"], **parts})})
     assert [(one.first, one.second) for one in found.comparisons] == [("gpt2: vanilla", "gpt2: k 2")]
     assert left_out == ("gpt2: odd (mini: gpt2: odd: not in this run)",)
 
@@ -85,17 +85,16 @@ def test_the_methods_of_one_file(runs: dict[str, Result]) -> None:
 # -- formats
 
 
-def cells(line: str, separator: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split(separator)]
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def test_json_has_everything(runs: dict[str, Result]) -> None:
     (document,) = json.loads(format_comparisons(compare_all(runs)[0], "json"))
     assert [one["second"] for one in document["comparisons"]] == ["first", "last", "last"]
-    figures = document["comparisons"][0]["datasets"][0]
-    assert figures["difference"] == compare(runs["hash"], runs["first"]).datasets[0].difference
-    assert (figures["outcome"], figures["reason"]) == ("tested", None)
-    assert figures["p_value"] == compare(runs["hash"], runs["first"]).datasets[0].p_value
+    figures, expected = document["comparisons"][0]["datasets"][0], compare(runs["hash"], runs["first"]).datasets[0]
+    assert figures["difference"] == expected.difference
+    assert (figures["outcome"], figures["reason"], figures["p_value"]) == ("tested", None, expected.p_value)
     best, *others = document["ranking"]
     assert best["verdict"] == {"case": "best"}
     assert {one["verdict"]["case"] for one in others} <= {"tied", "worse", "untested"}
@@ -103,77 +102,52 @@ def test_json_has_everything(runs: dict[str, Result]) -> None:
 
 def test_csv_says_what_the_text_says_below_the_table(make_model: Callable[..., Any]) -> None:
     """Non-inferiority and reasons were left out of CSV files."""
-    few = Dataset.from_rows(
-        [(f"text {row}", int(row > 20)) for row in range(60)], name="few", label_space=["no", "yes"]
-    )
-    results = [StaICC.Normal(datasets=sets, limit=4)(make_model) for sets in (["mini"], ["mini", few])]
-    one = compare(*results, "macro_F1", margin=0.02)
-    (each,), _ = compare_all({"a": results[0], "b": results[1]}, "macro_F1", margin=0.02)
-    notes = "; ".join(line["note"] for line in csv.DictReader(io.StringIO(format_comparisons([each], "csv"))))
-    assert one.left_out
-    assert len(one.non_inferiority) == 2
+    few = own("few", lambda row: row > 20)
+    first, second = (StaICC.Normal(datasets=sets, limit=4)(make_model) for sets in (["mini"], ["mini", few]))
+    (found,), _ = compare_all({"a": first, "b": second}, "macro_F1", margin=0.02)
+    notes = "; ".join(line["note"] for line in csv.DictReader(io.StringIO(format_comparisons([found], "csv"))))
+    (pair,) = found.comparisons
+    assert len(pair.left_out) > 0
+    assert len(pair.non_inferiority) == 2
+    assert all(text in notes for text in (*pair.left_out, *map(str, pair.non_inferiority)))
     other = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)
-    ((untested,), _) = compare_all({"a": results[0], "b": other}, "macro_F1")
+    ((untested,), _) = compare_all({"a": first, "b": other}, "macro_F1")
     outcome = untested.comparisons[0].datasets[0].outcome
     assert isinstance(outcome, Untested)
     assert outcome.reason in format_comparisons([untested], "csv")
-    for text in (*each.comparisons[0].left_out, *map(str, each.comparisons[0].non_inferiority)):
-        assert text in notes
 
 
-def test_markdown_is_a_table(runs: dict[str, Result]) -> None:
-    text = format_comparisons(compare_all(runs)[0], "markdown")
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    head, rows = compare_all(runs)[0][0].comparisons[0].table()
-    assert cells(lines[0], "|") == head
-    assert set("".join(cells(lines[1], "|"))) == {"-", ":"}
-    assert cells(lines[2], "|") == rows[0]
-
-
-def test_latex_is_a_table(runs: dict[str, Result]) -> None:
-    text = format_comparisons(compare_all(runs)[0], "latex")
+def test_markdown_and_latex_are_tables(runs: dict[str, Result]) -> None:
+    found, _ = compare_all(runs)
+    lines = [line for line in format_comparisons(found, "markdown").splitlines() if line.startswith("|")]
+    head, rows = found[0].comparisons[0].table()
+    assert [cells(lines[0]), cells(lines[2])] == [head, rows[0]]
+    assert set("".join(cells(lines[1]))) == {"-", ":"}
+    text = format_comparisons(found, "latex")
     assert text.count(r"\begin{tabular}{lrrrrrrrr}") == text.count(r"\end{tabular}") - 1 == 3  # and the ranking
-    rows = [line for line in text.splitlines() if line.startswith("mini &")]
-    assert all(row.count(" & ") == 8 and row.endswith(r"\\") for row in rows)
-    assert re.search(r"\$[+-]\d\.\d{4}\$", rows[0])
+    latex = [line for line in text.splitlines() if line.startswith("mini &")]
+    assert all(row.count(" & ") == 8 and row.endswith(r"\\") for row in latex)
+    assert re.search(r"\$[+-]\d\.\d{4}\$", latex[0])
 
 
-NASTY = r"50 % of $x_1$ | {a}\b & <i> # ~ ^ *"
-
-
-def nasty() -> dict[str, Result]:
-    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name=NASTY, label_space=["no", "yes"])
-    return {
-        f"{name} {NASTY}": StaICC.Normal(datasets=[own], limit=4)(lambda prompt, label_space, n=n: n)
-        for n, name in enumerate("ab")
-    }
-
-
-def test_markdown_cells_keep_what_names_hold() -> None:
-    lines = format_comparisons(compare_all(nasty())[0], "markdown").splitlines()
-    row = next(line for line in lines if line.startswith("| 50"))
+def test_names_are_escaped_in_cells() -> None:
+    benchmark = StaICC.Normal(datasets=[own(NASTY)], limit=4)
+    named = {f"{name} {NASTY}": benchmark(lambda prompt, label_space, n=n: n) for n, name in enumerate("ab")}
+    found, _ = compare_all(named)
+    row = next(line for line in format_comparisons(found, "markdown").splitlines() if line.startswith("| 50"))
     assert len(re.findall(r"(?<!\\)\|", row)) == 10
-    assert re.sub(r"\\([^\w\s]|_)", r"\1", cells(re.sub(r"\\\|", "\0", row), "|")[0].replace("\0", r"\|")) == NASTY
-
-
-def test_latex_cells_hold_no_command_of_the_data() -> None:
-    text = format_comparisons(compare_all(nasty())[0], "latex")
+    assert re.sub(r"\\([^\w\s]|_)", r"\1", cells(row.replace(r"\|", "\0"))[0].replace("\0", r"\|")) == NASTY
+    text = format_comparisons(found, "latex")
     row = next(line for line in text.splitlines() if line.startswith("50"))
     assert r"50 \% of \$x\_1\$ \textbar{} \{a\}\textbackslash{}b \& \textless{}i\textgreater{}" in text
     bare = re.sub(r"\\[%$_{}&#]|\\text\w+\{\}|\\ldots ", "", row.removesuffix(r" \\"))
     assert set(bare) & set("%_#~^<>|\\{}") == set()
 
 
-SCRIPT = '<script>document.title = "owned"</script>'
-
-
-@pytest.mark.parametrize("name", [SCRIPT, f"a ` {SCRIPT} `` b", f"{SCRIPT}\n\n{SCRIPT}", f"{SCRIPT}\r`|"])
+@pytest.mark.parametrize("name", [f"a ` {SCRIPT} `` b", f"{SCRIPT}\n\n{SCRIPT}", f"{SCRIPT}\r`|"])
 def test_markup_in_a_name_is_text_in_every_format(name: str) -> None:
     """Rendered as Markdown that lets HTML through, and read as LaTeX, no name of a data set becomes markup."""
-    from StaICC.datasets import Dataset
-
-    own = Dataset.from_rows([(f"text {row} {SCRIPT}", row % 2) for row in range(60)], name=name, label_space=["a", "b"])
-    benchmark = StaICC.Normal(datasets=[own], limit=12)
+    benchmark = StaICC.Normal(datasets=[own(name)], limit=12)
     both = {
         f"one {SCRIPT}": benchmark(lambda prompt, label_space: len(prompt) % 2),
         f"other ` {SCRIPT}": benchmark(lambda prompt, label_space: 1),
@@ -181,24 +155,21 @@ def test_markup_in_a_name_is_text_in_every_format(name: str) -> None:
     found, _ = compare_all(both)
     latex = format_comparisons(found, "latex")
     assert [line for line in latex.splitlines() if "<" in line and not line.startswith("% ")] == []
-    text = format_comparisons(found, "text").split("\n\n")[0]
-    compared = found[0].comparisons[0]
-    told = len(compared.introduction()) + len(compared.conclusion())  # models, differences, what is not tested
-    assert len(text.splitlines()) == 5 + told  # title, head, rule, row, signature
-    code = format_comparisons(found, "markdown").splitlines()[-1]
+    text, compared = format_comparisons(found, "text").split("\n\n")[0], found[0].comparisons[0]
+    notes = len(compared.introduction()) + len(compared.conclusion())
+    assert len(text.splitlines()) == 5 + notes  # title, head, rule, row, signature
+    markdown = format_comparisons(found, "markdown")
+    code = markdown.splitlines()[-1]
     fence = re.match("`+", code)
     assert fence is not None
     assert [row for row in re.findall("`+", code) if len(row) >= len(fence[0])] == [fence[0]] * 2
     parser = pytest.importorskip("markdown_it", reason="the Markdown is rendered by markdown-it-py")
-    tokens = (
-        parser.MarkdownIt("commonmark", {"html": True}).enable("table").parse(format_comparisons(found, "markdown"))
-    )
+    tokens = parser.MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown)
     kinds = {child.type for token in tokens for child in [token, *(token.children or [])]}
     assert {"table_open", "code_inline"} <= kinds
     assert not {"html_inline", "html_block"} & kinds
 
 
 def test_an_unknown_format() -> None:
-    with pytest.raises(UnknownNameError, match=r"no format 'mardown'; did you mean 'markdown'\?"):
+    with pytest.raises(UnknownNameError, match="did you mean 'markdown'"):
         format_comparisons((), "mardown")
-    assert tuple(FORMATS) == ("text", "markdown", "latex", "csv", "json")

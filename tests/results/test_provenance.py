@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.benchmarks.verify import verify
 from StaICC.datasets import Dataset
 from StaICC.inference.identity import Identity
-from StaICC.results import Provenance, Result, ResultGroup, list_differences, load
+from StaICC.results import Provenance, Result, list_differences
 from StaICC.results.provenance import GIVEN
 
 
@@ -48,20 +47,15 @@ def own_dataset(name: str = "own") -> Dataset:
 # -- who, how and when
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["Normal", "ContextualBias", "DomainBias", "PosteriorBias", "GLER", "TemplateSensitivity", "TripletBias", "Suite"],
-)
+@pytest.mark.parametrize("name", ["Normal", "Suite"])
 def test_every_result_says_who_predicted(name: str) -> None:
-    found = mini(name)(StandIn(), model_name="mine")
-    for result in found.results() if isinstance(found, ResultGroup) else [found]:
+    for result in mini(name)(StandIn(), model_name="mine").results():
         (one,) = result.provenance.predictors
         assert one.name == "mine"
         assert one.identity == StandIn().identity().digest
         assert one.who == {"model": "stand-in", "weights": "w1", "dtype": "float32"}
         assert one.how == {"label_scoring": "last"}
-        assert one.datasets == ("mini",)
-        assert one.unidentified == ()
+        assert (one.datasets, one.unidentified) == (("mini",), ())
         assert one.started <= one.finished
         assert one.started.endswith("+00:00")
         assert result.provenance.label == result.model == f"mine [{one.identity[:12]}]"
@@ -76,17 +70,14 @@ def test_what_cannot_be_identified_is_marked_everywhere() -> None:
 
 
 def test_one_entry_for_each_distinct_function_with_its_data_sets() -> None:
-    names = ["first", "second", "third"]
-    benchmark = StaICC.Normal(datasets=[own_dataset(name) for name in names], limit=2)
+    benchmark = StaICC.Normal(datasets=[own_dataset(name) for name in ("first", "second", "third")], limit=2)
     one, other = StandIn(), StandIn(weights="w2")
     result = benchmark([one, other, one])
-    assert [(entry.who["weights"], entry.datasets) for entry in result.provenance.predictors] == [
-        ("w1", ("first", "third")),
-        ("w2", ("second",)),
-    ]
+    served = {"w1": ("first", "third"), "w2": ("second",)}
+    assert {entry.who["weights"]: entry.datasets for entry in result.provenance.predictors} == served
     assert benchmark([other, one, other]) != result
     equal = benchmark([StandIn(), other, StandIn()])  # two objects, one identity
-    assert [entry.datasets for entry in equal.provenance.predictors] == [("first", "third"), ("second",)]
+    assert [entry.datasets for entry in equal.provenance.predictors] == list(served.values())
     assert equal == result
 
 
@@ -102,31 +93,23 @@ def test_a_method_is_in_the_provenance() -> None:
 
 # -- predictions that were given
 
-
-def answers(weight: float = 0.5) -> list[list[float]]:
-    return [[weight, 0.3, 0.2]] * 6
+ROW = [0.5, 0.3, 0.2]
 
 
-def test_given_predictions_have_a_digest() -> None:
-    result = mini()(preentered_prediction=[answers()])
+def test_given_predictions_have_a_digest_in_any_order_and_form() -> None:
+    result = mini()(preentered_prediction=[[ROW] * 6])
     (one,) = result.provenance.predictors
     assert list(one.who) == [GIVEN]
     assert len(one.who[GIVEN]) == 64
     assert result.model == f"{GIVEN} [{one.who[GIVEN][:12]}]"
-    assert mini()(preentered_prediction={"mini": tuple(map(tuple, answers()))}) == result
-    other = mini()(preentered_prediction=[answers(0.6)])
-    assert other["Averaged results"]["accuracy"] == result["Averaged results"]["accuracy"]
+    assert mini()(preentered_prediction={"mini": ((0.5, 0.3, 0.2),) * 6}) == result
+    keys = [query.id for query in identified_queries(mini())]
+    rows = {key: {"probabilities": ROW} for key in keys}
+    assert score_predictions(mini(), rows) == score_predictions(mini(), dict(reversed(rows.items()))) == result
+    other = score_predictions(mini(), {**rows, keys[0]: {"probabilities": [0.5, 0.2, 0.3]}})
+    assert isinstance(other, Result)
+    assert other.averaged["accuracy"] == result.averaged["accuracy"]
     assert other.provenance != result.provenance
-
-
-def test_scored_files_have_the_digest_of_the_predictions_in_any_order() -> None:
-    benchmark = mini()
-    keys = [one.id for one in identified_queries(benchmark)]
-    forward = score_predictions(benchmark, {key: {"probabilities": [0.5, 0.3, 0.2]} for key in keys})
-    backward = score_predictions(benchmark, {key: {"probabilities": [0.5, 0.3, 0.2]} for key in reversed(keys)})
-    assert forward == backward == mini()(preentered_prediction=[answers()])
-    changed = {key: {"probabilities": [0.5, 0.3, 0.2]} for key in keys} | {keys[0]: {"probabilities": [0.5, 0.2, 0.3]}}
-    assert score_predictions(benchmark, changed).provenance != forward.provenance  # type: ignore[union-attr]
 
 
 def test_which_queries_failed_is_in_the_provenance() -> None:
@@ -195,32 +178,25 @@ def test_equality_looks_at_who_and_how(result: Result, change: dict[str, Any]) -
     assert other != result
 
 
-@pytest.mark.parametrize("name", ["Normal", "Suite"])
-def test_a_second_run_differs_in_times_only(name: str) -> None:
+def test_a_second_run_differs_in_times_only() -> None:
     """All other bytes of a saved result are the same."""
 
     def without_times(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {
-                key: without_times(item) for key, item in value.items() if key not in ("timing", "started", "finished")
-            }
-        return [without_times(item) for item in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return list(map(without_times, value))
+        if not isinstance(value, Mapping):
+            return value
+        return {key: without_times(one) for key, one in value.items() if key not in ("timing", "started", "finished")}
 
-    first, second = (json.dumps(without_times(mini(name)(StandIn()).to_dict())) for _ in range(2))
+    first, second = (json.dumps(without_times(mini("Suite")(StandIn()).to_dict())) for _ in range(2))
     assert first == second
 
 
-def test_json_and_back(tmp_path: Path) -> None:
-    result = mini()(StandIn(reasons=("eine Anpassung\n|",)), model_name="имя \ud800")
-    provenance = result.provenance
+def test_json_and_back() -> None:
+    provenance = mini()(StandIn(reasons=("eine Anpassung\n|",)), model_name="имя \ud800").provenance
     again = Provenance.from_dict(json.loads(json.dumps(provenance.to_dict())))
     assert dataclasses.asdict(again) == dataclasses.asdict(provenance)
     assert Provenance.from_dict(Provenance().to_dict()) == Provenance()
-    plain = mini()(StandIn())
-    plain.save(tmp_path / "result.json")
-    loaded = load(tmp_path / "result.json")
-    assert isinstance(loaded, Result)
-    assert loaded.to_dict() == plain.to_dict()
 
 
 # -- differences come first

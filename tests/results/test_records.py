@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,19 +48,13 @@ def test_one_record_for_each_query(partial: Result) -> None:
 # -- runs
 
 
-def test_a_suite_is_one_run(group: ResultGroup) -> None:
-    assert {name: list(own) for name, own in split_runs({"a": group}).items()} == {"a": list(group)}
-
-
-def test_methods_are_a_run_each(result: Result, group: ResultGroup) -> None:
+def test_a_suite_is_one_run_and_methods_are_a_run_each(result: Result, group: ResultGroup) -> None:
     methods = ResultGroup("methods", {"vanilla": group, "topk": group})
-    assert list(split_runs({"gpt2": methods, "other": result})) == ["gpt2: vanilla", "gpt2: topk", "other"]
-
-
-def test_one_name_cannot_hold_a_benchmark_twice(result: Result, make_model: Callable[..., Any]) -> None:
-    methods = ResultGroup("methods", {"b": result, "c": result})
+    found = split_runs({"a": group, "gpt2": methods, "other": result})
+    assert list(found) == ["a", "gpt2: vanilla", "gpt2: topk", "other"]
+    assert list(found["a"]) == list(group)
     with pytest.raises(ArgumentError, match="a: b holds two results of Normal"):
-        split_runs({"a: b": result, "a": methods})
+        split_runs({"a: b": result, "a": ResultGroup("methods", {"b": result, "c": result})})
 
 
 # -- citations
@@ -87,12 +80,10 @@ def test_an_unknown_name() -> None:
 
 def test_scores_have_their_number_of_queries_and_baselines(result: Result) -> None:
     records = {(one["dataset"], one["metric"]): one for one in score_records(result)}
-    for place, details, bases in (
-        ("mini", result.details["mini"].scored, result.details["mini"].baselines),
-        (None, sum(one.scored for one in result.details.values()), result.means.baselines),
-    ):
+    details = result.details["mini"]
+    for place, bases in (("mini", details.baselines), (None, result.means.baselines)):
         found, base = records[place, "accuracy"], next(iter(bases.values()), None)
-        assert found["n"] == details
+        assert found["n"] == details.scored
         assert (found["random"], found["majority"]) == ((base.max_random, base.majority) if base else (None, None))
     assert records["mini", "macro_F1"]["random"] is None
     assert records["mini", "accuracy"]["majority"] is not None
@@ -128,23 +119,15 @@ def test_a_round_has_its_own_queries() -> None:
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
-def test_a_tidy_data_frame_of_every_score(package: str, group: ResultGroup) -> None:
+def test_a_tidy_data_frame_of_every_score(package: str, group: ResultGroup, monkeypatch: Any) -> None:
     pytest.importorskip(package)
-    frame = group.to_pandas() if package == "pandas" else group.to_polars()
+    frame = getattr(group, f"to_{package}")()
     records = list(score_records(group))
     assert list(frame.columns) == list(records[0])
     rows = frame.to_dict("records") if package == "pandas" else frame.to_dicts()
     for row, record in zip(rows, records, strict=True):
         for key, value in record.items():
-            same = row[key] == value or (value is None and (row[key] is None or row[key] != row[key]))
-            assert same, (key, row[key], value)
-    single = group["Normal"]
-    assert len(single.to_pandas() if package == "pandas" else single.to_polars()) == len(list(score_records(single)))
-
-
-def test_a_missing_package_is_named(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setitem(sys.modules, "polars", None)
-    for call in (result.to_pandas, result.to_polars):
-        with pytest.raises(MissingDependencyError, match="a data frame"):
-            call()
+            assert row[key] == value or (value is None and (row[key] is None or row[key] != row[key])), (key, row[key])
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependencyError, match="a data frame"):
+        getattr(group["Normal"], f"to_{package}")()

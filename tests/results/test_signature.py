@@ -14,32 +14,15 @@ from hypothesis import strategies as st
 import StaICC
 from StaICC.datasets import Dataset
 from StaICC.errors import SchemaError
+from StaICC.inference.identity import Identity
 from StaICC.results import Signature, digest, short_digest
 from StaICC.results.signature import common, scoring_field
 from StaICC.safe_text import one_line
 
-FIELDS = [
-    "benchmark",
-    "datasets",
-    "data",
-    "sampler",
-    "k",
-    "repeats",
-    "rows",
-    "demonstrations",
-    "template",
-    "channel",
-    "options",
-    "limit",
-    "method",
-    "scoring",
-    "metrics",
-    "outputs",
-    "statistics",
-    "prompts",
-    "failed",
-    "version",
-]
+FIELDS = (
+    *("benchmark", "datasets", "data", "sampler", "k", "repeats", "rows", "demonstrations", "template", "channel"),
+    *("options", "limit", "method", "scoring", "metrics", "outputs", "statistics", "prompts", "failed", "version"),
+)
 SOME = st.dictionaries(st.sampled_from(FIELDS), st.none() | st.text(max_size=5))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -48,46 +31,25 @@ JSON = st.recursive(
 )
 
 
-@given(SOME, st.randoms())
-def test_the_order_of_the_fields_is_fixed(fields: dict[str, str | None], random: Any) -> None:
-    names = list(fields)
-    random.shuffle(names)
-    one, other = Signature(fields), Signature({name: fields[name] for name in names})
-    assert str(one) == str(other)
-    assert one == other
-    assert hash(one) == hash(other)
-    present = [name for name in FIELDS if fields.get(name) is not None]
-    assert list(one.fields) == list(one.to_dict()) == present
-    assert str(one) == one_line("|".join(["StaICC", *(f"{name}:{fields[name]}" for name in present)]))
-
-
-@given(SOME)
-def test_a_round_trip_changes_nothing(fields: dict[str, str | None]) -> None:
-    signature = Signature(fields)
-    assert Signature(signature.to_dict()) == signature
-    assert Signature(json.loads(json.dumps(signature.to_dict()))) == signature
-
-
-@given(SOME, SOME)
-def test_differences_name_what_differs(first: dict[str, str | None], second: dict[str, str | None]) -> None:
-    one, other = Signature(first), Signature(second)
+@given(SOME, SOME, st.randoms())
+def test_fields_have_a_fixed_order_survive_json_and_name_what_differs(first: Any, second: Any, draw: Any) -> None:
+    names = list(first)
+    draw.shuffle(names)
+    one, shuffled, other = Signature(first), Signature({name: first[name] for name in names}), Signature(second)
+    assert (str(one), one, hash(one)) == (str(shuffled), shuffled, hash(shuffled))
+    assert Signature(json.loads(json.dumps(one.to_dict()))) == one
+    present = [name for name in FIELDS if first.get(name) is not None]
+    assert list(one.to_dict()) == present
+    assert str(one) == one_line("|".join(["StaICC", *(f"{name}:{first[name]}" for name in present)]))
     differences = one.differences(other)
-    assert (differences == {}) == (one == other) == (str(one) == str(other) and one.fields == other.fields)
-    for name, (mine, theirs) in differences.items():
-        assert mine == first.get(name)
-        assert theirs == second.get(name)
-        assert mine != theirs
-
-
-def test_a_line_in_full() -> None:
-    signature = Signature({"version": "1.0.0", "k": "4", "limit": None, "benchmark": "Normal"})
-    assert str(signature) == "StaICC|benchmark:Normal|k:4|version:1.0.0"
+    assert (differences == {}) == (one == other)
+    assert differences == {
+        name: (first.get(name), second.get(name)) for name in FIELDS if first.get(name) != second.get(name)
+    }
 
 
 def test_unknown_fields_are_refused() -> None:
-    with pytest.raises(
-        SchemaError, match=r"^a signature has no field 'seed'; there are: benchmark, datasets, .*version$"
-    ):
+    with pytest.raises(SchemaError, match="'seed'; there are: benchmark"):
         Signature({"k": "4", "seed": "1"})
 
 
@@ -113,34 +75,17 @@ SETTINGS = st.dictionaries(st.text("ab;=|+%:\n", max_size=4), st.text("ab;=|+%:\
 def test_other_settings_are_another_field(first: dict[str, str], second: dict[str, str]) -> None:
     """Whatever separators names and values have."""
     assert (scoring_field(first) == scoring_field(second)) == (first == second)
-    assert "|" not in scoring_field(first)
-    assert "\n" not in scoring_field(first)
-
-
-def test_settings_in_full() -> None:
-    assert scoring_field({"label_scoring": "last", "bos": "yes"}) == "bos=yes;label_scoring=last"
-    assert scoring_field({}) == "function"
+    assert not set("|\n") & set(scoring_field(first))
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"label_scoring": "full"},
-        {"label_scoring": "first"},
-        {"label_normalisation": "mean"},
-        {"max_length": "512"},
-        {"on_too_long": "drop-demonstrations"},
-        {"variant": "0.1.1"},
-    ],
+    "change", [{"label_scoring": "full"}, {"max_length": "512"}, {"on_too_long": "cut"}, {"variant": "0.1.1"}]
 )
 def test_each_setting_of_a_kernel_is_in_the_signature(change: dict[str, str]) -> None:
-    from StaICC.inference.identity import Identity
-
-    settings = {"label_scoring": "last", "label_normalisation": "sum", "on_too_long": "error", "variant": "paper"}
-
     class Kernel:
-        def __init__(self, settings: dict[str, str], weights: str = "w") -> None:
-            self.settings, self.weights = settings, weights
+        def __init__(self, change: dict[str, str], weights: str = "w") -> None:
+            self.settings = {"label_scoring": "last", "on_too_long": "error", "variant": "paper", **change}
+            self.weights = weights
 
         def identity(self) -> Identity:
             return Identity({"weights": self.weights}, self.settings)
@@ -148,23 +93,22 @@ def test_each_setting_of_a_kernel_is_in_the_signature(change: dict[str, str]) ->
         def __call__(self, prompt: str, label_space: list[str]) -> int:
             return 0
 
+    rows = [(f"text {row}", row % 2) for row in range(40)]
+
     def signature(*kernels: Kernel) -> Signature:
-        names = ["one", "two"][: len(kernels)]
-        rows = [(f"text {row}", row % 2) for row in range(40)]
-        datasets = [Dataset.from_rows(rows, name=one, label_space=["a", "b"]) for one in names]
+        datasets = [Dataset.from_rows(rows, name=f"own{n}", label_space=["a", "b"]) for n, _ in enumerate(kernels)]
         return StaICC.Normal(datasets=datasets, limit=1)(list(kernels)).signature
 
-    base, other = Kernel(settings), Kernel({**settings, **change})
+    base, other = Kernel({}), Kernel(change)
     assert signature(base).differences(signature(other)).keys() == {"scoring"}
-    assert signature(base) == signature(Kernel(settings, "other weights"))  # who predicted is no setting
-    mixed = [signature(base, other), signature(other, base)]
-    assert all(re.fullmatch("mixed-[0-9a-f]{12}", one.fields["scoring"] or "") for one in mixed)
+    assert signature(base) == signature(Kernel({}, "other weights"))  # who predicted is no setting
+    mixed = [signature(base, other).fields["scoring"], signature(other, base).fields["scoring"]]
+    assert all(re.fullmatch("mixed-[0-9a-f]{12}", field or "") for field in mixed)
     assert mixed[0] != mixed[1]
-    assert signature(base, Kernel(settings)).fields["scoring"] == signature(base).fields["scoring"]
+    assert signature(base, Kernel({})).fields["scoring"] == signature(base).fields["scoring"]
 
 
 def test_what_all_share() -> None:
-    assert common(["a", "a"]) == "a"
-    assert common([None, None]) is None
+    assert (common(["a", "a"]), common([None, None])) == ("a", None)
     assert common(["a", None]) != common([None, "a"])
     assert str(common(["a", "b"])).startswith("mixed-")

@@ -27,7 +27,7 @@ from StaICC.datasets.json_reading import parse_json, refuse_device
 from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError, SchemaError, unknown_name, validate_integer, whole_number
 from StaICC.inference import Inference
-from StaICC.inference.edition import Served, served_function
+from StaICC.inference.contract import Served, served_function
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import tolerance_of
 from StaICC.methods.features import AT_ONCE, NEEDS, Feature, apply_present, features_of, without_failures

@@ -6,7 +6,7 @@ The first functions read the values of figures and tables from results by run na
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError
@@ -16,7 +16,7 @@ from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.robustness import noisy_label_shares
 from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails
-from StaICC.results.published import PublishedFigure, compare_with_published, figures, models, other_long_icl
+from StaICC.results.published import compare_with_published, figures, models, other_long_icl
 from StaICC.results.report.html import SERIES, Axis, Bar, Figure, Key, Line, Mark, Missing, Panel, row_axis
 from StaICC.results.result import Result, experiment_rows, score_records
 
@@ -48,6 +48,10 @@ Runs = Mapping[str, Result]
 Given = Result | Mapping[str, Result]
 """The argument of a figure: one result, or several by the name of their run."""
 
+NOT_EVALUATED = Score(reason="data set not evaluated")
+SLOPES = ("GLER", "Template_sens", "Demo_sens")
+"""Benchmarks whose scores of a data set are under ``sensitivity``."""
+
 
 def named(given: Given) -> dict[str, Result]:
     """Return results by the name of their run.
@@ -73,60 +77,31 @@ def dataset_names(runs: Runs) -> list[str]:
     return list(dict.fromkeys(name for result in runs.values() for name in result.divided))
 
 
-def figure(values: Mapping[str, Any] | None, *keys: str) -> float | None:
-    """Return a single score.
+def scores_of(result: Result) -> dict[tuple[str | None, str], Score]:
+    """Return every score with its interval, or the reason why it is undefined.
 
     Args:
-        values: Scores of a data set, or averages.
-        *keys: The keys, from the outside in.
+        result: The result.
 
     Returns:
-        The number; ``None`` if there is none.
+        The scores by data set (``None``: the mean) and key. Nested keys are joined by dots; a mean has the key of the
+        scores that it averages.
     """
-    found: Any = values
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
-
-
-def scores_of(result: Result, metric: str) -> dict[str | None, Score]:
-    """Return a score by data set, with its interval or the reason why it is undefined; ``None`` is the mean.
-
-    Args:
-        result: The result.
-        metric: The key of the score in the scores of a data set, nested keys joined by dots.
-    """
-    mean = metric.removeprefix("sensitivity.")
-    found = {}
-    for one in score_records(result):
-        place = one["dataset"]
-        if one["metric"] == (mean if place is None else metric):
-            interval = None if one["low"] is None else Interval(one["low"], one["high"], one["level"], "")
-            found[place] = Score(one["value"], interval, one["missing"] or "not recorded")
-    if len(result.divided) == 1 and None in found and found[None].interval is None:
-        only = found.get(next(iter(result.divided)))
-        found[None] = found[None]._replace(interval=only.interval if only else None)
-    undefined = [str(place) for place, one in found.items() if place is not None and one.value is None]
-    if undefined and None in found:
-        found[None] = found[None]._replace(reason=f"undefined on {', '.join(undefined)}")
-    return found
-
-
-def score_of(result: Result, dataset: str, *keys: str) -> Score:
-    """Return a score of a data set, with its interval or the reason why it is undefined.
-
-    Args:
-        result: The result.
-        dataset: Name of the data set.
-        *keys: The keys of the score, from the outside in.
-    """
-    if dataset not in result.divided:
-        return Score(reason="data set not evaluated")
-    value, details = figure(result.divided[dataset], *keys), result.details.get(dataset)
-    if details is None:
-        return Score(value)
-    key = ".".join(keys)
-    return Score(value, details.intervals.get(key), details.missing.get(key) or "not recorded")
+    scores: dict[tuple[str | None, str], Score] = {}
+    for record in score_records(result):
+        place, key = record["dataset"], record["metric"]
+        if place is None and result.benchmark in SLOPES:
+            key = f"sensitivity.{key}"
+        interval = None if record["low"] is None else Interval(record["low"], record["high"], record["level"], "")
+        score = Score(record["value"], interval, record["missing"] or "not recorded")
+        if place is None:
+            own = {name: scores[name, key] for name in result.divided if (name, key) in scores}
+            if undefined := [name for name, one in own.items() if one.value is None]:
+                score = score._replace(reason=f"undefined on {', '.join(undefined)}")
+            if len(result.divided) == len(own) == 1 and interval is None:
+                score = score._replace(interval=next(iter(own.values())).interval)
+        scores[place, key] = score
+    return scores
 
 
 def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
@@ -136,11 +111,8 @@ def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
         runs: The runs.
         dataset: Name of the data set.
     """
-    for result in runs.values():
-        details = result.details.get(dataset)
-        if details is not None and details.baselines:
-            return next(iter(details.baselines.values()))
-    return None
+    found = (result.details[dataset].baselines for result in runs.values() if dataset in result.details)
+    return next((base for by_condition in found for base in by_condition.values()), None)
 
 
 def accuracy_of(record: ConditionRecord) -> float | None:
@@ -168,19 +140,22 @@ def labels_of(details: DatasetDetails) -> tuple[str, ...]:
 
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
 _SOURCES = {"Contextual_bias": "empty query", "Domain_bias": "random words", "Post_bias": "test queries"}
-_ROUNDS = range(1, 6)
+_Points = Mapping[str, Sequence[tuple[float, float, str]]]
+"""Of each run, the points of a curve with their names."""
 
 
-def _label(label: str) -> Axis:
-    return _SHARE._replace(label=label)
+def _curves(runs: _Points) -> tuple[list[Mark], list[Line]]:
+    """Return the points of the first runs, and the lines through them."""
+    marks, lines = [], []
+    for number, (name, points) in enumerate(list(runs.items())[:SERIES]):
+        marks += [Mark(x, y, number, f"{name}, {where}", y) for x, y, where in points]
+        lines += [Line([(x, y) for x, y, _ in points], number)] if points else []
+    return marks, lines
 
 
-def _keys(runs: Sequence[str]) -> list[Key]:
-    return [Key(name, number) for number, name in enumerate(runs[:SERIES])] if len(runs) > 1 else []
-
-
-def _drawn(runs: Runs) -> dict[str, Result]:
-    return dict(list(runs.items())[:SERIES])
+def _keys(runs: Iterable[str]) -> list[Key]:
+    keys = [Key(name, number) for number, name in enumerate(runs)]
+    return keys[:SERIES] if len(keys) > 1 else []
 
 
 def _limit(runs: Runs) -> str:
@@ -197,21 +172,23 @@ def accuracy_by_dataset(given: Given) -> Figure:
         ArgumentError: There are no results.
     """
     runs = named(given)
+    scores = {name: scores_of(result) for name, result in runs.items()}
     panels, rows = [], []
     for dataset in dataset_names(runs):
         known = baselines_of(runs, dataset)
-        ends = (-0.5, len(runs) - 0.5)
-        lines = [] if known is None else [Line([(known.max_random, y) for y in ends])]
-        lines += [] if known is None else [Line([(known.majority, y) for y in ends], dashed=True)]
+        baselines = (known.max_random, known.majority) if known else (None, None)
+        lines = [
+            Line([(value, -0.5), (value, len(runs) - 0.5)], dashed=place == 1)
+            for place, value in enumerate(baselines)
+            if value is not None
+        ]
         marks = []
-        for number, (name, result) in enumerate(runs.items()):
-            score = score_of(result, dataset, "accuracy")
+        for number, name in enumerate(runs):
+            score = scores[name].get((dataset, "accuracy"), NOT_EVALUATED)
             if score.value is not None:
                 span = (score.interval.low, score.interval.high) if score.interval else None
                 marks.append(Mark(score.value, number, number, name, score.value, span))
-            baselines = (known.max_random, known.majority) if known else (None, None)
-            cells = [score.cell, score.interval_cell, *(Score(one).cell for one in baselines)]
-            rows.append([dataset, name, *cells])
+            rows.append([dataset, name, score.cell, score.interval_cell, *(Score(value).cell for value in baselines)])
         panels.append(Panel(dataset, _SHARE, row_axis(list(runs)), marks, lines))
     return Figure(
         "Accuracy by data set",
@@ -267,7 +244,7 @@ def reliability_diagrams(given: Given) -> Figure:
             span = f"{place * width:g} to {(place + 1) * width:g}"
             rows.append([name, span, str(one.queries), f"{confidence:.3f}", f"{accuracy:.3f}"])
         lines = [Line([(0, 0), (1, 1)], dashed=True), Line([(one.x, one.y) for one in marks], 0)]
-        panels.append(Panel(name, _label("confidence"), _SHARE, marks, lines, bars, width=200))
+        panels.append(Panel(name, _SHARE._replace(label="confidence"), _SHARE, marks, lines, bars, width=200))
     by = "data set" if isinstance(given, Result) else "run"
     return Figure(
         f"Reliability by {by}",
@@ -291,23 +268,22 @@ def bias_distributions(results: Mapping[str, Result]) -> Figure:
     Raises:
         ArgumentError: There are no distributions.
     """
-    found: dict[str, tuple[tuple[str, ...], dict[str, list[float]]]] = {}
+    found: dict[str, tuple[tuple[str, ...], dict[str, Sequence[float]]]] = {}
     for benchmark, source in _SOURCES.items():
-        result = results.get(benchmark)
-        for dataset, values in result.divided.items() if result is not None else ():
-            assert result is not None
-            distribution, details = values.get("distribution"), result.details.get(dataset)
-            if not isinstance(distribution, (list, tuple)) or details is None or not details.conditions:
+        if (result := results.get(benchmark)) is None:
+            continue
+        for dataset, values in result.divided.items():
+            distribution, details = values.get("distribution"), result.details[dataset]
+            if not isinstance(distribution, (list, tuple)) or not details.conditions:
                 continue
             labels = details.labels or tuple(str(label) for label in range(len(distribution)))
             known = found.setdefault(dataset, (labels, {}))[1]
-            known[source] = [float(value) for value in distribution]
+            known[source] = distribution
             if benchmark == "Post_bias":
                 known["true labels"] = label_frequencies(details.conditions[0].truth, len(labels))
     if not found:
         raise ArgumentError("no result has a mean prediction. Use results of the bias benchmarks")
-    sources = [one for one in _SOURCES.values() if any(one in known for _, known in found.values())]
-    columns = [*sources, *(["true labels"] if any("true labels" in known for _, known in found.values()) else [])]
+    columns = [name for name in (*_SOURCES.values(), "true labels") if any(name in own for _, own in found.values())]
     panels, rows = [], []
     for dataset, (labels, known) in found.items():
         bars = [Bar((0, one), (n - 0.35, n + 0.35)) for n, one in enumerate(known.get("true labels", ()))]
@@ -321,7 +297,7 @@ def bias_distributions(results: Mapping[str, Result]) -> Figure:
         for place, label in enumerate(labels):
             cells = [f"{known[one][place]:.3f}" if one in known else Missing("not evaluated") for one in columns]
             rows.append([dataset, label, *cells, f"{1 / len(labels):.3f}"])
-    legend = [Key(source, number) for number, source in enumerate(_SOURCES.values()) if source in sources]
+    legend = [Key(source, number) for number, source in enumerate(_SOURCES.values()) if source in columns]
     legend += [Key("true labels", kind="bar")] if "true labels" in columns else []
     return Figure(
         "Mean predictions",
@@ -337,17 +313,14 @@ def bias_distributions(results: Mapping[str, Result]) -> Figure:
 
 def noise_series(result: Result) -> dict[str, list[tuple[float, float]]]:
     """Return for each data set the share of correct labels and the accuracy, from no noise to all labels wrong."""
-    k = result.signature.fields.get("k")
-    found = {}
+    k = result.signature.fields.get("k") or ""
+    k_or_many = int(k) if k.isdigit() and int(k) else 10**6  # without k, the shares that the noise rates aim at
+    scores, found = scores_of(result), {}
     for dataset, values in result.divided.items():
         steps = sorted(int(key) for key in values if key.isdigit())
-        points = []
-        # without a number of demonstrations, the shares that the noise rates aim at
-        shares = noisy_label_shares(int(k) if k is not None and k.isdigit() and int(k) else 10**6, len(steps))
-        for place, step in enumerate(steps):
-            value = score_of(result, dataset, str(step), "accuracy").value
-            if value is not None:
-                points.append((shares[place], value))
+        accuracies = [scores.get((dataset, f"{step}.accuracy"), Score()).value for step in steps]
+        shares = noisy_label_shares(k_or_many, len(steps))
+        points = [(share, value) for share, value in zip(shares, accuracies, strict=True) if value is not None]
         if points:
             found[dataset] = points
     return found
@@ -363,26 +336,26 @@ def noise_lines(given: Given) -> Figure:
         ArgumentError: No result has an accuracy by noise rate.
     """
     runs = named(given)
-    points = {name: noise_series(result) for name, result in runs.items()}
-    datasets = [name for name in dataset_names(runs) if any(name in own for own in points.values())]
-    if not datasets:
-        raise ArgumentError("no result has an accuracy by noise rate. Use results of GLER")
+    series = {name: noise_series(result) for name, result in runs.items()}
+    slopes = {name: scores_of(result) for name, result in runs.items()}
     panels, rows = [], []
-    for dataset in datasets:
-        marks, lines = [], []
-        for number, name in enumerate(_drawn(runs)):
-            at = points[name].get(dataset, [])
-            marks += [Mark(x, y, number, f"{name}, {x:.2f} correct", y) for x, y in at]
-            if len({x for x, _ in at}) > 1:
+    for dataset in dataset_names(runs):
+        points = {name: own.get(dataset, []) for name, own in series.items()}
+        marks, _ = _curves({name: [(x, y, f"{x:.2f} correct") for x, y in own] for name, own in points.items()})
+        lines = []
+        for number, (name, own) in enumerate(points.items()):
+            if number < SERIES and len({x for x, _ in own}) > 1:
                 # Fitted to the points: with the metrics of 0.1.1, the line in the result uses other x values.
-                slope, intercept = gler([y for _, y in at], [x for x, _ in at])
+                slope, intercept = gler([y for _, y in own], [x for x, _ in own])
                 lines.append(Line([(0, intercept), (1, intercept + slope)], number))
-        panels.append(Panel(dataset, _label("share of correct labels"), _SHARE, marks, lines, width=200))
-        for name, result in runs.items():
-            line = result.divided.get(dataset, {}).get("sensitivity", {}).get("accuracy")
-            why = score_of(result, dataset, "sensitivity", "accuracy").reason
-            slope_cell = f"{line[0]:+.4f}" if isinstance(line, (list, tuple)) else Missing(why)
-            rows += [[dataset, name, f"{x:.2f}", f"{y:.4f}", slope_cell] for x, y in points[name].get(dataset, [])]
+            saved = slopes[name].get((dataset, "sensitivity.accuracy"), NOT_EVALUATED)
+            cell = saved.cell if saved.value is None else f"{saved.value:+.4f}"
+            rows += [[dataset, name, f"{x:.2f}", f"{y:.4f}", cell] for x, y in own]
+        if any(points.values()):
+            x_axis = _SHARE._replace(label="share of correct labels")
+            panels.append(Panel(dataset, x_axis, _SHARE, marks, lines, width=200))
+    if not panels:
+        raise ArgumentError("no result has an accuracy by noise rate. Use results of GLER")
     return Figure(
         "Accuracy against label noise",
         "From all demonstration labels wrong (left) to all correct (right). The slope of the regression line is GLER: "
@@ -391,7 +364,7 @@ def noise_lines(given: Given) -> Figure:
         ["data set", "run", "share of correct labels", "accuracy", "slope (GLER)"],
         rows,
         (1,),
-        _keys(list(runs)),
+        _keys(runs),
     )
 
 
@@ -408,6 +381,13 @@ def shots_lines(given: Given) -> dict[str, dict[int, Result]]:
             parts = (result.method, fields.get("demonstrations") or "default", result.model)
             lines.setdefault(", ".join(parts), {})[int(k)] = result
     return {name: dict(sorted(line.items())) for name, line in lines.items() if len(line) > 1}
+
+
+_COSTS = {
+    "prompt_characters": "Characters of all prompts",
+    "new_characters": "Characters without shared prefixes",
+}
+"""The costs of ``shots_chart``: the title of the panel by the key in the timing of a result."""
 
 
 def shots_chart(given: Given) -> Figure:
@@ -427,42 +407,48 @@ def shots_chart(given: Given) -> Figure:
     def place(k: int) -> float:
         return math.log2(k) if k else -1.0
 
-    costs = ("prompt_characters", "new_characters")
     ks = sorted({k for line in lines.values() for k in line})
     x = Axis((place(ks[0]) - 0.3, place(ks[-1]) + 0.3), [(place(k), str(k)) for k in ks], "demonstrations (k)")
-    marks: list[list[Mark]] = [[], [], []]
-    spans: list[Line] = []
-    rows = []
+    panels: dict[str, dict[str, list[tuple[float, float, str]]]]
+    panels = {title: {name: [] for name in lines} for title in ("Accuracy", *_COSTS.values())}
+    spans, rows = [], []
     for number, (name, line) in enumerate(lines.items()):
-        for k, one in line.items():
-            accuracy = scores_of(one, "accuracy").get(None) or Score()
+        for k, result in line.items():
+            accuracy = scores_of(result).get((None, "accuracy"), Score())
             at = place(k) + 0.1 * (number - (len(lines) - 1) / 2)  # lines next to each other, so that intervals differ
-            if accuracy.interval is not None:
+            if accuracy.interval is not None and number < SERIES:
                 spans.append(Line([(at, accuracy.interval.low), (at, accuracy.interval.high)], number))
-            values = [accuracy.value, *(one.timing.get(key) for key in costs)]
-            for own, value in zip(marks, values, strict=True):
-                own += [] if value is None else [Mark(at, value, number, f"{name}, k = {k}", value)]
-            shown = [Missing("not recorded") if value is None else f"{value:.0f}" for value in values[1:]]
-            rows.append([name, str(k), accuracy.cell, accuracy.interval_cell, *shown])
-    panels = []
-    titles = ("Accuracy", "Characters of all prompts", "Characters without shared prefixes")
-    for title, own in zip(titles, marks, strict=True):
-        top = max((one.y for one in own), default=1.0) or 1.0
-        y = _SHARE if title == titles[0] else Axis((0, top), [(0, "0"), (top, f"{top / 1000:.0f}k")])
-        ways = [[(one.x, one.y) for one in own if one.series == number] for number in range(len(lines))]
-        drawn = [Line(way, number) for number, way in enumerate(ways) if way]
-        panels.append(Panel(title, x, y, own, drawn + (spans if title == titles[0] else [])))
+            costs = [result.timing.get(key) for key in _COSTS]
+            for points, value in zip(panels.values(), [accuracy.value, *costs], strict=True):
+                points[name] += [] if value is None else [(at, value, f"k = {k}")]
+            cells = [Missing("not recorded") if value is None else f"{value:.0f}" for value in costs]
+            rows.append([name, str(k), accuracy.cell, accuracy.interval_cell, *cells])
+    drawn = []
+    for title, points in panels.items():
+        marks, curves = _curves(points)
+        top = max((mark.y for mark in marks), default=1.0) or 1.0
+        y = _SHARE if title == "Accuracy" else Axis((0, top), [(0, "0"), (top, f"{top / 1000:.0f}k")])
+        drawn.append(Panel(title, x, y, marks, curves + (spans if title == "Accuracy" else [])))
     return Figure(
         "Number of demonstrations",
         "Accuracy (mean over the data sets) against k with confidence intervals, and the characters of all test "
         "prompts: in total, and without the prefixes that prompts share with each other and with the prompts of a "
         "smaller k.",
-        panels,
-        ["model and method", "k", "accuracy", "interval", *(key.replace("_", " ") for key in costs)],
+        drawn,
+        ["model and method", "k", "accuracy", "interval", *(key.replace("_", " ") for key in _COSTS)],
         rows,
         (),
-        _keys(list(lines)),
+        _keys(lines),
     )
+
+
+def _published_curves(dataset: str, places: Mapping[str, float]) -> list[Line]:
+    """Return the curves of the published models of LongICL; ``places`` are the x values of the rounds."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for one in figures("LongICL"):
+        if one.dataset == dataset and one.value is not None and one.metric in places:
+            curves.setdefault(one.model, []).append((places[one.metric], one.value))
+    return list(map(Line, curves.values()))
 
 
 def rounds_chart(given: Given) -> Figure:
@@ -475,44 +461,36 @@ def rounds_chart(given: Given) -> Figure:
         ArgumentError: No result has a score of a round.
     """
     runs = named(given)
-    known = {
-        (dataset, name): {n: y for n in _ROUNDS if (y := score_of(result, dataset, f"{n}R").value) is not None}
-        for dataset in dataset_names(runs)
-        for name, result in runs.items()
-    }
-    if not any(known.values()):
-        raise ArgumentError("no result has a score of a round. Use results of LongICL")
+    scores = {name: scores_of(result) for name, result in runs.items()}
+    places = {f"{n}R": float(n) for n in range(1, 6)}
+    axis = Axis((0.7, 5.3), [(x, f"{x:g}") for x in places.values()], "rounds of demonstrations")
     panels, rows = [], []
-    rounds = Axis((0.7, 5.3), [(n, str(n)) for n in _ROUNDS], "rounds of demonstrations")
     for dataset in dataset_names(runs):
-        background: dict[str, list[tuple[float, float]]] = {}
-        for one in figures("LongICL"):
-            if one.dataset == dataset and one.value is not None and one.metric[0].isdigit():
-                background.setdefault(one.model, []).append((int(one.metric[0]), one.value))
-        uniform = next((value for one in runs.values() if (value := score_of(one, dataset, "uniform").value)), None)
-        lines = [Line(line) for line in background.values()]
-        lines += [] if uniform is None else [Line([(0.7, uniform), (5.3, uniform)], dashed=True)]
-        marks = []
-        for number, name in enumerate(_drawn(runs)):
-            own = known[dataset, name]
-            lines += [Line(list(own.items()), number)] if own else []
-            marks += [Mark(n, y, number, f"{name}, round {n}", y) for n, y in own.items()]
-        if any(known[dataset, name] for name in runs):
-            panels.append(Panel(dataset, rounds, _SHARE, marks, lines))
+        points: dict[str, list[tuple[float, float, str]]] = {}
         for name, result in runs.items():
-            if (values := result.divided.get(dataset)) is not None:
-                keys = [*(f"{n}R" for n in _ROUNDS), "mean", "uniform", "majority"]
-                cells = [score_of(result, dataset, key).cell for key in keys]
-                rows.append([dataset, name, values.get("metric") or Missing("not recorded"), *cells])
+            own = {key: scores[name].get((dataset, key), Score()) for key in (*places, "mean", "uniform", "majority")}
+            known = [(x, own[key].value, f"round {x:g}") for key, x in places.items()]
+            points[name] = [(x, y, where) for x, y, where in known if y is not None]
+            if dataset in result.divided:
+                metric = result.divided[dataset].get("metric") or Missing("not recorded")
+                rows.append([dataset, name, metric, *(score.cell for score in own.values())])
+        if any(points.values()):
+            marks, lines = _curves(points)
+            uniform = [own[dataset, "uniform"].value for own in scores.values() if (dataset, "uniform") in own]
+            ends = [[(0.7, value), (5.3, value)] for value in uniform if value is not None]
+            background = [*_published_curves(dataset, places), *(Line(line, dashed=True) for line in ends[:1])]
+            panels.append(Panel(dataset, axis, _SHARE, marks, background + lines))
+    if not panels:
+        raise ArgumentError("no result has a score of a round. Use results of LongICL")
     return Figure(
         "Score by rounds of demonstrations",
         "Accuracy or micro F1 (vertical). Each round adds one demonstration of every label. Grey lines are the "
         f"published models, the dashed line is the random baseline.{_limit(runs)}",
         panels,
-        ["data set", "run", "metric", *(f"{n}R" for n in _ROUNDS), "mean", "random baseline", "majority baseline"],
+        ["data set", "run", "metric", *places, "mean", "random baseline", "majority baseline"],
         rows,
         (1, 2),
-        [*_keys(list(runs)), Key("published models", kind="line"), Key("random baseline", kind="dashed")],
+        [*_keys(runs), Key("published models", kind="line"), Key("random baseline", kind="dashed")],
     )
 
 
@@ -528,51 +506,58 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
             (:mod:`StaICC.results.published`).
         UnknownNameError: There is no such published method.
     """
-    runs = _drawn(named(given))
-    sizes = {model.name: model for model in models()}
-    published = [one for one in figures("Normal", method=method, metric="accuracy") if one.value is not None]
+    runs = dict(list(named(given).items())[:SERIES])
     own = [
-        (name, one.value)
-        for name, result in runs.items()
+        (number, name, one.value)
+        for number, (name, result) in enumerate(runs.items())
         for one in compare_with_published(result, method)
         if one.metric == "accuracy" and one.reason is None and one.value is not None
     ]
     if not own:
         raise ArgumentError("no run is comparable with the published figures")
-
-    def mark(one: PublishedFigure) -> Mark:
-        model, value = sizes[one.model], one.value or 0.0
-        return Mark(math.log10(model.params_b), value, None, f"{one.model}, {model.params_b:g}B", value)
-
-    known = sorted((one for one in published if not one.doubtful), key=lambda one: -(one.value or 0.0))
-    marks = [mark(one) for one in known]
+    sizes = {model.name: model for model in models()}
+    known = [(one, one.value) for one in figures("Normal", method=method, metric="accuracy") if one.value is not None]
+    marks: list[Mark] = []
     labels: list[tuple[float, float, str]] = []
-    for one, at in zip(known, marks, strict=True):  # the best models are named, where there is room
-        if all(abs(at.x - left) > 0.75 or abs(at.y - low) > 0.025 for left, low, _ in labels) and at.x < 1.4:
-            labels.append((at.x, at.y, f"{sizes[one.model].family}, {sizes[one.model].params_b:g}B"))
-    lines = [Line([(-2, value), (2.3, value)], list(runs).index(name)) for name, value in own]
-    low = min([0.2, *(one.y for one in marks), *(value for _, value in own)])
+    for one, value in sorted(known, key=lambda pair: -pair[1]):
+        if one.doubtful:
+            continue
+        model = sizes[one.model]
+        x = math.log10(model.params_b)
+        marks.append(Mark(x, value, None, f"{one.model}, {model.params_b:g}B", value))
+        if all(abs(x - left) > 0.75 or abs(value - low) > 0.025 for left, low, _ in labels) and x < 1.4:
+            labels.append((x, value, f"{model.family}, {model.params_b:g}B"))  # the best ones, where there is room
+    lines = [Line([(-2, value), (2.3, value)], number) for number, _, value in own]
+    bottom = min([0.2, *(mark.y for mark in marks), *(value for *_, value in own)])
     ticks = [(-2.0, "10M"), (-1.0, "100M"), (0.0, "1B"), (1.0, "10B"), (2.0, "100B")]
-    y = Axis((low, 0.9), [(tick / 10, f"{tick / 10:g}") for tick in range(math.ceil(10 * low), 10, 2)])
-    x = Axis((-2, 2.3), ticks, "parameters")
+    y = Axis((bottom, 0.9), [(tick / 10, f"{tick / 10:g}") for tick in range(math.ceil(10 * bottom), 10, 2)])
+    panel = Panel(
+        "Accuracy, mean of ten data sets",
+        Axis((-2, 2.3), ticks, "parameters"),
+        y,
+        marks,
+        lines,
+        labels=labels,
+        width=640,
+    )
     rows = [
-        [one.model, f"{sizes[one.model].params_b:g}", f"{one.value:.4f}", "; ".join(one.warnings)] for one in published
+        [one.model, f"{sizes[one.model].params_b:g}", f"{value:.4f}", "; ".join(one.warnings)] for one, value in known
     ]
-    rows += [[name, Missing("the parameters of a run are not recorded"), f"{value:.4f}", ""] for name, value in own]
+    unknown = Missing("the parameters of a run are not recorded")
+    rows += [[name, unknown, f"{value:.4f}", ""] for _, name, value in own]
     return Figure(
         "Comparison with the published models",
         f"Accuracy of the published models ({method}) against their number of parameters. A horizontal line is a run "
         "with the published prompts.",
-        [Panel("Accuracy, mean of ten data sets", x, y, marks, lines, labels=labels, width=640)],
+        [panel],
         ["model", "parameters (billions)", "accuracy", "warnings"],
         rows,
         (3,),
-        [Key("published models"), *(Key(name, list(runs).index(name), "line") for name, _ in own)],
+        [Key("published models"), *(Key(name, number, "line") for number, name, _ in own)],
     )
 
 
 _CURVES = {"context": "tokens of the context", "shots": "demonstrations per label", "position": "part of the context"}
-_SCORE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
 
 
 def _conditions(result: Result, dataset: str) -> Mapping[str, Mapping[str, Any]]:
@@ -586,69 +571,58 @@ def _length(result: Result, dataset: str, name: str) -> float:
     return math.log2(max(1.0, tokens or _conditions(result, dataset)[name].get("reference_tokens") or 1.0))
 
 
-def _published(kind: str, result: Result, dataset: str, names: Sequence[str]) -> Iterator[Line]:
-    """Yield the curves of the published models, if the prompts are the published ones."""
-    scores = result.divided[dataset]
-    if kind not in ("context", "shots") or other_long_icl(scores.get("settings", {}), set(), None):
-        return
+def _rounds_in(kind: str, result: Result, dataset: str, names: Sequence[str]) -> dict[str, float]:
+    """Return the x values of the published rounds; none if the prompts are not the published ones."""
+    scores, conditions = result.divided[dataset], _conditions(result, dataset)
+    if other_long_icl(scores.get("settings", {}), set(), None):
+        return {}
     labels = max((len(one.get("labels", ())) for one in scores.get("rounds", {}).values()), default=0)
-    last, row = list(_conditions(result, dataset).items())[-1]
+    last, row = list(conditions.items())[-1]
     if not labels or not row.get("demonstrations"):
-        return
-    places: dict[str, float] = {
-        f"{number}R": names.index(f"{number} shots") for number in range(1, 6) if f"{number} shots" in names
-    }
+        return {}
     if kind == "context":
-        each = 2 ** _length(result, dataset, last) / row["demonstrations"]
-        places = {f"{number}R": math.log2(number * labels * each) for number in range(1, 6)}
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for one in figures("LongICL"):
-        if one.dataset == dataset and one.value is not None and one.metric in places:
-            curves.setdefault(one.model, []).append((places[one.metric], one.value))
-    yield from map(Line, curves.values())
+        tokens = 2 ** _length(result, dataset, last) / row["demonstrations"]
+        return {f"{number}R": math.log2(number * labels * tokens) for number in range(1, 6)}
+    shots = {f"{number}R": f"{number} shots" for number in range(1, 6)} if kind == "shots" else {}
+    return {key: float(names.index(name)) for key, name in shots.items() if name in names}
 
 
-def _panel(kind: str, runs: Runs, dataset: str) -> Panel:
-    names = list(dict.fromkeys(name for one in runs.values() for name in _conditions(one, dataset)))
+def _experiment_panel(kind: str, runs: Runs, dataset: str) -> Panel:
+    shown = {name: row for result in runs.values() for name, row in _conditions(result, dataset).items()}
+    names = list(shown)
     if kind == "shots":  # runs may have other levels
-        shown = {
-            name: row.get("demonstrations") or 0
-            for one in runs.values()
-            for name, row in _conditions(one, dataset).items()
-        }
-        names.sort(key=lambda name: shown[name])
-    first = next(one for one in runs.values() if _conditions(one, dataset))
-    curve = kind in _CURVES
-    lines = list(_published(kind, first, dataset, names))
+        names.sort(key=lambda name: shown[name].get("demonstrations") or 0)
     marks: list[Mark] = []
+    bands: list[Line] = []
+    points: dict[str, list[tuple[float, float, str]]] = {}
     for number, (run, result) in enumerate(list(runs.items())[:SERIES]):
-        points: list[tuple[float, float, Any, Any]] = []
         own = _conditions(result, dataset)
+        ends: dict[str, list[tuple[float, float]]] = {"score_low": [], "score_high": []}
+        points[run] = []
         for name, row in own.items():
-            value, low, high = (row.get(key) for key in ("score", "score_low", "score_high"))
-            if value is None:
+            if (value := row.get("score")) is None:
                 continue
             place = _length(result, dataset, name) if kind == "context" else float(names.index(name))
             if kind == "position":  # the middle of the part; runs may have other numbers of parts
                 place = (place + 0.5) * len(names) / len(own) - 0.5
-            points.append((place, value, low, high))
-            span = None if curve or low is None or high is None else (low, high)
-            x, y = (place, value) if curve else (value, place + 0.1 * number)
-            marks.append(Mark(x, y, number, f"{run}, {name}", value, span))
-        if curve and points:
-            lines.append(Line([one[:2] for one in points], number))
-            for end in (2, 3):
-                band = [(one[0], float(one[end])) for one in points if one[end] is not None]
-                lines += [Line(band, number, dashed=True)] if band else []
-    if not curve:
-        return Panel(dataset, _SCORE, row_axis(names), marks, lines)
+            points[run].append((place, value, name))
+            for key, band in ends.items():
+                band += [] if row.get(key) is None else [(place, row[key])]
+            low, high = row.get("score_low"), row.get("score_high")
+            span = None if low is None or high is None else (low, high)
+            marks.append(Mark(value, place + 0.1 * number, number, f"{run}, {name}", value, span))
+        bands += [Line(band, number, dashed=True) for band in ends.values() if band]
+    if kind not in _CURVES:
+        return Panel(dataset, _SHARE, row_axis(names), marks)
+    marks, lines = _curves(points)
+    first = next(result for result in runs.values() if _conditions(result, dataset))
+    lines = [*_published_curves(dataset, _rounds_in(kind, first, dataset, names)), *lines, *bands]
     ticks = [(float(place), name.removeprefix("part ").removesuffix(" shots")) for place, name in enumerate(names)]
     if kind == "context":
         places = [x for line in lines for x, _ in line.points] or [12.0]
         powers = range(math.floor(min(places)), math.ceil(max(places)) + 1)
         ticks = [(float(power), f"{2**power // 1024}K" if power >= 10 else str(2**power)) for power in powers]
-    ends = (ticks[0][0] - 0.3, ticks[-1][0] + 0.3)
-    return Panel(dataset, Axis(ends, ticks, _CURVES[kind]), _SCORE, marks, lines)
+    return Panel(dataset, Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, _CURVES[kind]), _SHARE, marks, lines)
 
 
 def experiment_chart(given: Given) -> Figure:
@@ -663,35 +637,27 @@ def experiment_chart(given: Given) -> Figure:
     Raises:
         ArgumentError: There is no experiment, or there are several.
     """
-    runs = {
-        name: one for name, one in named(given).items() if any(_conditions(one, dataset) for dataset in one.divided)
-    }
-    kinds = {
-        str(one["experiment"]["name"])
-        for result in runs.values()
-        for one in result.divided.values()
-        if one.get("experiment")
-    }
+    every = named(given)
+    runs = {name: result for name, result in every.items() if any(_conditions(result, one) for one in result.divided)}
+    scores = [own for result in runs.values() for own in result.divided.values()]
+    kinds = {str(own["experiment"]["name"]) for own in scores if own.get("experiment")}
     if len(kinds) != 1:
-        raise ArgumentError(
-            f"expected results of one experiment of LongICL, found {', '.join(sorted(kinds)) or 'none'}"
-        )
+        raise ArgumentError(f"expected results of one experiment of LongICL, got {', '.join(sorted(kinds)) or 'none'}")
     (kind,) = kinds
     panels = [
-        _panel(kind, runs, dataset)
+        _experiment_panel(kind, runs, dataset)
         for dataset in dataset_names(runs)
-        if any(_conditions(one, dataset) for one in runs.values())
+        if any(_conditions(result, dataset) for result in runs.values())
     ]
     tables = {name: experiment_rows(result) for name, result in runs.items()}
-    longest = max((head for head, _ in tables.values()), key=len)
+    head = max((own for own, _ in tables.values()), key=len)
     rows = []
-    for name, (head, found) in tables.items():
-        for row in found:
-            cells = dict(zip(head, row, strict=True))
-            shown = [cells.get(column, "-") for column in longest[1:]]
-            rows.append([row[0], name, *(Missing("undefined or not measured") if one == "-" else one for one in shown)])
-    drawn = list(runs)[:SERIES]
-    legend = [Key(name, number) for number, name in enumerate(drawn)] if len(drawn) > 1 else []
+    for name, (columns, found) in tables.items():
+        for first, *others in found:
+            cells = {column: cell for column, cell in zip(columns[1:], others, strict=True) if cell != "-"}
+            shown = [cells.get(column, Missing("undefined or not measured")) for column in head[1:]]
+            rows.append([first, name, *shown])
+    legend = _keys(runs)
     if any(line.series is None for panel in panels for line in panel.lines):
         legend.append(Key("published models, 500 items, rounds 1 to 5", kind="line"))
     how = "Dashed lines are the ends of the intervals." if kind in _CURVES else "Lines are intervals."
@@ -701,7 +667,7 @@ def experiment_chart(given: Given) -> Figure:
         "from the mean of the other parts), on the same test items. Published models are placed by their number of "
         "demonstrations.",
         panels,
-        [longest[0], "run", *longest[1:]],
+        [head[0], "run", *head[1:]],
         rows,
         (1,),
         legend,

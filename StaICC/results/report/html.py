@@ -13,15 +13,13 @@ from __future__ import annotations
 import html
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import NamedTuple
 
 from StaICC.datasets.storage import write_output
-
-_TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+from StaICC.safe_text import one_line
 
 
 def resource(name: str) -> str:
@@ -168,7 +166,7 @@ class Panel:
             style = _series(mark.series)
             if mark.interval is not None:
                 yield f'<path class="l {style}" d="M{at(mark.interval[0], 0)[0]} {y}H{at(mark.interval[1], 0)[0]}"/>'
-            tip = html.escape(printable(f"{mark.name}: {mark.value:.4f}"))
+            tip = escape(f"{mark.name}: {mark.value:.4f}")
             shape = f'<path class="m {style}" d="M{x} {y}{_shape(mark.series)}">'
             if mark.series in (None, 0):
                 shape = f'<circle class="m {style}" cx="{x}" cy="{y}" r="{_number(4 * mark.size)}">'
@@ -216,7 +214,7 @@ class Figure:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{width}" height="{y}" '
             f'viewBox="0 0 {width} {y}">'
-            f"<title>{html.escape(printable(self.title))}</title><style>.chart{{{colours}}}{STYLE}</style>"
+            f"<title>{escape(self.title)}</title><style>.chart{{{colours}}}{STYLE}</style>"
             f'<rect width="{width}" height="{y}" fill="#ffffff"/>{"".join(inner)}</svg>\n'
         )
 
@@ -238,11 +236,14 @@ class Figure:
 
 def inline(figure: Figure) -> str:
     """Return the panels and the legend of a figure for a page that has :data:`STYLE`."""
-    names = (_sample_svg(key) + html.escape(printable(key.text)) for key in figure.legend)
-    legend = f'<ul class="legend">{"".join(f"<li>{name}</li>" for name in names)}</ul>' if figure.legend else ""
+    samples = (
+        f'<li><svg class="chart" width="22" height="14" aria-hidden="true">{_sample(key)}</svg>{escape(key.text)}</li>'
+        for key in figure.legend
+    )
+    legend = f'<ul class="legend">{"".join(samples)}</ul>' if figure.legend else ""
     drawn = []
     for panel in figure.panels:
-        name = html.escape(printable(f"{figure.title}: {panel.title}. The table below has the numbers."))
+        name = escape(f"{figure.title}: {panel.title}. The table below has the numbers.")
         size = f'width="{panel.width}" height="{panel.height}" viewBox="0 0 {panel.width} {panel.height}"'
         drawn.append(f'<svg class="chart" role="img" aria-label="{name}" {size}>{"".join(panel.parts())}</svg>')
     return f'{legend}<div class="panels">{"".join(drawn)}</div>'
@@ -265,10 +266,6 @@ def _sample(key: Key) -> str:
     return f'<path class="l {_series(key.series)}{" d" * (key.kind == "dashed")}" d="M1 7h20"/>'
 
 
-def _sample_svg(key: Key) -> str:
-    return f'<svg class="chart" width="22" height="14" aria-hidden="true">{_sample(key)}</svg>'
-
-
 def _number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
@@ -276,29 +273,7 @@ def _number(value: float) -> str:
 def _text(x: float | str, y: float | str, text: str, anchor: str = "", class_: str = "") -> str:
     more = (f' text-anchor="{anchor}"' if anchor else "") + (f' class="{class_}"' if class_ else "")
     places = [place if isinstance(place, str) else _number(place) for place in (x, y)]
-    return f'<text x="{places[0]}" y="{places[1]}"{more}>{html.escape(printable(text))}</text>'
-
-
-def printable(text: str) -> str:
-    r"""Replace control characters, lone surrogates, non-characters and direction overrides by U+FFFD.
-
-    Line ends and tabs become blanks.
-
-    Args:
-        text: Any text.
-
-    Example:
-        >>> printable("a\x00b\nc")
-        'a�b c'
-    """
-    return "".join(
-        " "
-        if letter in "\n\r\t"
-        else "\ufffd"
-        if letter in _TURNING or unicodedata.category(letter) in ("Cc", "Cs", "Cn")
-        else letter
-        for letter in text
-    )
+    return f'<text x="{places[0]}" y="{places[1]}"{more}>{escape(text)}</text>'
 
 
 def clip(text: str, length: int = 26) -> str:
@@ -312,7 +287,7 @@ def clip(text: str, length: int = 26) -> str:
         >>> clip("financial_phrasebank", 12)
         'financial_p…'
     """
-    text = printable(text)
+    text = one_line(text)
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
@@ -335,7 +310,7 @@ class Missing(str):
 
 
 def escape(text: str) -> str:
-    """Escape a text for element content and attribute values (see :func:`printable`).
+    """Escape a text for element content and attribute values, on one line (see :func:`~StaICC.safe_text.one_line`).
 
     Args:
         text: Any text.
@@ -344,7 +319,7 @@ def escape(text: str) -> str:
         >>> escape('<b> & "c"')
         '&lt;b&gt; &amp; &quot;c&quot;'
     """
-    return html.escape(printable(text), quote=True)
+    return html.escape(one_line(text))
 
 
 def join(parts: Iterable[str]) -> Markup:

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 from StaICC.datasets.storage import write_output
@@ -43,6 +43,7 @@ from StaICC.results.comparison import (
 from StaICC.results.paired_records import metrics_of
 from StaICC.results.published import PublishedComparison, compare_with_published, published_cells
 from StaICC.results.report.figures import (
+    SLOPES,
     Runs,
     Score,
     accuracy_by_dataset,
@@ -51,13 +52,11 @@ from StaICC.results.report.figures import (
     bias_distributions,
     dataset_names,
     experiment_chart,
-    figure,
     labels_of,
     model_size_chart,
     noise_lines,
     reliability_diagrams,
     rounds_chart,
-    score_of,
     scores_of,
     shots_chart,
     shots_lines,
@@ -79,13 +78,24 @@ from StaICC.results.result import Result, ResultGroup, remarks, result_rows
 from StaICC.results.runs import by_benchmark
 from StaICC.version import __version__
 
+Group = Mapping[str, Runs]
+"""Results by benchmark and run."""
+
 _SAME = ("datasets", "data", "split", "limit", "rows", "metrics", "options", "stopping", "unparsed")
 """Fields of the signature that comparable runs share."""
 _HIDDEN = {*_SAME, "benchmark", "prompts", "method", "failed"}
-_SLOPES = ("GLER", "Template_sens", "Demo_sens")
-"""Benchmarks whose scores of a data set are under ``sensitivity``."""
 _LATEX_STYLES = {Best: r"$\mathbf{%s}$", Tied: r"$\underline{%s}$", Untested: "$%s^{*}$"}
 _SHADES = 11
+_BOARD = "sortable board"
+
+
+def run_names(group: Group) -> list[str]:
+    """Return the names of all runs, each once.
+
+    Args:
+        group: The results.
+    """
+    return list(dict.fromkeys(name for runs in group.values() for name in runs))
 
 
 def _comparable_by(result: Result) -> tuple[object, ...]:
@@ -93,39 +103,38 @@ def _comparable_by(result: Result) -> tuple[object, ...]:
     return (*sorted(result.divided), *(fields.get(name) for name in _SAME))
 
 
-def comparable_groups(benchmarks: Mapping[str, Runs]) -> list[dict[str, dict[str, Result]]]:
+def comparable_groups(benchmarks: Group) -> list[dict[str, dict[str, Result]]]:
     """Split runs into groups of comparable runs.
 
     A run joins the first group that has one of its benchmarks and agrees in all that both have.
 
     Args:
-        benchmarks: For each benchmark, the results by the name of their run.
+        benchmarks: All results.
 
     Returns:
-        The groups; each has the results by benchmark and run.
+        The groups.
     """
     groups: list[tuple[dict[str, tuple[object, ...]], dict[str, dict[str, Result]]]] = []
-    for name in dict.fromkeys(name for runs in benchmarks.values() for name in runs):
+    for name in run_names(benchmarks):
         own = {benchmark: runs[name] for benchmark, runs in benchmarks.items() if name in runs}
         keys = {benchmark: _comparable_by(result) for benchmark, result in own.items()}
-        for known, members in groups:  # noqa: B007 (both are used after the loop)
-            shared = known.keys() & keys.keys()
-            if shared and all(known[benchmark] == keys[benchmark] for benchmark in shared):
+        for group in groups:
+            shared = group[0].keys() & keys.keys()
+            if shared and all(group[0][benchmark] == keys[benchmark] for benchmark in shared):
                 break
         else:
-            known, members = {}, {}
-            groups.append((known, members))
-        known.update(keys)
-        for benchmark in own:
-            members.setdefault(benchmark, {})[name] = own[benchmark]
+            groups.append(group := ({}, {}))
+        group[0].update(keys)
+        for benchmark, result in own.items():
+            group[1].setdefault(benchmark, {})[name] = result
     return [members for _, members in groups]
 
 
-def group_title(group: Mapping[str, Runs]) -> str:
+def group_title(group: Group) -> str:
     """Return what the runs of a group share, in a few words.
 
     Args:
-        group: The results by benchmark and run.
+        group: Comparable results.
     """
     result = next(iter(next(iter(group.values())).values()))
     sets = list(result.divided)
@@ -149,16 +158,12 @@ def _words(better: bool | None) -> str:
     return "" if better is None else f"{'higher' if better else 'lower'} is better"
 
 
-def _verdicts(column: Column, runs: Runs) -> dict[str, Verdict]:
-    """Return the verdict about each run; none if it is not known which values are better."""
-    better = _direction(column, runs)
-    return {} if better is None else standings(runs, column.key, better)
-
-
-def _above_chance(runs: Runs, name: str) -> list[bool]:
+def _above_chance(result: Result) -> list[bool]:
     """Return for each data set of a run whether the interval of its accuracy is above the random baseline."""
-    own = runs[name]
-    known = ((score_of(own, one, "accuracy").interval, baselines_of({name: own}, one)) for one in own.divided)
+    scores = scores_of(result)
+    known = (
+        (scores.get((one, "accuracy"), Score()).interval, baselines_of({"": result}, one)) for one in result.divided
+    )
     return [interval.low > base.max_random for interval, base in known if interval is not None and base is not None]
 
 
@@ -175,16 +180,33 @@ def _different_settings(own: Sequence[Result], every: Sequence[Result]) -> str:
     return ", ".join(f"{name} {value}" for name, value in found.items())
 
 
-def _headline_columns(group: Mapping[str, Runs]) -> list[Column]:
-    columns = [one for one in COLUMNS if one.benchmark in group]
+class _Headline(NamedTuple):
+    """A headline score of comparable runs."""
+
+    column: Column
+    better: bool | None
+    """Whether larger values are better; ``None`` if that is not known."""
+    scores: dict[str, Score]
+    """The means by run; without the runs that lack the benchmark."""
+    verdicts: dict[str, Verdict]
+    """By run; none if it is not known which values are better."""
+
+
+def _headlines(group: Group) -> Iterator[_Headline]:
+    columns = [column for column in COLUMNS if column.benchmark in group]
     for benchmark, runs in group.items():
         result = next(iter(runs.values()))
         keys = [key for key in metrics_of(result) if key in result.higher_is_better]
         if benchmark not in HEADLINE:  # benchmarks from other packages: their first score
             keys = list(dict.fromkeys([*metrics_of(result)[:1], *keys]))
         columns += [Column(benchmark, key, f"{benchmark}: {key}") for key in keys]
-    scored = {(name, key) for name, runs in group.items() for one in runs.values() for key in one.averaged}
-    return [one for one in columns if (one.benchmark, one.key) in scored]
+    for column in columns:
+        runs = group[column.benchmark]
+        if any(column.key in result.averaged for result in runs.values()):
+            key = f"sensitivity.{column.key}" if column.benchmark in SLOPES else column.key
+            scores = {name: scores_of(result).get((None, key), Score()) for name, result in runs.items()}
+            better = _direction(column, runs)
+            yield _Headline(column, better, scores, {} if better is None else standings(runs, column.key, better))
 
 
 def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
@@ -199,22 +221,20 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     Raises:
         ArgumentError: A run has two results of one benchmark.
     """
+    arrows = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
     blocks = []
     for group in comparable_groups(by_benchmark(results)):
-        names = list(dict.fromkeys(name for runs in group.values() for name in runs))
-        rows, untested = [], False
-        for column in _headline_columns(group):
-            runs = group[column.benchmark]
-            verdicts = _verdicts(column, runs)
-            untested = untested or any(isinstance(verdict, Untested) for verdict in verdicts.values())
-            arrow = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}[_direction(column, runs)]
-            cells = [latex_cell(column.title) + arrow]
+        names, headlines = run_names(group), list(_headlines(group))
+        rows = []
+        for column, better, scores, verdicts in headlines:
+            cells = [latex_cell(column.title) + arrows[better]]
             for name in names:
-                value = runs[name].averaged.get(column.key) if name in runs else None
                 style = _LATEX_STYLES.get(type(verdicts.get(name)), "$%s$")
+                value = scores.get(name, Score()).value
                 cells.append("--" if value is None else style % f"{value:.4f}")
             rows.append(cells)
         caption = [group_title(group), "bold: best", "underlined: not shown to be worse than the best (Holm, 0.05)"]
+        untested = any(isinstance(verdict, Untested) for one in headlines for verdict in one.verdicts.values())
         caption += ["*: not tested against the best"] if untested else []
         caption += ["--: not run, or undefined"] if any("--" in row for row in rows) else []
         signatures = dict.fromkeys(f"% {result.signature}" for runs in group.values() for result in runs.values())
@@ -222,70 +242,58 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
     return "\n\n".join(blocks)
 
 
-def leaderboard(group: Mapping[str, Runs]) -> Markup:
+def _described(name: str, group: Group) -> Markup:
+    """Return a run with its model, its method, the settings in which the runs of its group differ, and its date."""
+    own = [runs[name] for runs in group.values() if name in runs]
+    settings = _different_settings(own, [result for runs in group.values() for result in runs.values()])
+    failed = sum(details.failed for result in own for details in result.details.values())
+    dates = [one.started[:10] for result in own for one in result.provenance.predictors if one.started]
+    facts = [own[0].model, own[0].method, settings, max(dates, default="date not recorded")]
+    about = element("small", element("bdi", ", ".join(filter(None, facts))))
+    partial = element("small", f"PARTIAL: {failed} queries failed", class_="partial") if failed else ""
+    return join([element("bdi", name), about, partial])
+
+
+def leaderboard(group: Group) -> Markup:
     """Return the leaderboard of comparable runs, the best in the first headline score first.
 
     Args:
-        group: The results by benchmark and run.
+        group: Comparable results.
     """
-    columns = _headline_columns(group)
-    names = list(dict.fromkeys(name for runs in group.values() for name in runs))
-    cells: dict[str, list[str]] = {name: [] for name in names}
+    headlines, names = list(_headlines(group)), run_names(group)
+    rows: dict[str, list[str]] = {name: [_described(name, group)] for name in names}
     heads, notes, levels = [], [], set()
-    for column in columns:
-        runs = group[column.benchmark]
-        verdicts = _verdicts(column, runs)
-        untested = [(name, verdict.reason) for name, verdict in verdicts.items() if isinstance(verdict, Untested)]
-        reasons = dict.fromkeys(reason for _, reason in untested)
-        for reason in reasons:
-            listed = ", ".join(name for name, own in untested if own == reason)
-            notes.append(f"{column.title}: untested: {listed} ({reason}).")
-        heads.append(join([column.title, " ", element("small", _words(_direction(column, runs)))]))
+    for column, better, scores, verdicts in headlines:
+        heads.append(join([column.title, " ", element("small", _words(better))]))
+        untested: dict[str, list[str]] = {}
         for name in names:
-            if name not in runs:
-                cells[name].append(Missing(f"{column.benchmark} was not run"))
-                continue
-            found = scores_of(runs[name], f"sensitivity.{column.key}" if column.benchmark in _SLOPES else column.key)
-            value, interval, reason = found.get(None, Score())
+            value, interval, reason = scores.get(name, Score(reason=""))
             if value is None:
-                cells[name].append(Missing(f"{column.title}: {reason}"))
+                missing = f"{column.title}: {reason}" if name in scores else f"{column.benchmark} was not run"
+                rows[name].append(Missing(missing))
                 continue
             verdict = verdicts.get(name)
             parts: list[str] = [element("b", f"{value:.4f}") if isinstance(verdict, Best | Tied) else f"{value:.4f}"]
             if verdict is not None:
                 parts += [" ", element("span", word_of(verdict), class_=word_of(verdict), title=describe(verdict))]
+            if isinstance(verdict, Untested):
+                untested.setdefault(verdict.reason, []).append(name)
             if interval is not None:
                 levels.add(f"{100 * interval.level:g} %")
                 parts.append(element("small", f"{interval.low:.3f} .. {interval.high:.3f}"))
-            if column == COLUMNS[0] and (above := _above_chance(runs, name)):
+            if column == COLUMNS[0] and (above := _above_chance(group[column.benchmark][name])):
                 parts.append(element("small", f"{sum(above)} of {len(above)} above chance"))
-            cells[name].append(join(parts))
-    first = columns[0] if columns else None
+            rows[name].append(join(parts))
+        notes += [f"{column.title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested.items()]
 
     def order(name: str) -> tuple[bool, float]:
-        value = figure(group[first.benchmark][name].averaged, first.key) if first and name in cells else None
-        up = first is not None and _direction(first, group[first.benchmark]) is not False
-        return value is None, 0.0 if value is None else -value if up else value
+        value = headlines[0].scores.get(name, Score()).value if headlines else None
+        return value is None, 0.0 if value is None else value if headlines[0].better is False else -value
 
-    ranked = sorted(names, key=lambda name: order(name) if first and name in group[first.benchmark] else (True, 0.0))
-    every = [result for runs in group.values() for result in runs.values()]
-    described = {}
-    for name in names:
-        own = [runs[name] for runs in group.values() if name in runs]
-        failed = sum(details.failed for one in own for details in one.details.values())
-        dates = sorted(one.started[:10] for result in own for one in result.provenance.predictors if one.started)
-        facts = [
-            own[0].model,
-            own[0].method,
-            _different_settings(own, every),
-            dates[-1] if dates else "date not recorded",
-        ]
-        partial = element("small", f"PARTIAL: {failed} queries failed", class_="partial") if failed else ""
-        about = element("small", element("bdi", ", ".join(filter(None, facts))))
-        described[name] = join([element("bdi", name), about, partial])
     head = ["run: model, method, settings, date", *heads]
-    rows = [[described[name], *cells[name]] for name in ranked]
-    shown = table(f"Leaderboard: {group_title(group)}", head, rows, classes="sortable board")
+    shown = table(
+        f"Leaderboard: {group_title(group)}", head, [rows[one] for one in sorted(names, key=order)], classes=_BOARD
+    )
     lines = []
     if len(names) > 1:
         lines.append(
@@ -311,28 +319,26 @@ def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: boo
     """
     datasets = dataset_names(runs)
     places: list[str | None] = [*datasets, *([None] if len(datasets) > 1 else [])]
-    scores = {name: scores_of(result, metric) for name, result in runs.items()}
-    known = [one.value for own in scores.values() for one in own.values() if one.value is not None]
+    scores = {name: scores_of(result) for name, result in runs.items()}
+    cells = [[own.get((place, metric), Score(reason="not evaluated")) for place in places] for own in scores.values()]
+    known = [score.value for row in cells for score in row if score.value is not None]
     if not known:
         return Markup("")
     low, span = min(known), max(known) - min(known)
 
-    def cell(name: str, place: str | None) -> str:
-        score = scores[name].get(place, Score(reason="not evaluated"))
+    def shaded(score: Score) -> str:
         if score.value is None:
             return score.cell
         shade = round((_SHADES - 1) * (score.value - low) / span) if span else 0
         return element("td", score.cell, class_=f"h{shade}")
 
-    rows = [[name, *(cell(name, place) for place in places)] for name in runs]
+    rows = [[name, *map(shaded, row)] for name, row in zip(runs, cells, strict=True)]
     foot = []
-    if baselines:
-        for label, attribute in (("random baseline", "max_random"), ("majority baseline", "majority")):
-            bases = [baselines_of(runs, dataset) for dataset in datasets]
-            found = [None if base is None else float(getattr(base, attribute)) for base in bases]
-            whole = [one for one in found if one is not None]
-            mean = [sum(whole) / len(found) if len(whole) == len(found) else None] if len(datasets) > 1 else []
-            foot.append([label, *(Score(one).cell for one in [*found, *mean])])
+    for label, attribute in (("random baseline", "max_random"), ("majority baseline", "majority")) if baselines else ():
+        values = [getattr(baselines_of(runs, dataset), attribute, None) for dataset in datasets]
+        known = [value for value in values if value is not None]
+        mean = sum(known) / len(known) if len(known) == len(values) else None
+        foot.append([label, *(Score(value).cell for value in [*values, mean][: len(places)])])
     direction = _words(score_record(benchmark, metric.removeprefix("sensitivity.")).higher_is_better)
     caption = f"{title} ({direction}; a darker cell is a higher value)"
     return table(caption, ["run", *(place or "mean" for place in places)], rows, foot, classes="sortable heat")
@@ -344,13 +350,15 @@ def _where(one: PublishedComparison) -> str:
 
 def _listed(which: Iterable[PublishedComparison]) -> str:
     """Return the names of figures, grouped by data set."""
-    parts = []
-    for dataset, own in itertools.groupby(which, lambda one: one.dataset):
-        if dataset is None:
-            parts += [_where(one) for one in own]
-        else:
-            parts.append(" ".join([dataset, *(one.metric for one in own)]))
+    parts: list[str] = []
+    for dataset, group in groupby(which, lambda one: one.dataset):
+        own = list(group)
+        parts += map(_where, own) if dataset is None else [" ".join([dataset, *(one.metric for one in own)])]
     return ", ".join(parts)
+
+
+def _list(items: Iterable[str]) -> Markup:
+    return element("ul", *(element("li", item) for item in items))
 
 
 def published_figures(runs: Runs) -> Markup:
@@ -371,9 +379,7 @@ def published_figures(runs: Runs) -> Markup:
             rows.append([name, _where(one), *published_cells(one)])
             differences |= {f"{name}: {difference}": None for difference in one.differences}
             cautions |= {f"{_where(one)}: {caution}": None for caution in one.cautions}
-    parts: list[str] = []
-    if differences:  # before the figures
-        parts.append(element("ul", *(element("li", one) for one in differences)))
+    parts: list[str] = [_list(differences)] if differences else []  # before the figures
     if rows:
         head = ["run", "figure", "value", "better than", "nearest published"]
         benchmark = next(iter(runs.values())).benchmark
@@ -383,7 +389,7 @@ def published_figures(runs: Runs) -> Markup:
         text = f"Not comparable with the published figures: {listed}: {reason}."
         parts.append(element("p", text, class_="soft"))
     if cautions:
-        parts.append(fold("Cautions", element("ul", *(element("li", one) for one in cautions)), class_="short"))
+        parts.append(fold("Cautions", _list(cautions), class_="short"))
     return join(parts)
 
 
@@ -395,10 +401,6 @@ _VARIED = {
 _MOST_LABELS = 12
 """Of larger label spaces, only the most frequent confusions are listed."""
 _MOST_ROWS = 20
-_TOO_FEW = "the runs differ on too few rows"
-
-Group = Mapping[str, Runs]
-"""Comparable results by benchmark and run."""
 
 
 class Section(NamedTuple):
@@ -432,28 +434,24 @@ def _confusions(name: str, result: Result) -> Iterator[Markup]:
         counts = Counter(zip(record.truth, record.predictions, strict=True))
         title = f"{dataset}, {name}"
         if len(labels) > _MOST_LABELS:
-            wrong = [one for one in counts.most_common() if None not in one[0] and one[0][0] != one[0][1]]
-            rows = [[labels[truth], labels[found or 0], str(count)] for (truth, found), count in wrong[:_MOST_ROWS]]
+            wrong = [(*pair, n) for pair, n in counts.most_common() if pair[1] is not None and pair[0] != pair[1]]
+            rows = [[labels[truth], labels[found or 0], str(n)] for truth, found, n in wrong[:_MOST_ROWS]]
             yield table(f"{title}: confusions", ["true label", "predicted label", "queries"], rows, words=(1,))
             continue
         rows = []
         for truth, label in enumerate(labels):
-            total = sum(counts[truth, found] for found in range(len(labels)))
-            cells = [
-                element(
-                    "td", str(n), class_=f"{'h' if truth == found else 'e'}{round(10 * n / total)}" if total else None
-                )
-                for found in range(len(labels))
-                for n in [counts[truth, found]]
+            row = [counts[truth, found] for found in range(len(labels))]
+            shades = [
+                f"{'h' if truth == found else 'e'}{round(10 * n / (sum(row) or 1))}" for found, n in enumerate(row)
             ]
-            rows.append([label, *cells])
+            rows.append([label, *(element("td", str(n), class_=shade) for n, shade in zip(row, shades, strict=True))])
         yield table(title, ["true \\ predicted", *labels], rows, classes="heat")
 
 
 def _each(runs: Runs, title: str, make: Callable[[str, Result], Markup]) -> Markup:
     """Return one folded part for each run, folded together."""
-    parts = [fold(name, make(name, result)) for name, result in runs.items()]
-    return fold(title, *parts) if len(runs) > 1 else fold(title, *(make(name, one) for name, one in runs.items()))
+    parts = [make(name, result) for name, result in runs.items()]
+    return fold(title, *(map(fold, runs, parts) if len(runs) > 1 else parts))
 
 
 def _map(shown: Markup, title: str, opened: bool = False) -> Markup:
@@ -511,10 +509,11 @@ def _robust(group: Group) -> Iterator[Markup]:
         yield _map(heat_map(benchmark, runs, title, "sensitivity.consistency"), title)
         rows = []
         for name, result in runs.items():
+            scores = scores_of(result)
             for dataset, details in result.details.items():
                 found = [value for one in details.conditions if (value := accuracy_of(one)) is not None]
                 ends = [Score(end(found, default=None), reason="no predictions are recorded") for end in (min, max)]
-                consistency = score_of(result, dataset, "sensitivity", "consistency")
+                consistency = scores.get((dataset, "sensitivity.consistency"), Score())
                 rows.append([dataset, name, consistency.interval_cell, *(one.cell for one in ends)])
         head = ["data set", "run", "interval of the consistency", "lowest accuracy", "highest accuracy"]
         yield fold(f"{title}: intervals and range of accuracies", table(f"{title}: range", head, rows, words=(1,)))
@@ -522,10 +521,9 @@ def _robust(group: Group) -> Iterator[Markup]:
 
 def _changed(group: Group) -> Iterator[Markup]:
     """Compare every run with the first, by the main metric of each benchmark."""
-    first = next(iter(next(iter(group.values()))))
-    names = list(dict.fromkeys(name for runs in group.values() for name in runs))[1:]
+    first, *names = run_names(group)
     heads: list[str] = []
-    cells: dict[str, list[str]] = {name: [] for name in names}
+    rows: dict[str, list[str]] = {name: [name] for name in names}
     details: dict[str, list[str]] = {name: [] for name in names}
     for benchmark, runs in group.items():
         try:
@@ -533,32 +531,24 @@ def _changed(group: Group) -> Iterator[Markup]:
         except StaICCError as error:
             yield element("p", f"{benchmark}: {error}.", class_="soft")
             continue
-        found = {one.second: one for one in compared.comparisons}
+        pairs = {pair.second: pair for pair in compared.comparisons}
         heads.append(score_record(benchmark, compared.metric).title)
         for name in names:
-            if (pair := found.get(name)) is None:
-                cells[name].append(Missing("; ".join(compared.left_out) or f"{benchmark} was not run"))
+            if (pair := pairs.get(name)) is None:
+                rows[name].append(Missing("; ".join(compared.left_out) or f"{benchmark} was not run"))
                 continue
-            one, span = pair.overall, pair.overall.interval
+            overall, span, outcome = pair.overall, pair.overall.interval, pair.overall.outcome
             small = [f"{span.low:+.3f} .. {span.high:+.3f}"] if span else []
-            outcome = one.outcome
             small.append(f"untested: {outcome.reason}" if isinstance(outcome, Untested) else p_text(outcome.holm))
-            cells[name].append(join([f"{one.difference:+.4f}", *(element("small", text) for text in small)]))
-            head, rows = pair.table()
-            shown = [
-                [Missing("; ".join(pair.conclusion()) or _TOO_FEW) if cell == "-" else cell for cell in row]
-                for row in rows
-            ]
-            foot = [shown.pop()] if pair.mean else []
-            lines = element("ul", *(element("li", line) for line in [*pair.introduction(), *pair.conclusion()]))
+            rows[name].append(join([f"{overall.difference:+.4f}", *(element("small", text) for text in small)]))
+            head, lines = pair.table()
+            reason = "; ".join(pair.conclusion()) or "the runs differ on too few rows"
+            notes = _list([*pair.introduction(), *pair.conclusion()])
             title = f"{benchmark}: {first} (first) and {name} (second)"
-            details[name].append(join([lines, table(title, head, shown, foot)]))
+            details[name].append(join([notes, _table_of(title, head, lines, len(pair.datasets), reason)]))
     if not heads:
         return
-    caption = f"{first} minus each other run"
-    yield table(
-        caption, ["run", *heads], [[name, *own] for name, own in cells.items() if own], classes="sortable board"
-    )
+    yield table(f"{first} minus each other run", ["run", *heads], list(rows.values()), classes=_BOARD)
     text = (
         "The main metric of each benchmark on the same test rows, with its 95 % interval. p is from a paired test "
         "over test rows, corrected for the pairs of runs (Holm). The folded parts list every difference in settings "
@@ -570,27 +560,28 @@ def _changed(group: Group) -> Iterator[Markup]:
     )
 
 
-def _scores(name: str, result: Result) -> Markup:
-    """Return all scores of a result with their intervals, and its notes."""
-    head, rows = result_rows(result)
-    reasons = {dataset: "; ".join(dict.fromkeys(one.missing.values())) for dataset, one in result.details.items()}
+def _table_of(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], size: int, reason: str | Mapping[str, str]
+) -> Markup:
+    """Return a table whose first rows are data sets and whose last one may be their mean; ``-`` gets a reason."""
+    reasons = dict.fromkeys((row[0] for row in rows), reason) if isinstance(reason, str) else reason
     shown = [
         [Missing(reasons.get(row[0]) or "the notes below have the reason") if cell == "-" else cell for cell in row]
         for row in rows
     ]
-    foot = shown[-1:] if len(shown) > len(result.divided) else []
-    notes = element("ul", *(element("li", note) for note in remarks(result)))
+    return table(title, head, shown[:size], shown[size:])
+
+
+def _scores(name: str, result: Result) -> Markup:
+    """Return all scores of a result with their intervals, and its notes."""
+    reasons = {name: "; ".join(dict.fromkeys(own.missing.values())) for name, own in result.details.items()}
     title = f"{result.benchmark}: all scores of {name}"
-    return join([table(title, head, shown[: len(result.divided)], foot), notes])
+    return join([_table_of(title, *result_rows(result), len(result.divided), reasons), _list(remarks(result))])
 
 
 def _published(group: Group) -> Iterator[Markup]:
     runs = group.get("Normal", {})
-    try:
-        model_size_chart(runs) if runs else None
-    except ArgumentError:
-        runs = {}
-    if runs:  # only if a run is in the figure
+    if any(one.reason is None for result in runs.values() for one in compare_with_published(result, "Vanilla ICL")):
         yield _figure(partial(model_size_chart, runs))
     for benchmark in group:
         if benchmark in HEADLINE and (found := published_figures(group[benchmark])):
@@ -608,15 +599,15 @@ _QUESTIONS: dict[str, tuple[str, Callable[[Group], Iterator[Markup]]]] = {
 
 
 def _all_scores(group: Group) -> Iterator[Markup]:
-    for name in dict.fromkeys(name for runs in group.values() for name in runs):
+    for name in run_names(group):
         yield fold(name, *(_scores(name, runs[name]) for runs in group.values() if name in runs))
 
 
-def sections(benchmarks: Mapping[str, Runs]) -> Iterator[Section]:
+def sections(benchmarks: Group) -> Iterator[Section]:
     """Yield the sections of the benchmarks; results that are not comparable are in separate tables and figures.
 
     Args:
-        benchmarks: For each benchmark, the results by the name of their run.
+        benchmarks: All results.
     """
     groups = comparable_groups(benchmarks)
     several = len(groups) > 1
@@ -637,18 +628,6 @@ def sections(benchmarks: Mapping[str, Runs]) -> Iterator[Section]:
             yield Section(key, title, join(parts))
 
 
-def _run_warnings(benchmarks: Mapping[str, Runs]) -> Iterator[Markup]:
-    """Yield the warnings of the runs about data and prompts, each once, after the names of its runs."""
-    found: dict[str, dict[str, None]] = {}
-    for runs in benchmarks.values():
-        for name, result in runs.items():
-            for warning in result.warnings:
-                found.setdefault(warning, {})[name] = None
-    if found:
-        lines = [element("li", element("strong", ", ".join(names)), f": {text}") for text, names in found.items()]
-        yield fold(f"Warnings about data and prompts: {len(lines)}", element("ul", *lines))
-
-
 def _policy(scripts: Sequence[str]) -> str:
     """Return a content security policy that allows only the scripts of the page."""
     hashes = [hashlib.sha256(script.encode()).digest() for script in scripts]
@@ -663,52 +642,55 @@ def _policy(scripts: Sequence[str]) -> str:
     return "; ".join(parts)
 
 
-def _provenance(benchmarks: Mapping[str, Runs]) -> Section:
+def _provenance(benchmarks: Group) -> Section:
     """Return counts of queries, failures, signatures, models and environments."""
     counts, failures = [], []
     signatures: dict[str, list[str]] = {}
     environments: dict[str, str] = {}
     predictors: dict[tuple[str, ...], None] = {}
-    for benchmark, runs in benchmarks.items():
-        for name, result in runs.items():
-            predictors |= dict.fromkeys(_predictor_rows(name, result))
-            details = result.details.values()
-            sums = [sum(getattr(one, key) for one in details) for key in ("asked", "distinct", "scored", "failed")]
-            seconds = result.timing.get("seconds")
-            counts.append(
-                [name, benchmark, *map(str, sums), Missing("not recorded") if seconds is None else f"{seconds:.1f}"]
-            )
-            signatures.setdefault(str(result.signature), []).append(name)
-            environments[name] = ", ".join(f"{key} {value}" for key, value in result.environment.items())
-            failures += [
-                [name, benchmark, dataset, one.condition, str(one.query), one.reason]
-                for dataset, own in result.details.items()
-                for one in own.failures
-            ]
+    for name, benchmark, result in _each_result(benchmarks):
+        predictors |= dict.fromkeys(_predictor_rows(name, result))
+        details = result.details.values()
+        sums = [sum(getattr(one, key) for one in details) for key in ("asked", "distinct", "scored", "failed")]
+        seconds = result.timing.get("seconds")
+        shown = Missing("not recorded") if seconds is None else f"{seconds:.1f}"
+        counts.append([name, benchmark, *map(str, sums), shown])
+        signatures.setdefault(str(result.signature), []).append(name)
+        environments[name] = ", ".join(f"{key} {value}" for key, value in result.environment.items())
+        failures += [
+            [name, benchmark, dataset, one.condition, str(one.query), one.reason]
+            for dataset, own in result.details.items()
+            for one in own.failures
+        ]
     head = ["run", "benchmark", "queries", "distinct", "scored", "failed", "seconds"]
     parts: list[str] = [fold("Queries of each benchmark", table("Queries of each benchmark", head, counts, words=(1,)))]
     if failures:
-        where = ["run", "benchmark", "data set", "condition", "query", "reason"]
-        shown = table("Failed queries", where, failures[:200], words=(1, 2, 3, 5))
+        head = ["run", "benchmark", "data set", "condition", "query", "reason"]
         more = [] if len(failures) <= 200 else [element("p", f"The first 200 of {len(failures)}.")]
-        parts.append(fold(f"{len(failures)} failed queries", shown, *more))
-    listed = [element("li", f"{', '.join(names)}: ", _code(text)) for text, names in signatures.items()]
+        first = table("Failed queries", head, failures[:200], words=(1, 2, 3, 5))
+        parts.append(fold(f"{len(failures)} failed queries", first, *more))
+    listed = _list(join([f"{', '.join(names)}: ", _code(text)]) for text, names in signatures.items())
     meaning = "Runs with the same signature have the same prompts and the same settings."
-    parts.append(fold("Signatures", element("p", meaning, class_="soft"), element("ul", *listed)))
-    columns = ["run", "model", "settings", "data sets", "from (UTC)", "to (UTC)", "computed", "reused", "retried"]
-    parts.append(fold("Models", table("Models", columns, list(map(list, predictors)), words=(1, 2, 3, 4, 5))))
+    parts.append(fold("Signatures", element("p", meaning, class_="soft"), listed))
+    head = ["run", "model", "settings", "data sets", "from (UTC)", "to (UTC)", "computed", "reused", "retried"]
+    parts.append(fold("Models", table("Models", head, list(map(list, predictors)), words=(1, 2, 3, 4, 5))))
     parts.append(fold("Environments", *(element("p", f"{name}: {text}") for name, text in environments.items())))
     return Section("runs", "Runs", join(parts))
 
 
 def _predictor_rows(name: str, result: Result) -> Iterator[tuple[str, ...]]:
     """Yield one row for each model of a run."""
+    method = {"method": result.provenance.method} if result.provenance.method else {}
     for one in result.provenance.predictors:
-        counts = (str(count) for count in (one.computed, one.reused, one.retried))
-        method = {"method": result.provenance.method} if result.provenance.method else {}
         how = ", ".join(f"{key} {value}" for key, value in {**method, **one.how}.items())
         served = ", ".join(one.datasets) if len(one.datasets) < 4 else f"{len(one.datasets)} data sets"
+        counts = map(str, (one.computed, one.reused, one.retried))
         yield name, one.label, how or "default", served, one.started, one.finished, *counts
+
+
+def _each_result(benchmarks: Group) -> Iterator[tuple[str, str, Result]]:
+    """Yield the name of the run, the benchmark and the result."""
+    return ((name, benchmark, result) for benchmark, runs in benchmarks.items() for name, result in runs.items())
 
 
 def _code(signature: str) -> Markup:
@@ -717,16 +699,22 @@ def _code(signature: str) -> Markup:
     return element("code", *(join([field, "|", void("wbr")]) for field in fields[:-1]), fields[-1])
 
 
-def _warnings(benchmarks: Mapping[str, Runs]) -> Iterator[Markup]:
-    """Yield what a reader must know before the scores."""
-    every = [(f"{name}, {benchmark}", one) for benchmark, runs in benchmarks.items() for name, one in runs.items()]
-    incomplete = [name for name, one in every if not one.complete]
-    early = [name for name, one in every if one.stopping is not None]
+def _warnings(benchmarks: Group) -> Iterator[Markup]:
+    """Yield what a reader must know before the scores; warnings of the runs are listed once, with their runs."""
+    every = list(_each_result(benchmarks))
+    incomplete = [f"{name}, {benchmark}" for name, benchmark, result in every if not result.complete]
+    early = [f"{name}, {benchmark}" for name, benchmark, result in every if result.stopping is not None]
     if incomplete:
         yield element("p", f"PARTIAL, failed queries: {'; '.join(incomplete)}.", class_="warn")
     if early:
-        text = f"STOPPED EARLY, do not compare with full runs: {'; '.join(early)}."
-        yield element("p", text, class_="warn")
+        yield element("p", f"STOPPED EARLY, do not compare with full runs: {'; '.join(early)}.", class_="warn")
+    runs: dict[str, dict[str, None]] = {}
+    for name, _, result in every:
+        for warning in result.warnings:
+            runs.setdefault(warning, {})[name] = None
+    if runs:
+        listed = _list(join([element("strong", ", ".join(names)), f": {text}"]) for text, names in runs.items())
+        yield fold(f"Warnings about data and prompts: {len(runs)}", listed)
 
 
 def report_html(
@@ -762,21 +750,20 @@ def report_html(
         element("title", title),
         element("style", Markup(style + STYLE)),
     ]
-    runs = list(dict.fromkeys(name for own in benchmarks.values() for name in own))
+    runs = run_names(benchmarks)
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    links = [element("li", element("a", section.title, href=f"#{section.key}")) for section in built]
+    links = _list(element("a", section.title, href=f"#{section.key}") for section in built)
     body = [
         element(
             "header",
             element("h1", title),
             element("p", f"{count}. Benchmarks: {', '.join(benchmarks)}. StaICC {__version__}.", class_="lead"),
-            element("nav", element("ul", *links), aria_label="Sections"),
+            element("nav", links, aria_label="Sections"),
             element("div", class_="tools"),
         ),
         element(
             "main",
             *_warnings(benchmarks),
-            *_run_warnings(benchmarks),
             *(
                 element("section", fold(element("h2", one.title), one.content, opened=True), id=one.key)
                 for one in built

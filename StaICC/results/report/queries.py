@@ -16,7 +16,7 @@ from StaICC.results.details import ConditionRecord, DatasetDetails
 from StaICC.results.paired_records import probabilities_of, query_keys
 from StaICC.results.report.figures import labels_of
 from StaICC.results.report.html import Markup, element, join
-from StaICC.results.report.page import Section
+from StaICC.results.report.page import Section, run_names
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 
@@ -43,7 +43,7 @@ def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Promp
         ArgumentError: A run has two results of one benchmark.
     """
     benchmarks = by_benchmark(results)
-    names = list(dict.fromkeys(name for runs in benchmarks.values() for name in runs))
+    names = run_names(benchmarks)
     view = _View(prompts_of)
     for benchmark, runs in benchmarks.items():
         for name, result in runs.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import itertools
 import multiprocessing
 import pickle
 
@@ -17,10 +16,10 @@ import endpoint_server as wrong
 from StaICC import Normal
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, EditionError, OutputError
-from StaICC.inference.edition import Served, pin_for_run
+from StaICC.inference.contract import Served
 from StaICC.inference.recheck import tolerance_of
 from StaICC.inference.runner import ask
-from StaICC.inference.store import PredictionStore
+from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.kernels.endpoint import NO_NUMBERS, WHO, EndpointError, EndpointKernel
 from StaICC.kernels.protocol import METHODS, Capability, Kernel
 from StaICC.kernels.text_inference import text_inference
@@ -45,8 +44,10 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs", "text"])
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("change", "scoring"),
+    [*((change, "text") for change in CHANGES), ("both", "prompt-logprobs"), ("both", "top-logprobs")],
+)
 def test_a_change_in_a_batch_stops_it(make, server, change, scoring):
     old, new, said = CHANGES[change]
     calm = make(scoring, concurrency=1)
@@ -78,7 +79,7 @@ def test_it_is_the_same_edition_as_long_as_nothing_contradicts_it(make, server):
         {"model": "", **OLD},
         {"model": "words", "system_fingerprint": ""},
     ]
-    for order in itertools.permutations(same, 3):
+    for order in zip(same, same[2:] + same[:2], same[1:] + same[:1], strict=True):
         server.wrong = [served_by(**one) for one in order]
         kernel = make("text", concurrency=1)
         assert not [one for one in kernel.batch(PROMPTS[:3], LABELS) if isinstance(one, EditionError)]
@@ -113,12 +114,6 @@ def test_a_change_can_be_allowed(make, server):
         "model 'words'; system_fingerprint 'fp_old'",
         "model 'words'; system_fingerprint 'fp_new'",
     )
-
-
-def test_another_model_is_refused_even_where_editions_may_change(make, server):
-    server.always = served_by(model="other")
-    with pytest.raises(EndpointError, match="'words' was asked, but 'other' answered"):
-        make(allow_edition_change=True)(PROMPTS[0], LABELS)
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])
@@ -171,33 +166,33 @@ def test_workers_hold_to_the_edition_of_the_run(make, server):
 def test_a_resumed_store_of_another_edition_is_refused(make, server, tmp_path):
     with PredictionStore(tmp_path / "s.sqlite") as store:
         server.always = served_by(**OLD)
-        assert pin_for_run(make("text"), store, "m") == "model 'words'; system_fingerprint 'fp_old'"
-        assert pin_for_run(make("text"), store, "m")
+        for _ in range(2):
+            BoundStore(store, "m").pin_edition(make("text"))
     with PredictionStore(tmp_path / "s.sqlite") as store:
         server.always = served_by(**NEW)
         for _ in range(2):
             with pytest.raises(
                 EditionError, match=r"the store has predictions of .*'fp_old', the server now serves .*'fp_new'"
             ):
-                pin_for_run(make("text"), store, "m")
-        pin_for_run(make("text"), store, "another identity")
+                BoundStore(store, "m").pin_edition(make("text"))
+        BoundStore(store, "another identity").pin_edition(make("text"))
         assert make("text").pin_edition() == "model 'words'; system_fingerprint 'fp_new'"
-        pin_for_run(make("text", allow_edition_change=True), store, "m")
+        BoundStore(store, "m").pin_edition(make("text", allow_edition_change=True))
         for names in (OLD, NEW):  # now it holds both, so neither goes on without being allowed
             server.always = served_by(**names)
             with pytest.raises(EditionError):
-                pin_for_run(make("text"), store, "m")
+                BoundStore(store, "m").pin_edition(make("text"))
         server.always = served_by(model=None)
         with pytest.raises(EditionError, match="the server now serves an edition without a name"):
-            pin_for_run(make("text"), store, "m")
+            BoundStore(store, "m").pin_edition(make("text"))
 
 
 def test_a_store_of_runs_that_allowed_changes_stays_one(make, server, tmp_path):
     with PredictionStore(tmp_path / "s.sqlite") as store:
         server.always = served_by(**OLD)
-        pin_for_run(make("text", allow_edition_change=True), store, "m")
+        BoundStore(store, "m").pin_edition(make("text", allow_edition_change=True))
         with pytest.raises(EditionError, match="predictions of editions that were allowed to change during a run"):
-            pin_for_run(make("text"), store, "m")  # whether it did change is unknown if the run was killed
+            BoundStore(store, "m").pin_edition(make("text"))  # whether it did change is unknown if the run was killed
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------
@@ -218,6 +213,10 @@ def test_a_run_that_goes_on_with_another_edition_is_refused(make, server, tmp_pa
     with pytest.raises(EditionError, match=CHANGED):
         longer(make("prompt-logprobs"), store=path, on_error=on_error)
     assert len(server.requests) == 1  # the one that asks for the edition
+    server.always = served_by(**OLD)
+    assert longer(make("prompt-logprobs"), store=path) == longer(make("prompt-logprobs"))  # the same edition goes on
+    longer = Normal(datasets=["mini"], limit=10)
+    server.always = served_by(**NEW)
     assert longer(make("prompt-logprobs", allow_edition_change=True), store=path, on_error=on_error).complete
     with pytest.raises(EditionError):
         Normal(datasets=["mini"], limit=12)(make("prompt-logprobs"), store=path)
@@ -226,23 +225,6 @@ def test_a_run_that_goes_on_with_another_edition_is_refused(make, server, tmp_pa
     server.always = served_by(**OLD)
     with pytest.raises(EditionError):
         Normal(datasets=["mini"], limit=12)(make("prompt-logprobs"), store=other)
-
-
-def test_the_same_edition_goes_on(make, server, tmp_path):
-    server.always = served_by(**OLD)
-    path = str(tmp_path / "s.sqlite")
-    Normal(datasets=["mini"], limit=4)(make("prompt-logprobs"), store=path)
-    assert Normal(datasets=["mini"], limit=8)(make("prompt-logprobs"), store=path) == Normal(
-        datasets=["mini"], limit=8
-    )(make("prompt-logprobs"))
-
-
-def test_one_kernel_may_be_used_for_two_editions_without_a_store(make, server):
-    server.always = served_by(**OLD)
-    kernel = make("prompt-logprobs")
-    assert Normal(datasets=["mini"], limit=4)(kernel).complete
-    server.always = served_by(**NEW)
-    assert Normal(datasets=["mini"], limit=4)(kernel).complete
 
 
 def test_a_run_in_workers_holds_to_its_edition(make, server, tmp_path):

@@ -6,7 +6,6 @@ import concurrent.futures
 import dataclasses
 import email.utils
 import json
-import logging
 import math
 import multiprocessing
 import os
@@ -221,41 +220,42 @@ def test_usage_counts_what_the_server_counts(make, server):
 # -- faults that pass -----------------------------------------------------------------------------------------------
 
 PASSING = {
-    "429": wrong.status(429),
-    "429 with Retry-After": wrong.status(429, [("retry-after", "0.2")]),
-    "500": wrong.status(500),
-    "502 in HTML": wrong.status(502, body=b"<html><body>Bad gateway</body></html>", kind="text/html"),
-    "503": wrong.status(503, [("retry-after", "0")]),
-    "529": wrong.status(529),
-    "408": wrong.status(408),
-    "dropped": wrong.drop,
-    "dropped in the body": wrong.drop_in_body,
-    "HTML": wrong.status(200, body=b"<!DOCTYPE html><p>Just a moment", kind="text/html"),
-    "malformed JSON": wrong.status(200, body=b'{"choices": [{"text": '),
-    "no JSON object": wrong.status(200, body=b"[1, 2]"),
-    "empty": wrong.status(200, body=b""),
-    "not UTF-8": wrong.status(200, body=b'{"choices": "\xff\xfe"}'),
-    "nested deep": wrong.status(200, body=b"[" * 100_000),
-    "an error with status 200": wrong.status(200, body={"error": {"message": "overloaded", "code": 500}}),
+    "429": (wrong.status(429), "status 429: 'told to fail'"),
+    "429 with Retry-After": (wrong.status(429, [("retry-after", "0.2")]), "status 429"),
+    "500": (wrong.status(500), "status 500"),
+    "502 in HTML": (wrong.status(502, body=b"<html><body>Bad", kind="text/html"), "status 502: '<html><body>Bad"),
+    "529": (wrong.status(529), "status 529"),
+    "408": (wrong.status(408), "status 408"),
+    "dropped": (wrong.drop, "the connection failed"),
+    "dropped in the body": (wrong.drop_in_body, "the connection failed"),
+    "HTML": (wrong.status(200, body=b"<!DOCTYPE html>", kind="text/html"), "text/html, .*is the address"),
+    "malformed JSON": (
+        wrong.status(200, body=b'{"choices": [{"text": '),
+        "application/json, 22 bytes: '{",
+    ),
+    "no JSON object": (wrong.status(200, body=b"[1, 2]"), "no object"),
+    "empty": (wrong.status(200, body=b""), "not JSON"),
+    "not UTF-8": (wrong.status(200, body=b'{"choices": "\xff\xfe"}'), "not JSON"),
+    "nested deep": (wrong.status(200, body=b"[" * 100_000), "not JSON"),
+    "an error with status 200": (
+        wrong.status(200, body={"error": {"message": "overloaded"}}),
+        "error .*overloaded",
+    ),
 }
 
 
-@pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs"])
-@pytest.mark.parametrize("fault", PASSING)
-def test_a_fault_that_passes_changes_nothing(make, server, fault, scoring):
-    truth = make(scoring).batch(PROMPTS[:3], LABELS)
-    server.wrong = [PASSING[fault], None, PASSING[fault], PASSING[fault]]
-    kernel = make(scoring)
-    assert kernel.batch(PROMPTS[:3], LABELS) == truth
+@pytest.mark.parametrize("name", PASSING)
+def test_a_fault_that_passes_changes_nothing_and_one_that_stays_is_an_error(make, server, name):
+    fault, said = PASSING[name]
+    truth = make("prompt-logprobs").batch(PROMPTS[:2], LABELS)
+    server.wrong = [fault, None, fault, fault]
+    kernel = make("prompt-logprobs", retries=2)
+    assert kernel.batch(PROMPTS[:2], LABELS) == truth
     assert kernel.usage.retries == 3
-
-
-@pytest.mark.parametrize("fault", PASSING)
-def test_a_fault_that_stays_is_an_error_after_the_retries(make, server, fault):
-    server.always = PASSING[fault]
-    kernel = make(retries=2)
-    with pytest.raises(EndpointError) as caught:
-        kernel(PROMPTS[0], LABELS)
+    server.always = fault
+    server.requests.clear()
+    with pytest.raises(EndpointError, match=said) as caught:
+        kernel(PROMPTS[0], LABELS[:1])
     message = str(caught.value)
     assert message.startswith(server.url + ": ")
     assert message.endswith("(asked 3 times)")
@@ -263,25 +263,6 @@ def test_a_fault_that_stays_is_an_error_after_the_retries(make, server, fault):
     assert len(message) < 500
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None  # nothing of the client's, and so no header, clings to it
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("429", "status 429: 'told to fail'"),
-        ("502 in HTML", "status 502: '<html><body>Bad gateway"),
-        ("dropped", "the connection failed"),
-        ("dropped in the body", "the connection failed"),
-        ("HTML", "the answer is not JSON, but text/html, .*is the address right"),
-        ("malformed JSON", "the answer is not JSON, but application/json, 22 bytes: '{"),
-        ("no JSON object", "no object"),
-        ("an error with status 200", "the server answered with the error .*overloaded"),
-    ],
-)
-def test_the_error_says_what_happened(make, server, fault, said):
-    server.always = PASSING[fault]
-    with pytest.raises(EndpointError, match=said):
-        make(retries=0)(PROMPTS[0], LABELS)
 
 
 def test_waits_double_and_do_not_depend_on_chance(make, server):
@@ -336,13 +317,10 @@ def test_a_server_that_asks_for_too_long_is_not_waited_for(make, server, form):
     ("headers", "seconds"),
     [
         ({}, None),
-        ({"retry-after": "7"}, 7.0),
         ({"retry-after": " 1.5 "}, 1.5),
         ({"retry-after": "-3"}, 0.0),
         ({"retry-after": "soon"}, None),
-        ({"retry-after": ""}, None),
         ({"retry-after": "nan"}, None),
-        ({"retry-after": "inf"}, None),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after-ms": "x", "retry-after": "9"}, 9.0),
         ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20.0),
@@ -392,9 +370,7 @@ def test_nobody_listens(make):
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     kernel = EndpointKernel(address, "m", retries=1, backoff=0.01)
-    with pytest.raises(
-        EndpointError, match=r"the connection failed .*is the server running at this address\? \(asked 2"
-    ):
+    with pytest.raises(EndpointError, match=r"is the server running at this address\? \(asked 2"):
         kernel(PROMPTS[0], LABELS)
     kernel.close()
 
@@ -453,60 +429,6 @@ def test_one_query_that_fails_leaves_the_others(make, server):
 def test_another_name_can_be_accepted(make, server):
     server.always = wrong.changed(lambda a: a.update(model="/models/words.gguf"))
     assert make(served_model="/models/words.gguf")(PROMPTS[0], LABELS)
-
-
-LOGPROBS = {
-    "missing": (lambda lp, choice: choice.update(logprobs=None), "no log-prob|no list"),
-    "truncated": (
-        lambda lp, choice: lp.update({k: v[: len(v) // 2] for k, v in lp.items()}),
-        "no list|do not spell|shifted",
-    ),
-    "numbers truncated": (lambda lp, choice: lp["token_logprobs"].pop(), "cut short"),
-    "constant": (
-        lambda lp, choice: lp.update(
-            token_logprobs=[-1.0] * len(lp["tokens"]), top_logprobs=[dict.fromkeys(s, -3.0) for s in lp["top_logprobs"]]
-        ),
-        "the same log-probability",
-    ),
-    "null": (
-        lambda lp, choice: lp.update(
-            token_logprobs=[None] * len(lp["tokens"]), top_logprobs=[dict.fromkeys(s) for s in lp["top_logprobs"]]
-        ),
-        "no log-probability of",
-    ),
-    "positive": (
-        lambda lp, choice: lp.update(
-            token_logprobs=[3.0 + i for i in range(len(lp["tokens"]))],
-            top_logprobs=[{w: 1.0 + i for i, w in enumerate(s)} for s in lp["top_logprobs"]],
-        ),
-        "as log-probability",
-    ),
-}
-
-
-@pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs"])
-@pytest.mark.parametrize("kind", LOGPROBS)
-def test_wrong_log_probabilities_are_never_scored(make, server, kind, scoring):
-    change, said = LOGPROBS[kind]
-
-    def spoil(answer):
-        change(answer["choices"][0]["logprobs"], answer["choices"][0])
-
-    if kind == "numbers truncated" and scoring == "top-logprobs":
-        pytest.skip("they are not used")
-    server.always = wrong.changed(spoil)
-    for outcome in make(scoring).batch(PROMPTS[:3], LABELS):
-        assert isinstance(outcome, EndpointError)
-        with pytest.raises(EndpointError, match=said):
-            raise outcome
-
-
-@pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs", "text"])
-@pytest.mark.parametrize("choices", [[], None, "ab", 2], ids=["empty", "null", "a text", "two"])
-def test_a_wrong_number_of_choices(make, server, scoring, choices):
-    server.always = wrong.changed(lambda a: a.update(choices=a["choices"] * 2 if choices == 2 else choices))
-    with pytest.raises(EndpointError, match=r"choices, where one was expected|no list of choices"):
-        make(scoring)(PROMPTS[0], LABELS)
 
 
 def test_scores_that_always_tie_are_no_scores(make, server):
@@ -588,61 +510,6 @@ def test_a_check_that_tells_nothing_is_given_up(make, server, caplog):
 # -- the key --------------------------------------------------------------------------------------------------------
 
 
-def test_the_key_goes_into_the_request_and_nowhere_else(make, server, caplog):
-    with caplog.at_level(logging.DEBUG):
-        kernel = make()
-        kernel.batch(PROMPTS[:2], LABELS)
-        said = [
-            repr(kernel),
-            str(kernel.identity()),
-            repr(kernel.usage),
-            repr(vars(kernel)),
-            repr(dataclasses.asdict(kernel)),
-        ]
-        said.append(pickle.dumps(kernel).decode("latin-1"))
-        spill = f"no such key: {KEY}".encode()
-        for fault in (
-            wrong.status(401, body={"error": {"message": f"Incorrect API key provided: {KEY}"}}),
-            wrong.status(500, body=spill, kind="text/plain"),
-            wrong.status(200, body=spill, kind="text/plain"),
-            wrong.status(200, body={"error": KEY}),
-            wrong.changed(lambda answer: answer.update(model=KEY)),
-            wrong.changed(lambda answer: answer["choices"][0].update(text=KEY, logprobs=None)),
-            wrong.drop,
-        ):
-            for scoring in ("top-logprobs", "prompt-logprobs", "text"):
-                server.always = fault
-                (outcome,) = make(scoring, retries=1).batch(PROMPTS[:1], LABELS)
-                assert isinstance(outcome, (EndpointError, NoMatch))
-                said += [str(outcome), repr(outcome), pickle.dumps(outcome).decode("latin-1")]
-    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    assert not any(KEY in text for text in said)
-    assert KEY not in caplog.text
-    assert any("[key]" in text for text in said)
-    server.always = wrong.status(
-        302, [("location", f"http://x/{KEY}")]
-    )  # (the client's debug log shows a server's headers)
-    with pytest.raises(EndpointError, match=r"redirects to 'http://x/\[key\]'"):
-        make()(PROMPTS[0], LABELS)
-    assert len(caplog.records) > 50
-
-
-def test_no_traceback_holds_the_key(server):
-    code = (
-        "import sys\n"
-        "from StaICC.kernels.endpoint import EndpointKernel\n"
-        f"EndpointKernel({server.url!r}, 'words', scoring='text', retries=1, backoff=0.01)('a', ['b'])\n"
-    )
-    server.always = wrong.status(500, body=KEY.encode())
-    child = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    assert child.returncode == 1
-    assert "EndpointError" in child.stderr
-    assert "direct cause" not in child.stderr
-    assert KEY not in child.stderr
-
-
 def test_a_server_of_ones_own_needs_no_key(make, server, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     assert make()(PROMPTS[0], LABELS)
@@ -660,34 +527,31 @@ def test_one_server_has_one_address():
     assert EndpointKernel("https://[::1]:8443", "m").base_url == "https://[::1]:8443"
 
 
-@pytest.mark.parametrize(
-    ("settings", "error"),
-    [
-        *[({"base_url": url}, "base_url") for url in ("", "host/v1", "ftp://host/v1", "http://", None, 3)],
-        *[({"base_url": f"http://{part}"}, "base_url") for part in ("host:secret/v1", "secret@host/v1")],
-        *[({"base_url": f"http://{part}"}, "base_url") for part in ("u:secret@host", "host?key=secret", "host#secret")],
-        *[({"model": name}, "the name of a model") for name in ("", None, 3)],
-        ({"scoring": "logprobs"}, "no value of scoring 'logprobs'"),
-        ({"api": "responses"}, "no value of api"),
-        ({"unlisted": "zero"}, "no value of unlisted"),
-        ({"scoring": "prompt-logprobs", "api": "chat"}, "the chat interface does not echo prompts"),
-        ({"system": "x"}, "system: got 'x' with api='completions', expected api='chat'"),
-        ({"concurrency": 0}, "concurrency must be an integer of at least 1"),
-        ({"concurrency": True}, "concurrency must be"),
-        ({"retries": -1}, "retries must be"),
-        ({"top_n": 1}, "top_n must be an integer of at least 2"),
-        ({"max_tokens": 0}, "max_tokens must be"),
-        ({"timeout": 0}, "timeout must be a number of seconds above 0"),
-        ({"timeout": math.inf}, "timeout must be"),
-        ({"backoff": "1"}, "backoff must be"),
-        ({"longest_wait": math.nan}, "longest_wait must be"),
-        ({"allow_edition_change": 1}, "allow_edition_change must be True or False"),
-    ],
-)
-def test_settings_without_meaning_are_refused(settings, error):
-    with pytest.raises((ArgumentError, UnknownNameError), match=error) as caught:
-        EndpointKernel(**{"base_url": "http://host/v1", "model": "m", **settings})
-    assert "secret" not in str(caught.value)
+URLS = ["", "host/v1", "ftp://host/v1", "http://", None, 3, "http://host:secret/v1", "http://secret@host/v1"]
+ILLEGAL: dict[str, list[Any]] = {
+    "base_url": [*URLS, "http://u:secret@host", "http://host?key=secret", "http://host#secret"],
+    "model": ["", None, 3],
+    "scoring": ["logprobs"],
+    "api": ["responses", "chat"],  # a chat echoes no prompt
+    "unlisted": ["zero"],
+    "system": ["x"],  # of a chat
+    "concurrency": [0, True],
+    "retries": [-1],
+    "top_n": [1],
+    "max_tokens": [0],
+    "timeout": [0, math.inf],
+    "backoff": ["1"],
+    "longest_wait": [math.nan],
+    "allow_edition_change": [1],
+}
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_settings_without_meaning_are_refused(name):
+    for value in ILLEGAL[name]:
+        with pytest.raises((ArgumentError, UnknownNameError), match=name) as caught:
+            EndpointKernel(**{"base_url": "http://host/v1", "model": "m", name: value})
+        assert "secret" not in str(caught.value)
 
 
 def test_settings_are_frozen():
@@ -702,42 +566,13 @@ def test_from_spec():
     kernel = EndpointKernel.from_spec("openai:http://host:8000/v1#org/model:7b")
     assert kernel == EndpointKernel("http://host:8000/v1", "org/model:7b")
     spec = "openai:http://host/v1#m;scoring=top-logprobs;api=chat;top_n=5;timeout=2.5;system=a=b"
-    assert EndpointKernel.from_spec(spec, concurrency=2) == EndpointKernel(
-        "http://host/v1",
-        "m",
-        scoring="top-logprobs",
-        api="chat",
-        top_n=5,
-        timeout=2.5,
-        system="a=b",
-        concurrency=2,
-    )
-    with pytest.raises(ArgumentError, match="option top_n of a served model: given twice"):
-        EndpointKernel.from_spec(spec, top_n=9)
-    assert EndpointKernel.from_spec(spec, retries=9).retries == 9
-
-
-@pytest.mark.parametrize(
-    "spec", ["openai:", "openai:http://host/v1", "openai:http://u:secret@host/v1", "openai:#m", "openai:http://h/v1#"]
-)
-def test_an_incomplete_spec_is_refused(spec):
-    with pytest.raises(ArgumentError, match="is given as openai:BASE_URL#MODEL") as caught:
-        EndpointKernel.from_spec(spec)
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("option", "error", "word"),
-    [
-        ("scorring=text", UnknownNameError, "'scoring'"),
-        ("allow_edition_change=maybe", ArgumentError, "'maybe', expected true"),
-        ("top_n=many", ArgumentError, "'many', expected an integer"),
-    ],
-)
-def test_settings_in_a_spec_are_checked(option, error, word):
-    with pytest.raises(error, match=word):
-        EndpointKernel.from_spec(f"openai:http://h/v1#m;{option}")
+    options = {"scoring": "top-logprobs", "api": "chat", "top_n": 5, "timeout": 2.5, "system": "a=b", "concurrency": 2}
+    assert EndpointKernel.from_spec(spec, concurrency=2) == EndpointKernel("http://host/v1", "m", **options)
     assert EndpointKernel.from_spec("openai:http://h/v1#m;allow_edition_change=true").allow_edition_change
+    for text in ("", "http://host/v1", "http://u:secret@host/v1", "#m", "http://h/v1#"):
+        with pytest.raises(ArgumentError, match="is given as openai:BASE_URL#MODEL") as caught:
+            EndpointKernel.from_spec(f"openai:{text}")
+        assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -766,11 +601,6 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch):
         kernel("a", LABELS)
 
 
-def test_importing_the_kernel_imports_no_client():
-    code = "import sys, StaICC.kernels.endpoint; sys.exit('openai' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == 0
-
-
 # -- processes, interrupts ------------------------------------------------------------------------------------------
 
 
@@ -789,17 +619,13 @@ def ask(arguments):
     return kernel(prompt, LABELS)
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_workers_open_their_own_connections(make, method):
-    if method not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"this platform has no {method}")
+def test_workers_open_their_own_connections(make):
     kernel = make()
-    rows = kernel.batch(PROMPTS, LABELS)  # the parent has connections and a thread when the workers start
-    context = multiprocessing.get_context(method)
+    rows = kernel.batch(PROMPTS[:4], LABELS)  # the parent has connections and a thread when the workers start
+    context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
-        assert list(pool.map(ask, [(kernel, prompt) for prompt in PROMPTS])) == rows
-    assert kernel.batch(PROMPTS, LABELS) == rows
+        assert list(pool.map(ask, [(kernel, prompt) for prompt in PROMPTS[:4]])) == rows
+    assert kernel.batch(PROMPTS[:4], LABELS) == rows
 
 
 @pytest.mark.posix
@@ -847,7 +673,7 @@ def test_dropped_kernels_leave_no_threads(make, server):
     import gc
 
     before = threading.active_count()
-    for _ in range(5):
+    for _ in range(3):
         EndpointKernel(server.url, wrong.MODEL, scoring="text").batch(PROMPTS[:1], LABELS)
     gc.collect()
     end = time.monotonic() + 5

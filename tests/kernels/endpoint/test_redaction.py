@@ -27,18 +27,16 @@ def leaks(key: str, text: str) -> bool:
     return any(form.lower() in text.lower() for form in (key, urllib.parse.quote(key), urllib.parse.quote(key, "")))
 
 
-FORMS = [str, str.upper, urllib.parse.quote, lambda key: urllib.parse.quote(key, "").lower(), lambda key: key * 2]
-
-
 @pytest.mark.parametrize("key", [KEY, "0123456789ab", "a%20b%41cdefgh", "[key][key][key]"])
-@pytest.mark.parametrize("form", range(len(FORMS)))
-def test_a_key_is_redacted(monkeypatch, key, form):
+def test_a_key_is_redacted(monkeypatch, key):
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    text = f"The key <{FORMS[form](key)}> is wrong."
     assert key_from_environment() == key
-    assert has_key(text)
     monkeypatch.delenv("OPENAI_API_KEY")  # the process has sent it
-    assert redact(text) in ("The key <[key]> is wrong.", "The key <[key][key]> is wrong.")
+    quoted = urllib.parse.quote(key, "").lower()
+    for form in (key, key.upper(), urllib.parse.quote(key), quoted, key * 2):
+        assert has_key(f"The key <{form}> is wrong.")
+        shown = redact(f"The key <{form}> is wrong.")
+        assert shown == f"The key <{'[key]' * (1 + (form == key * 2))}> is wrong."
 
 
 @pytest.mark.parametrize("name", ["MY_PROVIDER_API_KEY", "hub_token", "Some_Password"])

@@ -129,46 +129,28 @@ def test_equal_scores_of_three_labels_are_no_scores():
 GOOD = echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -3.0], generated=(" so",))
 
 
-def broken(change):
-    body = copy.deepcopy(GOOD)
-    choice = body["choices"][0]
-    return change(body, choice, choice["logprobs"]) or body
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda body, choice, lp: body.pop("choices"), "no list of choices"),
-        (lambda body, choice, lp: body.update(choices=[]), "with 0 choices, where one was expected"),
         (lambda body, choice, lp: body.update(choices=[choice, choice]), "with 2 choices"),
-        (lambda body, choice, lp: body.update(choices=["a"]), "with 1 choices|choices"),
-        (lambda body, choice, lp: choice.update(text="a b:"), "did not echo the text that was sent"),
-        (lambda body, choice, lp: choice.update(text=None), "did not echo the text"),
         (lambda body, choice, lp: choice.update(text=" so"), "it cut or changed the prompt, or does not know echo"),
         (lambda body, choice, lp: choice.update(logprobs=None), "no log-probabilities of the prompt's tokens"),
-        (lambda body, choice, lp: choice.update(logprobs=[]), "no log-probabilities of the prompt's tokens"),
         (lambda body, choice, lp: lp.update(tokens=[]), "no log-probabilities"),
-        (lambda body, choice, lp: lp.pop("token_logprobs"), "no log-probabilities"),
         (lambda body, choice, lp: lp["token_logprobs"].pop(), "4 log-probabilities for 5 tokens.*cut short"),
         (lambda body, choice, lp: lp["tokens"].__setitem__(2, 7), "cut short"),
-        (lambda body, choice, lp: [lp[k].pop() for k in lp] and None, "cut short or shifted"),
-        (lambda body, choice, lp: [lp[k].pop(0) for k in lp] and [lp[k].pop() for k in lp] and None, "cut short"),
-        (lambda body, choice, lp: [lp.update({k: lp[k][:3]}) for k in lp] and None, "do not spell the text"),
-        (
-            lambda body, choice, lp: lp.update(token_logprobs=[-1.5] * 5),
-            "the same log-probability, -1.5, for every token",
-        ),
+        (lambda body, choice, lp: [lp[k].pop() for k in lp], "cut short or shifted"),
+        (lambda body, choice, lp: [lp.update({k: lp[k][:3]}) for k in lp], "do not spell the text"),
+        (lambda body, choice, lp: lp.update(token_logprobs=[-1.5] * 5), "the same log-probability, -1.5, for every"),
         (lambda body, choice, lp: lp.update(token_logprobs=[None, *[0.0] * 4]), "the same log-probability, 0.0"),
         (lambda body, choice, lp: lp.update(tokens=["token_id:7"] * 5), "do not spell the text that was sent"),
     ],
 )
 def test_a_wrong_echo_is_an_error(change, message):
-    def apply(body, choice, lp):
-        result = change(body, choice, lp)
-        return result if isinstance(result, dict) and "choices" in result else None
-
+    body = copy.deepcopy(GOOD)
+    change(body, body["choices"][0], body["choices"][0]["logprobs"])
     with pytest.raises(EndpointError, match=message):
-        echoed_tokens(broken(apply), "a b: no")
+        echoed_tokens(body, "a b: no")
 
 
 @pytest.mark.parametrize("value", [None, "x", True, 0.5, math.nan, -math.inf, math.inf, [-1.0]])
@@ -268,17 +250,13 @@ def test_two_tokens_with_one_text_add_up(value, total):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({}, "no list of choices"),
         ({"choices": []}, "0 choices"),
-        ({"choices": [{}]}, "no list of the most probable next tokens"),
         ({"choices": [{"logprobs": None}]}, "no list of the most probable"),
-        ({"choices": [{"logprobs": {"content": []}}]}, "no list of the most probable"),
         ({"choices": [{"logprobs": {"top_logprobs": [None]}}]}, "no list of the most probable"),
         (plain(), "no list of the most probable"),
         (plain(a=-1.0), "lists 1 next tokens, where 20 were asked for"),
         (plain(a=0.0, b=-math.inf, c=-math.inf), "applied its temperature"),
         (plain(a=-1.0, b=None), "no log-probability of the next token 'b'"),
-        (plain(a=-1.0, b="x"), "'x' as log-probability of the next token 'b'"),
         (plain(a=-1.0, b=12.5), "12.5 as log-probability"),
         (plain(a=-1.0, b=math.nan), "nan as log-probability"),
         (plain(a=-2.0, b=-2.0, c=-2.0), "the same log-probability, -2.0, for every next token"),
@@ -426,13 +404,6 @@ def test_errors_are_output_errors_and_travel():
     again = pickle.loads(pickle.dumps(UnusableEndpointError("gone")))
     assert (str(again), isinstance(again, RunEndingError), isinstance(again, OutputError)) == ("gone", True, True)
     assert isinstance(pickle.loads(pickle.dumps(NoMatch("none"))), NoMatch)
-
-
-@given(st.lists(st.floats(-800, 0), min_size=1, max_size=9))
-def test_probabilities_add_up_and_keep_the_order(scores):
-    row = softmax(scores)
-    assert math.isclose(math.fsum(row), 1)
-    assert all(row[i] <= row[j] for i in range(len(row)) for j in range(len(row)) if scores[i] <= scores[j])
 
 
 def test_clip_shows_one_short_line():

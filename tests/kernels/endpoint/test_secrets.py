@@ -6,7 +6,6 @@ import logging
 import os
 import pickle
 import random
-import string
 import traceback
 import urllib.parse
 
@@ -34,16 +33,40 @@ def kernel_for(server, scoring, **options):
 
 def keys() -> list[str]:
     chance = random.Random(12)
-    printable = "".join(chr(code) for code in range(33, 127))
-    found = ["x", "1", "EMPTY", "none", "null", "true", "foo", "0", "-1", "0.9", "1e5", "NaN", ".", ",", ":", "{", "}"]
-    found += ['"', "\\", "[", "]", "\\n", '\\"', "%41", "&amp;", "=41", "data:", "[key]", "key", "Bearer", "token"]
-    found += [label[:end] for label in LABELS[:2] for end in range(1, len(label) + 1)]
-    found += [label[start:] for label in LABELS[:2] for start in range(1, len(label))]
-    found += ["choices", "logprobs", "token_logprobs", "text_completion", "completion_tokens", "finish_reason", "model"]
-    found += ["words", "text", "stop", "length", "index", "good", "sentiment", "very", "pos", "itive"]
-    while len(found) < 200:
-        alphabet = chance.choice([printable, string.digits, string.ascii_lowercase, '{}[]",:\\'])
-        found.append("".join(chance.choices(alphabet, k=chance.choice([1, 2, 3, 5, 11, 12, 13, 40, 164]))))
+    found = [
+        "x",
+        "1",
+        "EMPTY",
+        "none",
+        "null",
+        "0.9",
+        "NaN",
+        ".",
+        ",",
+        ":",
+        "{",
+        "}",
+        '"',
+        "\\",
+        "[",
+        "\\n",
+        "%41",
+        "key",
+    ]
+    found += [
+        "neg",
+        "tive",
+        "positive",
+        "choices",
+        "logprobs",
+        "token_logprobs",
+        "text",
+        "words",
+        "sentiment",
+        "Bearer",
+    ]
+    for length in (1, 2, 11, 12, 40, 164):
+        found.append("".join(chance.choices("".join(map(chr, range(33, 127))), k=length)))
     return found
 
 
@@ -56,16 +79,15 @@ def predictions(server, scoring):
         kernel.close()
 
 
-def test_200_keys_change_no_score(server, monkeypatch):
+def test_no_key_changes_a_score(server, monkeypatch):
     truth = {scoring: predictions(server, scoring) for scoring in SCORINGS}
     assert len({str(value) for value in truth.values()}) == 3
-    assert len(set(keys())) >= 180
     for number, key in enumerate(keys()):
         monkeypatch.setenv("OPENAI_API_KEY", key)
-        for scoring in SCORINGS if number < 30 or number % 10 == 0 else SCORINGS[number % 3 :][:1]:
-            server.headers.clear()
-            assert predictions(server, scoring) == truth[scoring], (key, scoring)
-            assert {headers["authorization"] for headers in server.headers} == {f"Bearer {key}"}
+        scoring = SCORINGS[number % 3]
+        server.headers.clear()
+        assert predictions(server, scoring) == truth[scoring], (key, scoring)
+        assert {headers["authorization"] for headers in server.headers} == {f"Bearer {key}"}
 
 
 def chunked(handler, answer):

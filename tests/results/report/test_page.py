@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
-from collections import Counter
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks import Statistics
+from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import ArgumentError
 from StaICC.metrics import Metric
 from StaICC.results import Result, ResultGroup, load
@@ -29,7 +31,6 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[tuple[str, str]] = []
-        self.parents: list[tuple[str, str]] = []
         self.open: list[str] = []
         self.feed(text)
         self.close()
@@ -38,7 +39,6 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert len({name for name, _ in attrs}) == len(attrs), (tag, attrs)
         self.elements.append((tag, dict(attrs)))
-        self.parents.append((tag, self.open[-1] if self.open else ""))
         if tag not in VOID:
             self.open.append(tag)
 
@@ -76,29 +76,13 @@ def wild(nasty: Result, long_icl: Result) -> str:
 # -- what it holds
 
 
-def test_every_question_and_figure_is_there(text: str, page: Page) -> None:
-    assert [data for tag, data in page.texts if tag == "h2"] == [
-        "Leaderboard",
-        "How accurate?",
-        "How calibrated?",
-        "How biased?",
-        "How robust?",
-        "Published figures",
-        "All scores",
-        "Runs",
-    ]
+def test_every_question_figure_and_score_is_there(text: str, page: Page, suite: ResultGroup) -> None:
+    questions = ["How accurate?", "How calibrated?", "How biased?", "How robust?"]
+    heads = [data for tag, data in page.texts if tag == "h2"]
+    assert heads == ["Leaderboard", *questions, "Published figures", "All scores", "Runs"]
     figures = [data for tag, data in page.texts if tag == "strong" and data.endswith(".")]
-    assert figures == [
-        "Accuracy by data set.",
-        "Reliability by run.",
-        "Reliability by data set, run.",
-        "Mean predictions, run.",
-        "Accuracy against label noise.",
-    ]
+    assert [name.split(" ")[0] for name in figures] == ["Accuracy", "Reliability", "Reliability", "Mean", "Accuracy"]
     assert "Not drawn" not in text
-
-
-def test_every_score_is_there(text: str, suite: ResultGroup) -> None:
     for result in suite.results():
         for name, value in result.averaged.items():
             if value is not None and not (result.benchmark == "Post_bias" and name == "distribution"):
@@ -120,8 +104,6 @@ def rows_of(text: str, caption: str) -> list[list[str]]:
 
 def known(share: float, shift: int = 0) -> Result:
     """A run that is right on a share of the rows of two data sets."""
-    from StaICC.datasets import Dataset, SplitSizes
-
     sets = [
         Dataset.from_rows(
             [(f"{name} {row} {'no' if row % 2 else 'yes'}", row % 2) for row in range(80)],
@@ -198,27 +180,23 @@ def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
     for page in (text, wild):
         cells = [unescape(re.sub("<[^>]*>", "", cell)).strip() for cell in re.findall(r"<td.*?</td>", page, re.DOTALL)]
         assert len(cells) > 100
-        empty = {place for place, cell in enumerate(cells) if cell in ("", "-", "None", "nan")}
-        assert [cells[place - 3 : place + 1] for place in empty] == []
-        for cell in cells:
-            assert not cell.startswith("-[") or "No value: [1] " in page
+        assert not {"", "-", "None", "nan"} & set(cells)
+        assert "No value: [1] " in page or not any(cell.startswith("-[") for cell in cells)
 
 
 def test_heat_maps_have_the_numbers_of_the_results(text: str, suite: ResultGroup) -> None:
-    for benchmark, caption, keys in (
-        ("Normal", "Accuracy by data set (", ("accuracy",)),
-        ("GLER", "Slope of accuracy against label noise", ("sensitivity", "accuracy")),
-        ("Template_sens", "Consistency over nine templates", ("sensitivity", "consistency")),
-        ("Domain_bias", "domain bias", ("domain_bias",)),
+    for benchmark, caption, key in (
+        ("Normal", "Accuracy by data set (", "accuracy"),
+        ("GLER", "Slope of accuracy against label noise", "accuracy"),
+        ("Template_sens", "Consistency over nine templates", "consistency"),
+        ("Domain_bias", "domain bias", "domain_bias"),
     ):
         head, row, *_ = rows_of(text, caption)
         result = suite[benchmark]
         for dataset, cell in zip(head[1:-1], row[1:-1], strict=True):
-            value = result.divided[dataset]
-            for key in keys:
-                value = value[key]
+            value = result.divided[dataset].get("sensitivity", result.divided[dataset])[key]
             assert cell.strip() == f"{value[0] if isinstance(value, (list, tuple)) else value:.4f}"
-        assert row[-1].strip() == f"{result.averaged[keys[-1]]:.4f}"
+        assert row[-1].strip() == f"{result.averaged[key]:.4f}"
     shades = {int(one) for one in re.findall(r'<td class="h(\d+)">', text)}
     assert {0, 10} <= shades <= set(range(11))
 
@@ -262,9 +240,6 @@ def test_nothing_is_fetched(text: str, page: Page) -> None:
 
 
 def test_the_policy_forbids_the_rest(page: Page) -> None:
-    import base64
-    import hashlib
-
     (policy,) = (one["content"] for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     assert policy.startswith("default-src 'none';")
@@ -291,7 +266,7 @@ def test_markup_in_names_is_text(wild: str) -> None:
 
 def test_no_control_characters_anywhere(wild: str) -> None:
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", wild) == []
-    assert "maybe & \ufffd\ufffd" in "".join(data for _, data in Page(wild).texts)
+    assert r"maybe & \x00\x1b\u202e" in "".join(data for _, data in Page(wild).texts)
 
 
 def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:
@@ -311,12 +286,38 @@ def test_every_figure_has_a_name_a_caption_and_its_numbers(page: Page) -> None:
     assert sum(one.get("class") == "numbers" for one in page.all("details")) == 5
 
 
-def test_identifiers_are_unique_and_pointers_lead_somewhere(text: str, page: Page) -> None:
-    identifiers = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
-    assert [one for one, count in identifiers.items() if count > 1] == []
-    pointers = {str(attributes["href"])[1:] for _, attributes in page.elements if "href" in attributes}
-    pointers |= set(re.findall(r"url\(#([^)]+)\)", text))
-    assert pointers <= set(identifiers)
+def test_identifiers_are_unique_and_pointers_lead_somewhere(page: Page) -> None:
+    identifiers = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(set(identifiers)) == len(identifiers)
+    assert {f"#{one}" for one in identifiers} >= {own["href"] for _, own in page.elements if "href" in own}
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, by WCAG."""
+    shares = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    linear = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
+    return sum(weight * share for weight, share in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_colours_have_contrast(scheme: int) -> None:
+    """4.5 : 1 for text, 3 : 1 for markers (WCAG 2, AA), on every background that they have."""
+    block = resource("style.css").split(":root {")[scheme + 1].partition("}")[0]
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6});", block))
+
+    def contrast(first: str, second: str) -> float:
+        low, high = sorted(luminance(colours[name]) for name in (first, second))
+        return (high + 0.05) / (low + 0.05)
+
+    series = [f"series-{number}" for number in range(1, 7)]
+    text = [("ink", "surface"), ("ink", "panel"), ("soft", "surface"), ("soft", "panel"), ("warn", "warn-panel")]
+    text += [("series-1", "surface"), ("surface", "series-3")]
+    assert {pair: value for pair in text if (value := contrast(*pair)) < 4.5} == {}
+    assert {name: value for name in [*series, "mark"] if (value := contrast(name, "surface")) < 3} == {}
+    for number in (1, 2):  # the darkest cells of heat maps and confusion matrices
+        both = [[int(colours[name][n : n + 2], 16) for n in (1, 3, 5)] for name in (f"series-{number}", "surface")]
+        colours["cell"] = "#" + "".join(f"{(a + b) // 2:02x}" for a, b in zip(*both, strict=True))
+        assert contrast("ink", "cell") >= 4.5
 
 
 # -- files, arguments
@@ -325,16 +326,24 @@ def test_identifiers_are_unique_and_pointers_lead_somewhere(text: str, page: Pag
 def test_a_file_whole_or_not_at_all(tmp_path: Path, normal: Result) -> None:
     path = tmp_path / "report.html"
     size = write_report(normal, path)
-    assert path.stat().st_size == size
-    with pytest.raises(ArgumentError):
+    with pytest.raises(ArgumentError, match="at least one result"):
         write_report({}, path)
     assert path.stat().st_size == size
     assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_nothing_to_report() -> None:
-    with pytest.raises(ArgumentError, match="a report needs at least one result"):
-        report_html({})
+def test_each_warning_is_shown_once_with_its_runs() -> None:
+    rows = [(f"t{i}", i % 2) for i in range(40)]
+    data = Dataset.from_rows(rows, name="<b>own</b>", label_space=["a", "b"])
+    suite = StaICC.Suite(k=64, datasets=[data], limit=1)(lambda prompt, label_space: [1.0, 0.0])
+    assert len({text for one in suite.results() for text in one.warnings}) == 2
+    page = report_html({"one": suite, "two": suite["Normal"]})
+    assert "Warnings about data and prompts: 2" in page
+    assert page.count("k = 64 is larger than the demonstration set") == 1
+    assert "<strong>one, two</strong>: &lt;b&gt;own&lt;/b&gt;: k = 64 is larger" in page
+    assert "<b>own" not in page
+    run = StaICC.Normal(datasets=["mini"], limit=2)
+    assert "Warnings about data and prompts" not in report_html({"one": run(lambda prompt, label_space: 0)})
 
 
 @pytest.mark.parametrize("better", [True, False, None])

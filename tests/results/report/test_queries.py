@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 import StaICC
+from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.benchmarks.rebuild import written_prompts
 from StaICC.cli import main
 from StaICC.datasets import Dataset
-from StaICC.results import Result, load
+from StaICC.results import Result
 from StaICC.results.report import report_html
 from StaICC.results.report.queries import query_section
 
@@ -45,6 +46,10 @@ def data_of(page: str) -> Any:
     return json.loads(found[1])
 
 
+def page_of(runs: dict[str, Result]) -> str:
+    return report_html(runs, more=query_section(runs, written_prompts))
+
+
 def prompts_in(data: Any, run: int, number: int = 0) -> list[str]:
     own = data["sets"][number]["runs"][str(run)]["prompts"]
     return ["".join(data["parts"][part] for part in data["prompts"][prompt]) for prompt in own]
@@ -61,8 +66,14 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("settings", [{}, {"k": 0}, {"noisy_channel": True}, {"k": 2, "sampler": "nested"}])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        *((kind, {}) for kind in KINDS),
+        *((StaICC.Normal, settings) for settings in ({"k": 0}, {"noisy_channel": True}, {"k": 2, "sampler": "nested"})),
+        (StaICC.DomainBias, {"noisy_channel": True}),
+    ],
+)
 def test_prompts_are_those_of_the_run_and_their_parts_are_its_demonstrations(
     kind: Any, settings: dict[str, Any]
 ) -> None:
@@ -81,7 +92,7 @@ def test_prompts_are_those_of_the_run_and_their_parts_are_its_demonstrations(
 def test_every_query_is_there_with_its_prediction_and_probabilities() -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=5)
     results = {"a": benchmark(scorer(1), return_outputs=True), "b": benchmark(scorer(2), return_outputs=True)}
-    data = data_of(report_html(results, more=query_section(results, written_prompts)))
+    data = data_of(page_of(results))
     assert data["runs"] == ["a", "b"]
     (own,) = data["sets"]
     assert own["labels"] == ["food", "travel", "weather"]
@@ -104,61 +115,46 @@ def test_other_rows_of_the_same_name_are_a_set_of_their_own() -> None:
         return StaICC.Normal(datasets=[own], limit=5)(scorer(0))
 
     runs = {"a": run(0), "b": run(1)}
-    sets = data_of(report_html(runs, more=query_section(runs, written_prompts)))["sets"]
+    sets = data_of(page_of(runs))["sets"]
     assert [(one["dataset"], list(one["runs"]), one["copy"]) for one in sets] == [("own", ["0"], 0), ("own", ["1"], 1)]
     assert "pass the benchmark itself" in sets[0]["runs"]["0"]["missing"]
     assert sets[0]["runs"]["0"]["prompts"] is None
 
 
 def test_failed_and_unparsed_queries_have_their_reason() -> None:
-    kernel = StaICC.load_kernel("ppm")
-
     def model(prompt: str, label_space: list[str]) -> Any:
         if len(prompt) % 3 == 0:
             raise ValueError("<b>no</b>")
-        return kernel(prompt=prompt, label_space=label_space)
+        return [0.5, 0.3, 0.2]
 
     result = StaICC.Normal(datasets=["mini"], limit=8)(model, on_error="collect")
     failures = {one.query: one.reason for one in result.details["mini"].failures}
-    assert failures
-    (own,) = data_of(report_html({"a": result}, more=query_section({"a": result}, written_prompts)))["sets"]
-    run = own["runs"]["0"]
-    assert {place for place, one in enumerate(run["predictions"]) if one == -2} == set(failures)
+    run = data_of(page_of({"a": result}))["sets"][0]["runs"]["0"]
+    assert {place for place, one in enumerate(run["predictions"]) if one == -2} == set(failures) > set()
     assert run["reasons"] == {str(place): reason for place, reason in failures.items()}
     assert all((scores is None) == (place in failures) for place, scores in enumerate(run["scores"]))
-
-
-def test_replies_without_a_label_are_unparsed_not_failed() -> None:
-    from StaICC.benchmarks.exchange import identified_queries, score_predictions
-
+    replies = ["food", "no idea </script>"]
     benchmark = StaICC.Normal(datasets=["mini"], limit=4, unparsed="wrong")
-    ids = [one.id for one in identified_queries(benchmark)]
-    replies = {key: {"reply": "no idea </script>" if place % 2 else "food"} for place, key in enumerate(ids)}
-    result = score_predictions(benchmark, replies)
-    page = report_html({"a": result}, more=query_section({"a": result}, written_prompts))
+    rows = {query.id: {"reply": replies[n % 2]} for n, query in enumerate(identified_queries(benchmark))}
+    page = page_of({"a": score_predictions(benchmark, rows)})
     run = data_of(page)["sets"][0]["runs"]["0"]
-    assert run["predictions"] == [0, -3] * 4
-    assert run["scores"] is None
-    assert "no idea </script>" in run["reasons"]["1"]
-    assert "no idea </script>" not in page
+    assert (run["predictions"], run["scores"]) == ([0, -3] * 4, None)
+    assert replies[1] in run["reasons"]["1"]
+    assert replies[1] not in page
 
 
-def test_a_forged_result_has_no_prompts(tmp_path: Path) -> None:
+def test_a_forged_result_has_no_prompts() -> None:
     """The prompts that the file claims are not those of its signature: none is shown."""
-    path = tmp_path / "result.json"
-    StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).save(path)
-    values = json.loads(path.read_text("utf-8"))
-    values["details"]["mini"]["query_digests"] = (
-        values["details"]["mini"]["query_digests"].replace("A", "B").replace("c", "d")
-    )
-    path.write_text(json.dumps(values), "utf-8")
-    assert "differs" in written_prompts(load(path))["mini"]
+    values = StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).to_dict()
+    digests = values["details"]["mini"]["query_digests"]
+    values["details"]["mini"]["query_digests"] = digests.replace("A", "B").replace("c", "d")
+    assert "differs" in written_prompts(Result.from_dict(values))["mini"]
 
 
 @pytest.mark.parametrize("kept", [slice(5), slice(None), slice(None, None, -1)])
 def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
     """Fewer records, more of them, or others, than the prompts and the scores: not paired with them."""
-    values = json.loads(json.dumps(StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).to_dict()))
+    values = StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)).to_dict()
     (record,) = values["details"]["mini"]["conditions"]
     for name in ("rows", "truth", "predictions"):
         record[name] = (record[name] + record[name][: kept == slice(None)])[kept]
@@ -167,7 +163,7 @@ def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
     assert isinstance(found, str)
     assert (found == "the records of the queries are not those of the prompts") == (kept.step == -1)
     runs = {"a": StaICC.Normal(datasets=["mini"], limit=3)(scorer(0)), "b": edited}
-    (own,) = data_of(report_html(runs, more=query_section(runs, written_prompts)))["sets"]
+    (own,) = data_of(page_of(runs))["sets"]
     assert own["runs"]["0"]["prompts"] is not None
     assert own["runs"]["1"]["prompts"] is None
     assert (own["runs"]["1"]["scores"] is None) == (kept.step is None)
@@ -175,8 +171,7 @@ def test_an_edited_result_shows_no_prompt_of_another_query(kept: slice) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_empty_and_random_queries_have_no_true_label(kind: Any) -> None:
-    runs = {"a": kind(datasets=["mini"], limit=3)(scorer(0))}
-    (own,) = data_of(report_html(runs, more=query_section(runs, written_prompts)))["sets"]
+    (own,) = data_of(page_of({"a": kind(datasets=["mini"], limit=3)(scorer(0))}))["sets"]
     assert (set(own["truth"]) == {-1}) == (kind in (StaICC.ContextualBias, StaICC.DomainBias))
 
 
@@ -195,21 +190,19 @@ def test_texts_cannot_become_markup() -> None:
     page.encode("utf-8")
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rows of the user's own file are found next to the result."""
-    table = tmp_path / "own.csv"
+def test_the_command_finds_rows_of_a_file_next_to_the_result(tmp_path: Path) -> None:
+    table, saved, page = (tmp_path / name for name in ("own.csv", "a.json", "r.html"))
     table.write_text("text,label\n" + "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(60)), "utf-8")
-    options = ["--data", str(table), "--text", "text", "--label", "label", "--limit", "3"]
-    assert main(["run", "normal", *options, "--json", str(tmp_path / "a.json")]) == 0
-    assert main(["report", str(tmp_path / "a.json"), "-o", str(tmp_path / "r.html"), "--queries"]) == 0
-    capsys.readouterr()
-    data = data_of((tmp_path / "r.html").read_text("utf-8"))
-    assert all(re.search(r"row \d+", prompt) for prompt in prompts_in(data, 0))
+    data = ["--data", str(table), "--text", "text", "--label", "label", "--limit", "3"]
+    assert main(["run", "normal", *data, "--json", str(saved)]) == 0
+    report = ["report", str(saved), "--queries", "-o"]
+    assert main([*report, str(page)]) == 0
+    assert all(re.search(r"row \d+", prompt) for prompt in prompts_in(data_of(page.read_text("utf-8")), 0))
     before = table.read_bytes()
-    assert main(["report", str(tmp_path / "a.json"), "-o", str(table), "--queries"]) == 2
+    assert main([*report, str(table)]) == 2  # not over the data
     assert table.read_bytes() == before
     table.unlink()
-    assert main(["report", str(tmp_path / "a.json"), "-o", str(tmp_path / "r.html"), "--queries"]) == 0
-    run = data_of((tmp_path / "r.html").read_text("utf-8"))["sets"][0]["runs"]["0"]
+    assert main([*report, str(page)]) == 0
+    run = data_of(page.read_text("utf-8"))["sets"][0]["runs"]["0"]
     assert run["prompts"] is None
     assert "own.csv is not here" in run["missing"]

@@ -35,8 +35,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,30 +48,17 @@ from StaICC.results.result import Result, format_columns
 from StaICC.results.signature import scoring_field, short_digest
 from StaICC.safe_text import lines
 
-__all__ = [
-    "METHODS",
-    "PublishedComparison",
-    "PublishedFigure",
-    "PublishedModel",
-    "compare_with_published",
-    "figures",
-    "find_method",
-    "find_models",
-    "format_published",
-    "models",
-]
-
 BENCHMARKS = ("Normal", "Diagnosis", "LongICL")
 LONG_ICL = "LongICL"
+_DATA = Path(__file__).parent
 
 
 @functools.cache
-def _read(name: str) -> Any:
-    return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
+def _all() -> tuple[PublishedFigure, ...]:
+    data = json.loads((_DATA / "published_figures.json").read_text("utf-8"))
+    rows = ((*row[:7], data["sources"][row[7]], tuple(data["warnings"][n] for n in row[8])) for row in data["figures"])
+    return tuple(PublishedFigure(*row) for row in rows)
 
-
-METHODS: tuple[str, ...] = tuple(_read("normal")["figures"])
-"""The inference methods of the StaICC paper, in its order."""
 
 _ALIASES = {
     "vanilla": "Vanilla ICL",
@@ -137,72 +124,12 @@ def models() -> tuple[PublishedModel, ...]:
         >>> models()[27].name
         'Qwen2 72B instruct'
     """
-    return tuple(PublishedModel(**record) for record in _read("models")["models"])
+    records = json.loads((_DATA / "published_models.json").read_text("utf-8"))["models"]
+    return tuple(PublishedModel(**record) for record in records)
 
 
-def _warnings(listed: Sequence[Any], column: int, metric: str, method: str | None = None) -> tuple[str, ...]:
-    return tuple(
-        one["text"]
-        for one in listed
-        if column in one["columns"]
-        and one.get("method", method) == method
-        and (one["metrics"] is None or metric in one["metrics"])
-    )
-
-
-def _normal() -> Iterator[PublishedFigure]:
-    data = _read("normal")
-    for method, metrics in data["figures"].items():
-        not_run = data["not_reported"].get(method, ())
-        elsewhere = data["table_2_accuracy"].get(method, {})
-        for metric, values in metrics.items():
-            for model, value in zip(models(), values, strict=True):
-                source, absent = data["source"], None
-                if value is None and metric == "accuracy" and str(model.column) in elsewhere:
-                    value, source = elsewhere[str(model.column)], source.replace("Table 8", "Table 2")
-                if value is None:
-                    absent = (
-                        "the paper did not run it"
-                        if model.column in not_run
-                        else "missing in the copy of the table that was used"
-                    )
-                warnings = _warnings(data["warnings"], model.column, metric, method) if value is not None else ()
-                yield PublishedFigure("Normal", model.name, method, None, metric, value, absent, source, warnings)
-
-
-def _diagnosis() -> Iterator[PublishedFigure]:
-    data = _read("diagnosis")
-    for metric, values in data["figures"].items():
-        for model, value in zip(models(), values, strict=True):
-            warnings = _warnings(data["warnings"], model.column, metric)
-            yield PublishedFigure("Diagnosis", model.name, None, None, metric, value, None, data["source"], warnings)
-
-
-def _share(percent: float) -> float:
-    """Return a percentage with one decimal as a share."""
-    return round(percent / 100, 3)
-
-
-def _long_icl() -> Iterator[PublishedFigure]:
-    data = _read("long_icl")
-    for table in data["tables"]:
-        source = data["source"].replace("Tables 3 to 6", table["source"])
-        for row in table["rows"]:
-            name, dataset = row["model"], table["dataset"]
-            warnings = tuple(text for text in table["warnings"] if name in text)  # the others concern the table
-            if row["single"] is not None:  # the state of the art, trained on the task: one figure, no rounds
-                single = _share(row["single"])
-                yield PublishedFigure(LONG_ICL, name, None, dataset, "all rounds", single, None, source, warnings)
-                continue
-            for number, percent in enumerate(row["figures"], 1):
-                value = None if percent is None else _share(percent)
-                absent = None if value is not None else "printed as X, without a reason"
-                yield PublishedFigure(LONG_ICL, name, None, dataset, f"{number}R", value, absent, source, warnings)
-
-
-@functools.cache
-def _all() -> tuple[PublishedFigure, ...]:
-    return (*_normal(), *_diagnosis(), *_long_icl())
+METHODS = tuple(dict.fromkeys(figure.method for figure in _all() if figure.method is not None))
+"""The inference methods of the StaICC paper, in its order."""
 
 
 def _fold(name: str) -> str:
@@ -319,6 +246,7 @@ _RAW_AVERAGES = (
     "the bias metrics of the release average logits without normalising them and apply the softmax to probabilities, "
     "and the published figures do not"
 )
+_MEAN_LOSS = "the published noisy channel is the mean loss over the complete prompt, which is nearly uniform"
 _OTHER_ROWS = "according to the paper all test examples were used; its code and this result use {} of each data set"
 
 
@@ -350,22 +278,19 @@ class PublishedComparison:
     """Differences in scoring between the result and the published runs."""
 
     @property
-    def better_than(self) -> int:
-        """Number of published figures that are worse: smaller, or larger if lower is better."""
-        if self.value is None or not self.lower_is_better:
-            return self.below
-        return sum(one.value > self.value for one in self.figures if one.value is not None)
-
-    @property
     def below(self) -> int:
         """Number of published figures that are smaller."""
         return sum(one.value < self.value for one in self.figures if one.value is not None and self.value is not None)
 
+    @property
+    def better_than(self) -> int:
+        """Number of published figures that are worse: smaller, or larger if lower is better."""
+        equal = sum(one.value == self.value for one in self.figures)
+        return len(self.figures) - self.below - equal if self.lower_is_better else self.below
+
     def nearest(self, count: int = 3) -> tuple[PublishedFigure, ...]:
         """Return the published figures nearest in value."""
-        value = self.value
-        if value is None:
-            return ()
+        value = self.value or 0.0
         return tuple(sorted(self.figures, key=lambda one: abs((one.value or 0.0) - value))[:count])
 
 
@@ -418,25 +343,22 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
         UnknownNameError: There is no such published method.
     """
     if result.benchmark == LONG_ICL:
-        return tuple(replace(one, model=result.model) for one in _compare_long_icl(result))
+        return tuple(_compare_long_icl(result))
     fields = result.signature.fields
     chosen = METHODS[1] if fields.get("channel") == "noisy" else METHODS[0]
-    reason = None
     used = (fields.get("method") or "").split()
-    if method is not None:
-        chosen = find_method(method)
-    elif used:
-        try:
-            chosen = find_method(used[0])
-        except UnknownNameError:
-            reason = f"the paper does not have the method {used[0]}"
+    reason = None
+    try:
+        chosen = find_method(method if method is not None else used[0] if used else chosen)
+    except UnknownNameError:
+        if method is not None:
+            raise
+        reason = f"the paper does not have the method {used[0]}"
     samples = next((part[2:] for part in used if part.startswith("n=")), "128")
     if samples != "128":
         reason = f"the published figures are for 128 calibration samples, this result has {samples}"
     reason = reason or _other_prompts(result, _CHANGED_BY.get(chosen, ()))
-    placed = (_place(result, rule, chosen, reason) for rule in _RULES.get(result.benchmark, ()))
-    differences = _other_scoring(result)
-    return tuple(replace(one, model=result.model, differences=differences) for one in placed)
+    return tuple(_place(result, rule, chosen, reason) for rule in _RULES.get(result.benchmark, ()))
 
 
 def _other_scoring(result: Result) -> tuple[str, ...]:
@@ -458,29 +380,29 @@ def _other_prompts(result: Result, changed: Sequence[str]) -> str | None:
         changed: Fields of the signature that the method changes by design.
     """
     fields = result.signature.fields
-    if fields.get("datasets") is not None:
-        return f"the published figures are means over the ten data sets, this result has {fields['datasets']}"
-    if fields.get("data") != _published_data():
-        return "the rows or the labels are not the published ones (the data digest differs)"
-    if fields.get("k") != "4":
-        return f"the published figures are for k = 4, this result has k = {fields.get('k')}"
-    for name, text in (
-        ("limit", "is limited to {} test examples"),
-        ("stopping", "stopped early ({})"),
-        ("template", "has other templates ({})"),
-        ("demonstrations", "has other demonstrations ({})"),
-    ):
-        if fields.get(name) is not None and name not in changed:
-            return f"this result {text.format(fields[name])}"
-    repeats, options = _REPEATS.get(result.benchmark, "2"), _OPTIONS.get(result.benchmark)
-    for name, published in (("repeats", repeats), ("options", options)):
-        if fields.get(name) != published and name not in changed:
-            return f"the published {name} are {published}, this result has {fields.get(name)}"
-    failed = fields.get("failed")
-    return None if failed is None else f"{failed} queries of this result failed"
+    published = {
+        "repeats": _REPEATS.get(result.benchmark, "2"),
+        "options": _OPTIONS.get(result.benchmark),
+        "k": "4",
+        "data": published_data(),
+    }
+    texts = {
+        "datasets": "the published figures are means over the ten data sets, this result has {}",
+        "data": "the rows or the labels are not the published ones (the data digest differs)",
+        "k": "the published figures are for k = 4, this result has k = {}",
+        "limit": "this result is limited to {} test examples",
+        "stopping": "this result stopped early ({})",
+        "template": "this result has other templates ({})",
+        "demonstrations": "this result has other demonstrations ({})",
+        "repeats": f"the published repeats are {published['repeats']}, this result has {{}}",
+        "options": f"the published options are {published['options']}, this result has {{}}",
+        "failed": "{} queries of this result failed",
+    }
+    differing = (name for name in texts if fields.get(name) != published.get(name) and name not in changed)
+    return next((texts[name].format(fields.get(name)) for name in differing), None)
 
 
-def _published_data() -> str:
+def published_data() -> str:
     """Return the digest of the ten data sets and their labels, as in a signature."""
     cards = [get_card(name) for name in names()]
     return short_digest([[card.digests.table if card.digests else "", list(card.label_space)] for card in cards])
@@ -488,70 +410,66 @@ def _published_data() -> str:
 
 def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> PublishedComparison:
     fields, score = result.signature.fields, score_record(result.benchmark, rule.key)
-    released = fields.get("metrics") == _RELEASED
-    benchmark = "Normal" if result.benchmark == "Normal" else "Diagnosis"
+    released, normal = fields.get("metrics") == _RELEASED, result.benchmark == "Normal"
     key = (released and rule.released_key) or rule.key
     value = result.averaged.get(key)
-    noisy = method == "Noisy Channel" or fields.get("channel") == "noisy"
-    if reason is None and released and rule.released_key:
-        reason = _RAW_AVERAGES
-    if reason is None and value is None:
-        reason = f"this result has no {key}" if key not in result.averaged else f"{key} is undefined in this result"
-    by_softmax = benchmark == "Normal" and score.reads == "probabilities"  # a second softmax changes it
+    noisy = normal and (method == "Noisy Channel" or fields.get("channel") == "noisy")
+    by_softmax = normal and score.reads == "probabilities"  # a second softmax changes it
     kinds = {record.output for details in result.details.values() for record in details.conditions}
-    if reason is None and released and by_softmax and kinds - {"logits"}:
-        reason = _SOFTMAX_TWICE
-    if reason is None and by_softmax and noisy:
-        reason = "the published noisy channel is the mean loss over the complete prompt, which is nearly uniform"
-    if reason is None and benchmark == "Diagnosis" and method != METHODS[0]:
-        reason = f"the published diagnosis is for {METHODS[0]} only"
-    known = figures(benchmark, metric=rule.published or rule.key, method=method if benchmark == "Normal" else None)
-    usable = [one for one in known if one.value is not None and not one.doubtful] if reason is None else []
+    reasons = (
+        (True, reason),
+        (released and rule.released_key, _RAW_AVERAGES),
+        (key not in result.averaged, f"this result has no {key}"),
+        (value is None, f"{key} is undefined in this result"),
+        (released and by_softmax and kinds - {"logits"}, _SOFTMAX_TWICE),
+        (noisy and by_softmax, _MEAN_LOSS),
+        (not normal and method != METHODS[0], f"the published diagnosis is for {METHODS[0]} only"),
+    )
+    reason = next((text for applies, text in reasons if applies and text), None)
+    known = figures(
+        "Normal" if normal else "Diagnosis", metric=rule.published or rule.key, method=method if normal else None
+    )
+    known = tuple(one for one in known if one.value is not None)
     cautions = [*rule.cautions, *([_RATES] if released and result.benchmark == "GLER" else [])]
-    every = [set(one.warnings) for one in known if one.value is not None]
-    cautions += sorted(set.intersection(*every)) if every else []
+    cautions += sorted(set.intersection(*(set(one.warnings) for one in known)))
     if "paper" in (fields.get("method") or "").split():
         cautions.append("the method as its own paper defines it; the published figures may be of the release's variant")
-    if noisy and benchmark == "Normal":
+    if noisy:
         cautions.append("the published noisy channel is that of the release: mean loss, not the sum over the query")
     return PublishedComparison(
         result.benchmark,
         None,
         key,
         value,
-        tuple(sorted(usable, key=lambda one: one.value or 0.0)),
+        _ordered(one for one in known if not one.doubtful and reason is None),
         reason,
         tuple(cautions) if reason is None else (),
         not score.higher_is_better,
+        result.model,
+        _other_scoring(result),
     )
+
+
+def _ordered(usable: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]:
+    return tuple(sorted(usable, key=lambda one: one.value or 0.0))
 
 
 def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
     for dataset, scores in result.divided.items():
-        settings = scores.get("settings")
+        details = result.details[dataset]
+        known = [one for one in figures(LONG_ICL) if one.dataset == dataset and one.value is not None]
         reason: str | None = "this data set was skipped"
-        if settings:
-            outputs = {record.output for record in result.details[dataset].conditions}
-            reason = other_long_icl(settings, outputs - {"text", "none"})
-        known = [one for one in figures(LONG_ICL) if one.dataset == dataset]
+        if scores.get("settings"):
+            reason = other_long_icl(scores["settings"], {one.output for one in details.conditions} - {"text", "none"})
         if not known:
             reason = "this data set is not in the tables of the paper"
-        for key in (f"{number}R" for number in range(1, 6)):
-            if key not in scores:
-                continue
-            why = reason
-            if why is None and scores[key] is None:
-                why = result.details[dataset].missing.get(key, "the round has no score")
-            matching = [one for one in known if one.metric == key and one.value is not None] if why is None else []
-            yield PublishedComparison(
-                LONG_ICL,
-                dataset,
-                key,
-                scores[key],
-                tuple(sorted(matching, key=lambda one: one.value or 0.0)),
-                why,
-                (_ZERO, *sorted({warning for one in matching for warning in one.warnings})) if matching else (),
-            )
+        for key in (f"{number}R" for number in range(1, 6) if f"{number}R" in scores):
+            undefined = details.missing.get(key, "the round has no score") if scores[key] is None else None
+            why = reason or undefined
+            matching = [one for one in known if one.metric == key and why is None]
+            cautions = (_ZERO, *sorted({warning for one in matching for warning in one.warnings})) if matching else ()
+            ordered = _ordered(matching)
+            yield PublishedComparison(LONG_ICL, dataset, key, scores[key], ordered, why, cautions, model=result.model)
 
 
 def other_long_icl(settings: dict[str, Any], choices: Set[str], items: int | None = 500) -> str | None:
@@ -596,15 +514,12 @@ def format_published(comparisons: Sequence[PublishedComparison]) -> str:
     """
     if not comparisons:
         return "there are no published figures for this benchmark"
-    rows = []
-    for one in comparisons:
-        where = one.metric if one.dataset is None else f"{one.dataset}, {one.metric}"
-        rows.append([where, *published_cells(one)])
+    places = [one.metric if one.dataset is None else f"{one.dataset}, {one.metric}" for one in comparisons]
+    rows = [[place, *published_cells(one)] for place, one in zip(places, comparisons, strict=True)]
+    head = [comparisons[0].benchmark, "this result", "better than", "nearest published"]
     width = max(len(row[-1]) for row in rows)  # the last column is text: aligned left
-    rows = [[*row[:-1], row[-1].ljust(width)] for row in rows]
-    table = format_columns(
-        [comparisons[0].benchmark, "this result", "better than", "nearest published".ljust(width)], rows
-    )
+    head, *rows = [[*row[:-1], row[-1].ljust(width)] for row in (head, *rows)]
+    table = format_columns(head, rows)
     cautions = dict.fromkeys(f"{one.metric}: {caution}" for one in comparisons for caution in one.cautions)
     known = dict.fromkeys(f"differs: {difference}" for one in comparisons for difference in one.differences)
     return "\n".join(filter(None, [lines([f"model: {comparisons[0].model}", *known]), table, lines(cautions)]))
