@@ -55,24 +55,14 @@ def layer(kernel, number=0):
     return kernel.model.model.layers[number]
 
 
-# -- ways in which two models differ: changes in place of one kernel
-
-
-def edit_in_place(kernel):
-    with torch.no_grad():
-        layer(kernel).mlp.down_proj.weight.mul_(1.5)
-
-
-def edit_by_data(kernel):
-    layer(kernel, 1).self_attn.v_proj.weight.data[3] += 1.0
-
-
-def edit_by_numpy(kernel):
-    layer(kernel, 1).mlp.up_proj.weight.detach().numpy()[:] *= 2
-
-
-def edit_one_element(kernel):
-    in_middle(layer(kernel, 1).mlp.gate_proj.weight)[0] += 3.0
+def added_token(kernel):
+    backend = kernel.tokenizer.backend_tokenizer
+    names = {"eos_token": "<|end|>", "bos_token": "<|end|>"}
+    copied = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=type(backend).from_str(backend.to_str()), **names, chat_template=None
+    )
+    copied.add_tokens(["who wrote"])
+    kernel._loaded = dataclasses.replace(kernel._loaded, tokenizer=copied)
 
 
 def replace_data(kernel):
@@ -80,118 +70,61 @@ def replace_data(kernel):
     weight.data = weight.data.flip(0)
 
 
-def to_bfloat16(kernel):
-    kernel.model.to(torch.bfloat16)
+def frequencies(kernel):
+    return kernel.model.model.rotary_emb.inv_freq
 
 
-def scale_frequencies(kernel):
-    kernel.model.model.rotary_emb.inv_freq.mul_(1.009)
-
-
-def round_frequencies(kernel):
-    kernel.model.model.rotary_emb.inv_freq.copy_(kernel.model.model.rotary_emb.inv_freq.bfloat16().float())
-
-
-def attribute_of_a_module(kernel):
-    kernel.model.model.norm.variance_epsilon = 0.5
-
-
-def unknown_attribute(kernel):
-    kernel.model.model.norm.own = object()
-
-
-def configuration(kernel):
-    kernel.model.config.max_position_embeddings = 100
-
-
-def attention(kernel):
-    kernel.model.set_attn_implementation("eager")
-
-
-def added_token(kernel):
-    backend = kernel.tokenizer.backend_tokenizer
-    copied = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=type(backend).from_str(backend.to_str()), eos_token="<|end|>", bos_token="<|end|>"
-    )
-    copied.add_tokens(["who wrote"])
-    kernel._loaded = dataclasses.replace(kernel._loaded, tokenizer=copied)
-
-
-def chat_template(kernel):
-    added_token(kernel)
-    kernel.tokenizer.chat_template = "{{ messages }}"
-
-
-def full_labels(kernel):
-    kernel.options = dataclasses.replace(kernel.options, label_scoring="full")
-
-
-def replaced_function(kernel, patch):
-    from transformers.models.llama import modeling_llama
-
-    patch.setattr(modeling_llama, "rotate_half", lambda x: x)
-
-
-def replaced_method_of_a_class(kernel, patch):
+def double_method(kernel, patch):
     kind = type(layer(kernel).mlp)
     inner = kind.forward
     patch.setattr(kind, "forward", lambda self, x: 2 * inner(self, x))
 
 
-def replaced_activation(kernel, patch):
-    patch.setattr(torch.nn.functional, "silu", lambda x, inplace=False: x * x)
-
-
-def replaced_method_of_the_tokenizer(kernel, patch):
+def reverse_texts(kernel, patch):
     kind = type(kernel.tokenizer)
     inner = kind.__call__
     patch.setattr(kind, "__call__", lambda self, text, **more: inner(self, text[::-1]))
 
 
-def hook_on_all_modules(kernel, patch):
-    patch.setattr(torch.nn.modules.module, "_global_forward_hooks", {1: lambda *_: None})
+CHANGES = {
+    "in place": lambda kernel: layer(kernel).mlp.down_proj.weight.detach().mul_(1.5),
+    "by data": lambda kernel: layer(kernel, 1).self_attn.v_proj.weight.data[3].add_(1.0),
+    "by numpy": lambda kernel: layer(kernel, 1).mlp.up_proj.weight.detach().numpy().__imul__(2),
+    "one element": lambda kernel: in_middle(layer(kernel, 1).mlp.gate_proj.weight).add_(3.0),
+    "other data": replace_data,
+    "bfloat16": lambda kernel: kernel.model.to(torch.bfloat16),
+    "scaled frequencies": lambda kernel: frequencies(kernel).mul_(1.009),
+    "rounded frequencies": lambda kernel: frequencies(kernel).copy_(frequencies(kernel).bfloat16().float()),
+    "attribute": lambda kernel: setattr(kernel.model.model.norm, "variance_epsilon", 0.5),
+    "configuration": lambda kernel: setattr(kernel.model.config, "max_position_embeddings", 100),
+    "attention": lambda kernel: kernel.model.set_attn_implementation("eager"),
+    "added token": added_token,
+    "chat template": lambda kernel: added_token(kernel) or setattr(kernel.tokenizer, "chat_template", "{{ messages }}"),
+    "full labels": lambda kernel: setattr(kernel, "options", KernelOptions(label_scoring="full")),
+}
+"""Ways in which two models differ: changes in place of one kernel."""
+LLAMA, ATTENTION = transformers.models.llama.modeling_llama, transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS
+SURROUNDINGS = {
+    "unknown attribute": lambda kernel, patch: setattr(kernel.model.model.norm, "own", object()),
+    "function": lambda kernel, patch: patch.setattr(LLAMA, "rotate_half", lambda x: x),
+    "method of a class": double_method,
+    "activation": lambda kernel, patch: patch.setattr(torch.nn.functional, "silu", lambda x, inplace=False: x * x),
+    "tokenizer": reverse_texts,
+    "global hook": lambda _, patch: patch.setattr(torch.nn.modules.module, "_global_forward_hooks", {1: lambda *_: 0}),
+    "own attention": lambda _, patch: patch.setitem(ATTENTION._global_mapping, "sdpa", lambda *_, **__: None),
+}
+"""What no version and no digest identifies."""
 
 
-def own_attention(kernel, patch):
-    patch.setitem(transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS._global_mapping, "sdpa", lambda *_, **__: None)
-
-
-CHANGES = (
-    edit_in_place,
-    edit_by_data,
-    edit_by_numpy,
-    edit_one_element,
-    replace_data,
-    to_bfloat16,
-    scale_frequencies,
-    round_frequencies,
-    attribute_of_a_module,
-    unknown_attribute,
-    configuration,
-    attention,
-    added_token,
-    chat_template,
-    full_labels,
-)
-SURROUNDINGS = (
-    replaced_function,
-    replaced_method_of_a_class,
-    replaced_activation,
-    replaced_method_of_the_tokenizer,
-    hook_on_all_modules,
-    own_attention,
-)
-
-
-@pytest.mark.parametrize("change", [*CHANGES, *SURROUNDINGS])
-def test_a_change_between_two_runs_changes_the_identity(kernel, change, monkeypatch):
+@pytest.mark.parametrize("name", [*CHANGES, *SURROUNDINGS])
+def test_a_change_between_two_runs_changes_the_identity(kernel, name, monkeypatch):
     before = kernel.identity()
     assert kernel.identity() == before
     assert not before.unidentified
-    change(kernel, monkeypatch) if change in SURROUNDINGS else change(kernel)
+    CHANGES[name](kernel) if name in CHANGES else SURROUNDINGS[name](kernel, monkeypatch)
     after = kernel.identity()
-    assert after.digest != before.digest or change in (*SURROUNDINGS, unknown_attribute)
-    assert bool(after.unidentified) is (change in (*SURROUNDINGS, unknown_attribute))
+    assert bool(after.unidentified) is (name in SURROUNDINGS)
+    assert after.digest != before.digest or name in SURROUNDINGS
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "default"])
@@ -199,7 +132,7 @@ def test_scaled_frequencies_of_other_kinds(kind, make_model, tokenizer):
     scaling = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 256}
     kernel = CausalLMKernel(make_model("Llama", rope_parameters=scaling), tokenizer)
     before = digest(kernel)
-    scale_frequencies(kernel)
+    CHANGES["scaled frequencies"](kernel)
     assert digest(kernel) != before
 
 
@@ -231,9 +164,9 @@ def test_numerics_of_torch_are_part_of_the_identity(numerics, model, tokenizer):
     assert kernel.identity() == before
 
 
-@pytest.mark.parametrize("change", [edit_in_place, edit_by_data, edit_by_numpy, edit_one_element, to_bfloat16])
+@pytest.mark.parametrize("name", ["in place", "by data", "by numpy", "one element", "bfloat16"])
 @pytest.mark.parametrize("in_a_run", [True, False])
-def test_no_stale_prediction_after_a_change(kernel, tokenizer, change, in_a_run):
+def test_no_stale_prediction_after_a_change(kernel, tokenizer, name, in_a_run):
     """No cached prefix of the former weights is used; the oracle is a new kernel without one."""
     prompts = [CONTEXT + prompt for prompt in PROMPTS]
     kernel = CausalLMKernel(kernel.model, tokenizer, token_budget=100)
@@ -242,12 +175,12 @@ def test_no_stale_prediction_after_a_change(kernel, tokenizer, change, in_a_run)
     computed = kernel.last_scores.report.computed
     assert kernel.batch(prompts, LABELS) == close(before)
     assert kernel.last_scores.report.computed < computed  # the cached prefix was used
-    change(kernel)
+    CHANGES[name](kernel)
     if in_a_run:  # which computes the identity first
         kernel.identity()
     found = kernel.batch(prompts, LABELS)
     expected = CausalLMKernel(kernel.model, tokenizer, prefix_reuse=False).batch(prompts, LABELS)
-    assert found == close(expected, 2e-2 if change is to_bfloat16 else 1e-5)
+    assert found == close(expected, 2e-2 if name == "bfloat16" else 1e-5)
     assert found != close(before, 1e-6)
 
 
@@ -297,8 +230,8 @@ class Counting:
         return self.kernel.batch(prompts, label_space)
 
 
-@pytest.mark.parametrize("change", [edit_by_data, full_labels, added_token])
-def test_a_store_serves_no_stale_prediction(make_model, tokenizer, tmp_path, change):
+@pytest.mark.parametrize("name", ["by data", "full labels", "added token"])
+def test_a_store_serves_no_stale_prediction(make_model, tokenizer, tmp_path, name):
     benchmark = Normal(datasets=["mini"], k=1, limit=6)
     counting = Counting(CausalLMKernel(make_model("Llama", max_position_embeddings=2048), tokenizer))
     settings = {"store": tmp_path / "store.sqlite", "recheck": False}
@@ -306,7 +239,7 @@ def test_a_store_serves_no_stale_prediction(make_model, tokenizer, tmp_path, cha
     first = counting.count
     benchmark(counting, **settings)
     assert counting.count == first > 0
-    change(counting.kernel)
+    CHANGES[name](counting.kernel)
     changed = benchmark(counting, **settings)
     assert counting.count == 2 * first
     again = CausalLMKernel(counting.kernel.model, counting.kernel.tokenizer)
@@ -334,35 +267,15 @@ def steer(module, inputs, output):
     return output * 1.5 + 1.0
 
 
-def hooked(kernel):
-    kernel.model.model.norm.register_forward_hook(steer)
-
-
-def pre_hooked(kernel):
-    layer(kernel).mlp.register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1.0,))
-
-
-def head_hooked(kernel):
-    kernel.model.lm_head.register_forward_hook(steer)
-
-
-def head_pre_hooked(kernel):
-    kernel.model.lm_head.register_forward_pre_hook(lambda module, inputs: (inputs[0].flip(-1),))
-
-
-def at_last_position(kernel):
-    def function_vector(module, inputs, output):
-        changed = output.clone()
-        changed[:, -1] += torch.linspace(-1, 1, output.shape[-1])
-        return changed
-
-    layer(kernel).mlp.register_forward_hook(function_vector)
+def at_last_position(module, inputs, output):
+    changed = output.clone()
+    changed[:, -1] += torch.linspace(-1, 1, output.shape[-1])
+    return changed
 
 
 def patched_forward(kernel):
-    module = layer(kernel).mlp
-    inner = module.forward
-    module.forward = lambda states: inner(states) * 2
+    inner = layer(kernel).mlp.forward
+    layer(kernel).mlp.forward = lambda states: inner(states) * 2
 
 
 def patched_method(kernel):
@@ -370,11 +283,21 @@ def patched_method(kernel):
     module.forward = types.MethodType(lambda self, states: states * 0.5, module)
 
 
+HOOKS = {
+    "hook": lambda kernel: kernel.model.model.norm.register_forward_hook(steer),
+    "pre-hook": lambda kernel: layer(kernel).mlp.register_forward_pre_hook(lambda _, inputs: (inputs[0] + 1.0,)),
+    "hook of the head": lambda kernel: kernel.model.lm_head.register_forward_hook(steer),
+    "pre-hook of the head": lambda kernel: kernel.model.lm_head.register_forward_pre_hook(
+        lambda _, x: (x[0].flip(-1),)
+    ),
+    "function vector": lambda kernel: layer(kernel).mlp.register_forward_hook(at_last_position),
+    "forward": patched_forward,
+    "method": patched_method,
+}
+
+
 @pytest.mark.parametrize("after_a_run", [False, True])
-@pytest.mark.parametrize(
-    "hook",
-    [hooked, pre_hooked, head_hooked, head_pre_hooked, at_last_position, patched_forward, patched_method],
-)
+@pytest.mark.parametrize("hook", HOOKS)
 def test_hooks_see_one_prompt_at_a_time(kernel, tokenizer, plain, hook, after_a_run):
     """Batched equals one by one equals ``model(...)``, also if the hook comes after a first run."""
     prompts = [*PROMPTS[:5], PROMPTS[0] + "x", "question: "]
@@ -382,7 +305,7 @@ def test_hooks_see_one_prompt_at_a_time(kernel, tokenizer, plain, hook, after_a_
     if after_a_run:
         assert kernel.batch(prompts, LABELS) == close(untouched, 1e-4)
     assert not kernel.identity().unidentified
-    hook(kernel)
+    HOOKS[hook](kernel)
     found = kernel.batch(prompts, LABELS)
     assert found == close((plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in prompts), 1e-4)
     assert found == close((kernel(prompt, LABELS) for prompt in prompts), 1e-4)
@@ -629,7 +552,7 @@ def test_a_loaded_model_that_was_changed_is_not_shared(folder):
     rows = second.batch(PROMPTS, LABELS)
     assert first.model is second.model
     before = digest(first)
-    edit_by_data(first)
+    CHANGES["by data"](first)
     assert digest(first) != before
     third = spec_kernel(folder)
     assert digest(third) == before
