@@ -65,8 +65,7 @@ for split, turns in (("train", 5), ("test", 2)):
 benchmark = LongICL(DATA, ["banking77", "discovery"], rounds=(1, 2), test_number=77, verify=False)
 for one in benchmark:
     print(one.name, len(one.get_label_space()), "labels, characters by round:", one.longest_prompts(len))
-query = benchmark["banking77"].queries()[0]
-print(query.context[-400:] + query.question)
+print(benchmark["banking77"].prompt_set()[0][-479:])
 
 # %% [markdown]
 # ## Run it
@@ -122,7 +121,7 @@ print(LongICL(DATA, ["banking77"], test_number=77, variant="strict", experiment=
 # `parse_answer` is the parser.
 
 # %%
-item = benchmark["banking77"].queries()[0].item
+item = benchmark["banking77"].test_items[0]
 for answer in ("activate_my_card", "activate_my_card."):
     print(repr(answer), "->", repr(parse_answer("banking77", answer, item)))
 

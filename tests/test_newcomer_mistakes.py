@@ -122,7 +122,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "line 42 has no text (1 of 41 rows have none)",
         "Remove these rows",
     ),
-    "empty label": (lambda: read("a.csv", GOOD + "x,\ny, \n"), "line 42 has no label (2 of 42", "fill in their labels"),
+    "empty label": (lambda: read("a.csv", GOOD + "x,\ny, \n"), "line 42 has no label (2 of 42", "fill in"),
     "label null": (
         lambda: read("a.jsonl", jsonl(*ROWS, {"text": "x", "label": None})),
         "line 21 has no label",

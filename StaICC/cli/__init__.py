@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import inspect
 import os
 import shlex
 import sys
@@ -32,30 +33,28 @@ from StaICC.version import __version__
 
 __all__ = ["main", "script"]
 
-# One module for each command: ``add_arguments(parser)``, ``run(args) -> int``, and a docstring. Its first line says
-# what the command does, --help prints the rest. A module calls public functions of the library and prints: data to
+# Module and summary of each command. The module has ``add_NAME(parser)`` and ``NAME(args) -> status``, whose docstring
+# after the first line is the text of --help. A command calls public functions of the library and prints: data to
 # stdout, messages to stderr. Only the module of the chosen command is imported.
 _COMMANDS = {
-    "run": "run a benchmark on a model and print its table",
-    "race": "evaluate two models until the better one is known, on as few test rows as needed",
-    "report": "write saved results as one self-contained HTML page with figures",
-    "leaderboard": "write a static site of all saved results in a folder, each of them verified",
-    "compare": "compare saved results with paired significance tests",
-    "published": "print the figures of the papers, or compare a saved result with them",
-    "prompts": "write the prompts of a benchmark for another engine",
-    "score": "score the predictions of another engine",
-    "export": "write benchmarks as lm-evaluation-harness tasks, and results as tables",
-    "verify": "recompute saved results from their records, and their prompts from the data",
-    "data": "install, verify, list and find the frozen data",
-    "models": "list the kinds of models with their options",
-    "show": "list kernels, methods, data sets, benchmarks and metrics, including plug-ins",
-    "methods": "list inference methods with their papers and options",
-    "store": "inspect, export and merge prediction stores",
-    "baseline": "print random baselines, and the p-value of an accuracy",
-    "cite": "print the BibTeX of the benchmark, its data sets and the methods",
+    "run": ("run", "run a benchmark on a model and print its table"),
+    "race": ("run", "evaluate two models until the better one is known, on as few test rows as needed"),
+    "report": ("reports", "write saved results as one self-contained HTML page with figures"),
+    "leaderboard": ("reports", "write a static site of all saved results in a folder, each of them verified"),
+    "compare": ("comparing", "compare saved results with paired significance tests"),
+    "published": ("comparing", "print the figures of the papers, or compare a saved result with them"),
+    "prompts": ("exchange", "write the prompts of a benchmark for another engine"),
+    "score": ("exchange", "score the predictions of another engine"),
+    "export": ("exchange", "write benchmarks as lm-evaluation-harness tasks, and results as tables"),
+    "verify": ("verify", "recompute saved results from their records, and their prompts from the data"),
+    "data": ("data", "install, verify, list and find the frozen data"),
+    "models": ("show", "list the kinds of models with their options"),
+    "show": ("show", "list kernels, methods, data sets, benchmarks and metrics, including plug-ins"),
+    "methods": ("show", "list inference methods with their papers and options"),
+    "store": ("store", "inspect, export and merge prediction stores"),
+    "baseline": ("baseline", "print random baselines, and the p-value of an accuracy"),
+    "cite": ("comparing", "print the BibTeX of the benchmark, its data sets and the methods"),
 }
-
-_MODULES = {"models": "show", "methods": "show"}  # of commands that have no module of their own name
 _EPILOG = (__doc__ or "").partition("\n\n")[2]
 _INTERRUPTED = 130
 _PATIENCE = 1.0
@@ -78,20 +77,21 @@ def _parser(wanted: str | None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"StaICC {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, text in _COMMANDS.items():
+    for name, (module, text) in _COMMANDS.items():
         if wanted not in (None, name):
             commands.add_parser(name, help=text)
             continue
-        module = importlib.import_module(f"StaICC.cli.{_MODULES.get(name, name)}")
+        home = importlib.import_module(f"StaICC.cli.{module}")
+        function = getattr(home, name)
         command = commands.add_parser(
             name,
             help=text,
             description=text[0].upper() + text[1:] + ".",
-            epilog=(module.__doc__ or "").partition("\n\n")[2],
+            epilog=(inspect.getdoc(function) or "").partition("\n\n")[2],
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        getattr(home, f"add_{name}")(command)
+        command.set_defaults(run=function)
     return parser
 
 

@@ -33,13 +33,13 @@ def check_output(*paths: str | Path | None, inputs: Iterable[StrPath] = (), stor
     Raises:
         ArgumentError: As for :func:`StaICC.datasets.storage.check_outputs`.
     """
-    given = [one for one in paths if one is not None and str(one) != STDOUT]
-    known = [*inputs]
-    if given:
-        known += [file for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))]
+    outputs = [path for path in paths if path is not None and str(path) != STDOUT]
+    kept = [*inputs]
+    if outputs:
+        kept += [file for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))]
         with contextlib.suppress(DataMissingError, OSError):  # no data is installed
-            known += [one for folder in ("tables", "models", "long_icl") for one in (data_home() / folder).glob("*")]
-    check_outputs(given, known, [] if store is None else [store])
+            kept += [file for folder in ("tables", "models", "long_icl") for file in (data_home() / folder).glob("*")]
+    check_outputs(outputs, kept, [] if store is None else [store])
 
 
 def print_json(value: Any, indent: int | None = None) -> None:
@@ -81,6 +81,17 @@ def load_named(paths: Sequence[str]) -> dict[str, Result | ResultGroup]:
     stems = [Path(path).stem for path in paths]
     names = stems if len(set(stems)) == len(stems) else list(paths)
     return {name: load(path) for name, path in zip(names, paths, strict=True)}
+
+
+def add_results(parser: argparse.ArgumentParser, note: str = "") -> None:
+    """Add the saved results that a command reads.
+
+    Args:
+        parser: The parser of the command, or of its action.
+        note: What else its help says.
+    """
+    text = ", ".join(filter(None, ("results saved by run --json", note)))
+    parser.add_argument("results", nargs="+", metavar="RESULT", help=text)
 
 
 def add_output(parser: argparse.ArgumentParser, text: str, default: str | Path = STDOUT) -> None:

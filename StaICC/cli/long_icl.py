@@ -33,10 +33,6 @@ _OTHERS_ONLY = {
     "outputs": "auto",
 }
 """Arguments of ``run`` that LongICL does not support, with their defaults."""
-_OWN = (
-    *("data_dir", "rounds", "test_number", "instruct", "variant", "arrangement", "parsing", "published"),
-    *("experiment", "levels", "shots", "seed"),
-)
 
 
 def _items(text: str) -> int | str:
@@ -55,16 +51,37 @@ def _level(text: str) -> int:
         raise argparse.ArgumentTypeError(f"expected a number such as 5 or 4K, not {text!r}") from None
 
 
-def _experiment(args: argparse.Namespace) -> Any:
-    """Return the experiment, or ``None``."""
-    from StaICC.benchmarks.long_icl import Experiment
+_OWN: dict[str, dict[str, Any]] = {
+    "data_dir": {"type": Path, "metavar": "DIR", "help": "folder with the data (default: as installed)"},
+    "rounds": {"type": int, "nargs": "+", "metavar": "N", "help": "rounds, 1 to 5 (default: all)"},
+    "test_number": {
+        "type": _items,
+        "metavar": "N",
+        "help": "test items, or 'all' (default 500; experiments 100)",
+    },
+    "instruct": {"action": "store_true", "help": "show the label list in the prompt"},
+    "variant": {"help": "published (default), or strict: with its errors corrected"},
+    "arrangement": {"help": "interleaved (default), or grouped by label"},
+    "experiment": {
+        "metavar": "NAME",
+        "help": "what the context does, instead of rounds: context, shots, order, position, controls, or retrieval",
+    },
+    "levels": {
+        "type": _level,
+        "nargs": "+",
+        "metavar": "N",
+        "help": "of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations",
+    },
+    "shots": {"type": int, "metavar": "N", "help": "demonstrations per label of the last four (default 3)"},
+    "seed": {"type": int, "metavar": "N", "help": "of the shuffles of an experiment (default 0)"},
+    "parsing": {"help": "of generated text: published (default), strict, or tolerant"},
+    "published": {"action": "store_true", "help": "compare with the published figures too"},
+}
+"""Arguments of ``run`` that only LongICL supports."""
 
-    options = {name: getattr(args, name) for name in ("levels", "shots", "seed") if getattr(args, name) is not None}
-    if args.experiment is None:
-        if options:
-            raise ArgumentError(f"--{next(iter(options))} belongs to an experiment. Choose one with --experiment")
-        return None
-    return Experiment(args.experiment, **options)
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,27 +91,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         parser: The parser of the subcommand.
     """
     group = parser.add_argument_group("long-icl (28 to 174 labels, contexts of 1K to 50K tokens)")
-    group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
-    group.add_argument("--rounds", type=int, nargs="+", metavar="N", help="rounds, 1 to 5 (default: all)")
-    group.add_argument(
-        "--test-number", type=_items, metavar="N", help="test items, or 'all' (default 500; experiments 100)"
-    )
-    group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
-    group.add_argument("--variant", help="published (default), or strict: with its errors corrected")
-    group.add_argument("--arrangement", help="interleaved (default), or grouped by label")
-    names = "context, shots, order, position, controls, or retrieval"
-    group.add_argument("--experiment", metavar="NAME", help=f"what the context does, instead of rounds: {names}")
-    group.add_argument(
-        "--levels",
-        type=_level,
-        nargs="+",
-        metavar="N",
-        help="of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations",
-    )
-    group.add_argument("--shots", type=int, metavar="N", help="demonstrations per label of the last four (default 3)")
-    group.add_argument("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
-    group.add_argument("--parsing", help="of generated text: published (default), strict, or tolerant")
-    group.add_argument("--published", action="store_true", default=None, help="compare with the published figures too")
+    for name, options in _OWN.items():
+        group.add_argument(_option(name), default=None, **options)
 
 
 def add_install_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,9 +122,8 @@ def refuse(args: argparse.Namespace) -> None:
     """
     for name in _OWN:
         if getattr(args, name) is not None:
-            option = f"--{name.replace('_', '-')}"
-            advice = f"; {INSTEAD[option]}" if option in INSTEAD else ""
-            raise ArgumentError(f"{option} belongs to {NAME}; {args.benchmark} has no such argument{advice}")
+            advice = f"; {INSTEAD[_option(name)]}" if _option(name) in INSTEAD else ""
+            raise ArgumentError(f"{_option(name)} belongs to {NAME}; {args.benchmark} has no such argument{advice}")
 
 
 def load_model(args: argparse.Namespace) -> tuple[Any, bool]:
@@ -162,13 +159,19 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
     for name, default in _OTHERS_ONLY.items():
         if getattr(args, name) != default:
             hint = "; for a trial, use --test-number" if name == "limit" else ""
-            raise ArgumentError(f"{NAME} has no --{name.replace('_', '-')}{hint}")
-    from StaICC.benchmarks.long_icl import LongICL, card, cards
+            raise ArgumentError(f"{NAME} has no {_option(name)}{hint}")
+    from StaICC.benchmarks.long_icl import Experiment, LongICL, card, cards
 
-    experiment = _experiment(args)
+    options = {name: getattr(args, name) for name in (*_OWN, "unparsed") if getattr(args, name) is not None}
+    options.pop("published", None)
+    of_experiment = {name: options.pop(name) for name in ("levels", "shots", "seed") if name in options}
+    if "experiment" in options:
+        options["experiment"] = Experiment(options["experiment"], **of_experiment)
+    elif of_experiment:
+        raise ArgumentError(f"--{next(iter(of_experiment))} belongs to an experiment. Choose one with --experiment")
     function, writes = load_model(args)
     datasets = datasets_of(args)
-    if not writes and experiment is None:
+    if not writes and "experiment" not in options:
         structured = [name for name in datasets or cards() if isinstance(name, str) and card(name).structured]
         if structured and datasets:
             raise ArgumentError(
@@ -178,15 +181,8 @@ def prepare(args: argparse.Namespace) -> tuple[Any, Any]:
         if structured:
             _show(f"left out, since they need a model that generates text: {', '.join(structured)}")
             datasets = [name for name in cards() if name not in structured]
-    options = {
-        name: getattr(args, name)
-        for name in ("data_dir", "rounds", "instruct", "variant", "arrangement", "parsing", "unparsed")
-        if getattr(args, name) is not None
-    }
-    if experiment is not None:
-        options["experiment"] = experiment
-    if args.test_number is not None:
-        options["test_number"] = None if args.test_number == "all" else args.test_number
+    if options.get("test_number") == "all":
+        options["test_number"] = None
     benchmark = LongICL(datasets=datasets, statistics=Statistics(tried=args.tried), announce=_show, **options)
     return benchmark, function
 

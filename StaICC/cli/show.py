@@ -1,17 +1,4 @@
-"""``python -m StaICC show``: list kernels, methods, data sets, benchmarks and metrics, including plug-ins.
-
-``methods`` is short for ``show methods``, ``models`` for ``show kernels``. A model is named as
-KIND:NAME;option=value;... in quotes, or with --model-option option=value for each option.
-
-examples:
-  python -m StaICC show
-  python -m StaICC show methods
-  python -m StaICC show kernels --json
-  python -m StaICC methods --json
-  python -m StaICC models
-  python -m StaICC run normal --model 'ppm;order=8' --datasets mini
-  python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
-"""
+"""``show``, ``methods`` and ``models``: list what can be named on the command line."""
 
 from __future__ import annotations
 
@@ -19,8 +6,9 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from StaICC.benchmarks.catalogue import BENCHMARKS
@@ -35,21 +23,16 @@ from StaICC.metrics.registry import METRICS
 from StaICC.registry import Registry
 from StaICC.results.citations import find_work
 
-KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
+_KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    kind = {"methods": "methods", "models": "kernels"}.get(parser.prog.rpartition(" ")[2])
-    if kind is None:
-        parser.add_argument("kind", nargs="?", choices=KINDS, metavar="KIND", help=f"{', '.join(KINDS)} (default: all)")
+def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
+    """Add the arguments of the command; ``models`` and ``methods`` have a fixed kind."""
     parser.set_defaults(kind=kind)
+    if kind is None:
+        text = f"{', '.join(_KINDS)} (default: all)"
+        parser.add_argument("kind", nargs="?", choices=_KINDS, metavar="KIND", help=text)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a list")
-
-
-def _registries() -> Mapping[str, Registry[Any]]:
-    found = (KERNELS, METHODS, dataset_registry(), BENCHMARKS, METRICS)
-    return dict(zip(KINDS, found, strict=True))
 
 
 def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:
@@ -76,7 +59,7 @@ def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:
                 row["paper"] = str(find_work(value.name))
             options = options_of(value.options)
         if options or kind == "methods":
-            row["options"] = [{**asdict(one), "help": one.help.replace("`", "")} for one in options]
+            row["options"] = [{**asdict(fact), "help": fact.help.replace("`", "")} for fact in options]
         rows.append(row)
     if kind == "benchmarks":
         rows.append({"name": long_icl.NAME, "origin": None, "problem": None})
@@ -91,23 +74,39 @@ def _print(kind: str, rows: list[dict[str, Any]]) -> None:
         print(f"  {row['name']:{width}}  {' '.join(filter(None, facts))}".rstrip())
         if "paper" in row:
             print(f"    paper: {row['paper']}")
-        for one in row.get("options", ()):
-            print(f"    {one['name']}={json.dumps(one['default'])} ({one['type']}): {one['help']}")
+        for fact in row.get("options", ()):
+            print(f"    {fact['name']}={json.dumps(fact['default'])} ({fact['type']}): {fact['help']}")
         if row["problem"]:
             print(f"staicc: {row['problem']}", file=sys.stderr)
 
 
-def run(args: argparse.Namespace) -> int:
-    """List the entries.
+def show(args: argparse.Namespace) -> int:
+    """List kernels, methods, data sets, benchmarks and metrics, including plug-ins.
 
-    Returns:
-        The exit status: 1 if a plug-in cannot be loaded.
+    ``methods`` is short for ``show methods``, ``models`` for ``show kernels``. A model is named as
+    KIND:NAME;option=value;... in quotes, or with --model-option option=value for each option. The exit status is 1 if a
+    plug-in cannot be loaded.
+
+    examples:
+      python -m StaICC show
+      python -m StaICC show methods
+      python -m StaICC show kernels --json
+      python -m StaICC methods --json
+      python -m StaICC models
+      python -m StaICC run normal --model 'ppm;order=8' --datasets mini
+      python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
     """
-    kinds = KINDS if args.kind is None else (args.kind,)
-    found = {kind: _entries(kind, entries) for kind, entries in _registries().items() if kind in kinds}
+    registries: tuple[Registry[Any], ...] = (KERNELS, METHODS, dataset_registry(), BENCHMARKS, METRICS)
+    known = zip(_KINDS, registries, strict=True)
+    found = {kind: _entries(kind, entries) for kind, entries in known if args.kind in (None, kind)}
     if args.json:
         print(json.dumps(found, ensure_ascii=False, indent=2))
     else:
         for kind, rows in found.items():
             _print(kind, rows)
     return int(any(row["problem"] for rows in found.values() for row in rows))
+
+
+models = methods = show
+add_models = partial(add_show, kind="kernels")
+add_methods = partial(add_show, kind="methods")

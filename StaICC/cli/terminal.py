@@ -102,8 +102,22 @@ INSTEAD = {
 """Options that users of other tools try, and what to do instead."""
 
 
+class _Store(argparse._StoreAction):
+    """Stores a value. An option with a list of values that is repeated adds to the list."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        before: Any = getattr(namespace, self.dest, None)
+        if self.nargs == "+" and before is not self.default:
+            values = [*before, *values]
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
-    """An argument parser that suggests the nearest choice for an unknown name."""
+    """An argument parser that suggests the nearest choice for an unknown name, and keeps all values of an option."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.register("action", None, _Store)
 
     # argparse overloads this by the type of the namespace, of which there is one here.
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]

@@ -21,12 +21,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
-from StaICC.datasets.json_reading import read_value
+from StaICC.datasets.json_reading import hints_of, read_value
 from StaICC.datasets.source import KINDS, ReleasedWheel, Source, is_hexadecimal, shipped
 from StaICC.errors import ArgumentError, SchemaError, unknown_name, validate_integer
 from StaICC.registry import fold
@@ -35,12 +35,9 @@ LEVELS = 3
 """Levels of each template factor (the orthogonal array of template sensitivity is L9(3^4))."""
 
 
-_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
-
-
 def _check_fields(owner: str, record: Any) -> None:
     """Check the fields of a record by their annotations; sequences become tuples."""
-    for key, hint in _hints(type(record)).items():
+    for key, hint in hints_of(type(record)).items():
         value, where = getattr(record, key), f"{owner}: {key!r}"
         try:
             value = validate_integer(where, value, 0) if hint is int else read_value(hint, value, where)
@@ -53,15 +50,6 @@ def _check_fields(owner: str, record: Any) -> None:
         object.__setattr__(record, key, value)
 
 
-def _keys(record: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(record))
-
-
-def plain_fields(record: Any) -> dict[str, Any]:
-    """Return the fields of a record for JSON, as :func:`plain_values` does."""
-    return {field.name: plain_values(getattr(record, field.name)) for field in dataclasses.fields(record)}
-
-
 def plain_values(value: Any) -> Any:
     """Return a value for JSON: records as dictionaries, tuples as lists.
 
@@ -69,7 +57,7 @@ def plain_values(value: Any) -> Any:
         value: A record, or what its fields hold.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return plain_fields(value)
+        return {field.name: plain_values(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {key: plain_values(item) for key, item in value.items()}
     return [plain_values(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -104,10 +92,8 @@ class Template:
         if not self.input_text_prefixes:
             raise ArgumentError("template: 'input_text_prefixes' is empty; give one prefix for each input text")
         if len(self.input_text_prefixes) != len(self.input_text_affixes):
-            raise ArgumentError(
-                f"template: {len(self.input_text_prefixes)} 'input_text_prefixes' but {len(self.input_text_affixes)} "
-                "'input_text_affixes'; give one of each for each input text"
-            )
+            sizes = f"{len(self.input_text_prefixes)} 'input_text_prefixes' but {len(self.input_text_affixes)}"
+            raise ArgumentError(f"template: {sizes} 'input_text_affixes'; give one of each for each input text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +114,13 @@ class TemplateAlternatives:
         owner = "template alternatives"
         _check_fields(owner, self)
         prefixes = self.input_text_prefixes
-        for key in _keys(TemplateAlternatives):
+        for key in hints_of(TemplateAlternatives):
             if len(getattr(self, key)) != LEVELS:
                 raise ArgumentError(f"{owner}: {key!r} has {len(getattr(self, key))} levels; there must be {LEVELS}")
-        if len({len(level) for level in prefixes}) != 1 or not prefixes[0]:
-            raise ArgumentError(
-                f"{owner}: each level of 'input_text_prefixes' needs one prefix for each input text; "
-                f"the levels have {', '.join(str(len(level)) for level in prefixes)}"
-            )
+        sizes = [len(level) for level in prefixes]
+        if len({*sizes}) != 1 or not prefixes[0]:
+            message = "each level of 'input_text_prefixes' needs one prefix for each input text"
+            raise ArgumentError(f"{owner}: {message}; the levels have {', '.join(map(str, sizes))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +170,7 @@ class Digests:
     """Of the frozen file in the cache; None where the rows do not come from one."""
 
     def __post_init__(self) -> None:
-        for key in _keys(Digests):
-            value: object = getattr(self, key)
+        for key, value in (("table", self.table), ("file", self.file)):
             if not (is_hexadecimal(value, 64) or (value is None and key == "file")):
                 raise ArgumentError(f"digests: {key!r} must be 64 lower-case hexadecimal digits, not {value!r}")
 
@@ -244,19 +228,15 @@ class Card:
             if twice is not None:
                 raise ArgumentError(f"{owner}: {key!r} names the label {twice!r} twice")
         if len(self.label_space) != len(self.full_label_space):
-            raise ArgumentError(
-                f"{owner}: 'label_space' names {len(self.label_space)} labels, "
-                f"'full_label_space' {len(self.full_label_space)}"
-            )
+            counts = f"{len(self.label_space)} labels, 'full_label_space' {len(self.full_label_space)}"
+            raise ArgumentError(f"{owner}: 'label_space' names {counts}")
         if self.split.total > self.rows:
+            parts = f"{self.split.calibration} + {self.split.demonstration} + {self.split.test} = {self.split.total}"
+            raise ArgumentError(f"{owner}: the split takes {parts} rows, but there are {self.rows}")
+        columns = self.columns if self.alternatives is None else len(self.alternatives.input_text_prefixes[0])
+        if columns != self.columns:
             raise ArgumentError(
-                f"{owner}: the split takes {self.split.calibration} + {self.split.demonstration} + {self.split.test} = "
-                f"{self.split.total} rows, but there are {self.rows}"
-            )
-        if self.alternatives is not None and len(self.alternatives.input_text_prefixes[0]) != self.columns:
-            raise ArgumentError(
-                f"{owner}: the template has {self.columns} input texts, "
-                f"its alternatives have {len(self.alternatives.input_text_prefixes[0])}"
+                f"{owner}: the template has {self.columns} input texts, its alternatives have {columns}"
             )
 
     @property
@@ -266,10 +246,10 @@ class Card:
 
     def to_dict(self) -> dict[str, Any]:
         """The card as plain values, ready for JSON."""
-        found = plain_fields(self)
+        card: dict[str, Any] = plain_values(self)
         if not self.split.stratified:  # such cards are read by version 1.0.0, too
-            del found["split"]["stratified"]
-        return found
+            del card["split"]["stratified"]
+        return card
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Card:

@@ -101,15 +101,11 @@ class Dataset:
         if len(self.table) != self.card.rows:
             raise ArgumentError(f"data set {name!r}: the table has {len(self.table)} rows, its card {self.card.rows}")
         if self.table.columns != self.card.columns:
-            raise ArgumentError(
-                f"data set {name!r}: the table's rows have {self.table.columns} input texts, "
-                f"the template {self.card.columns} prefixes"
-            )
+            counts = f"{self.table.columns} input texts, the template {self.card.columns} prefixes"
+            raise ArgumentError(f"data set {name!r}: the table's rows have {counts}")
         if self.card.digests is not None and self.card.digests.table != self.table.digest:
-            raise DataDamagedError(
-                f"data set {name!r}: the rows are not the published ones; "
-                f"their SHA-256 is {self.table.digest}, the card's {self.card.digests.table}"
-            )
+            digests = f"their SHA-256 is {self.table.digest}, the card's {self.card.digests.table}"
+            raise DataDamagedError(f"data set {name!r}: the rows are not the published ones; {digests}")
 
     @classmethod
     def from_rows(

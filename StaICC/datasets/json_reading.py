@@ -173,7 +173,8 @@ _TYPES: Mapping[Any, tuple[type, ...]] = {
     NoneType: (NoneType,),
 }
 """The types of parsed values that fit an annotation."""
-_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+hints_of: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+"""Returns the annotations of the fields of a record."""
 
 
 def _words(hint: Any) -> str:
@@ -222,7 +223,7 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
     elif origin in (Mapping, dict) and isinstance(value, Mapping):
         return {key: read_value(parts[1], item, f"{where}, {key:.60}") for key, item in value.items()}
     elif hasattr(hint, "_fields") and isinstance(value, (list, tuple)) and len(value) == len(hint._fields):
-        return hint(*map(read_value, _hints(hint).values(), value, (f"{where}, {name}" for name in hint._fields)))
+        return hint(*map(read_value, hints_of(hint).values(), value, (f"{where}, {name}" for name in hint._fields)))
     elif dataclasses.is_dataclass(hint) and isinstance(value, (Mapping, hint)):  # type: ignore[arg-type]
         return _read_record(hint, value, where) if isinstance(value, Mapping) else value
     raise SchemaError(f"{where} must be {_words(hint)}, not {value!r:.60}")
@@ -237,7 +238,7 @@ def _read_record(kind: Any, data: Mapping[str, Any], where: str) -> Any:
     for name in data:
         if name not in fields:
             raise SchemaError(f"{where} cannot be read: there is no field {name!r:.60}")
-    hints = _hints(kind)
+    hints = hints_of(kind)
     record = kind(**{name: read_value(hints[name], value, f"{where}, {name}") for name, value in data.items()})
     if check := getattr(record, "check_saved", None):
         check(where)

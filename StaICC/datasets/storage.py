@@ -1,8 +1,7 @@
 """Atomic writing of files.
 
 A file is written under a temporary name in the same folder, flushed to the disk, and then renamed: a reader never
-sees half a file, and a full disk or a killed process leaves the old state. A lock between processes spares double work;
-nothing depends on it for safety.
+sees half a file, and a full disk or a killed process leaves the old state.
 
 Output files are written atomically, and never over an input, a prediction store or a folder. A regular file is
 replaced as a whole and keeps its mode; a symlink stays, and its target is replaced; FIFOs, character devices and open
@@ -33,7 +32,7 @@ PASSING = ".part"
 """How passing names end. A killed process leaves one behind; :func:`remove_leftovers` removes it."""
 
 _CHUNK = 1 << 20
-_POLL = 0.1
+_DAY = 24 * 3600.0
 
 _log = logger(__name__)
 
@@ -61,16 +60,6 @@ def file_digest(path: str | os.PathLike[str]) -> str:
 
 def _passing_name(name: str) -> str:
     return f".{name[:40]}.{os.getpid()}-{os.urandom(6).hex()}{PASSING}"
-
-
-def flush_folder(folder: Path) -> None:
-    """Make a rename in this folder outlive a loss of power, where the system lets us."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def write_beside(path: Path, parts: Iterable[bytes | bytearray]) -> None:
@@ -121,7 +110,12 @@ def replacing(path: Path, keep: os.stat_result | None = None) -> Iterator[Binary
         with contextlib.suppress(OSError):
             passing.unlink()
         raise
-    flush_folder(path.parent)
+    with contextlib.suppress(OSError):  # the rename outlives a loss of power, where the system lets us
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextlib.contextmanager
@@ -145,77 +139,23 @@ def passing_folder(parent: Path) -> Iterator[Path]:
         _remove_folder(folder)
 
 
+def _remove_folder(folder: Path) -> None:
+    import shutil  # with many modules, which few runs need
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left under passing names. Call it under the lock only.
+    """Remove what killed processes left under passing names: all that has not changed for a day.
 
     Args:
         folder: Where to look (not below it).
     """
     for entry in folder.glob(f".*{PASSING}"):
-        _log.debug("removing %s, left by a process that was killed", entry)
-        if entry.is_dir() and not entry.is_symlink():
-            _remove_folder(entry)
-        else:
-            with contextlib.suppress(OSError):
-                entry.unlink()
-
-
-def _remove_folder(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _try_lock(handle: int) -> bool:
-    """Take the system's lock on an open file; False if another process has it."""
-    try:
-        try:
-            import fcntl
-        except ImportError:  # pragma: no cover - Windows
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        else:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
-            return False
-        raise
-    return True
-
-
-@contextlib.contextmanager
-def exclusive(path: Path, patience: float) -> Iterator[bool]:
-    """Hold a lock between processes (and threads) for the time of the block.
-
-    The system frees the lock when its holder ends, however it ends, so there are no stale locks. Where there are no
-    locks (some network file systems) or the other holder does not finish, the block runs without: what it writes must
-    be safe anyway.
-
-    Args:
-        path: File to lock; made if it is not there, and left there.
-        patience: Seconds to wait for another holder.
-
-    Yields:
-        Whether the lock is held.
-
-    Raises:
-        OSError: The file cannot be made.
-    """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
-    try:
-        held, end, logged = False, time.monotonic() + patience, False
-        try:
-            while not (held := _try_lock(handle)) and time.monotonic() < end:
-                if not logged:
-                    _log.info("waiting for another process that holds %s", path)
-                    logged = True
-                time.sleep(_POLL)
-        except OSError as error:
-            _log.debug("no lock on %s: %s", path, error)
-        yield held
-    finally:
-        os.close(handle)
+        with contextlib.suppress(OSError):
+            if entry.lstat().st_mtime < time.time() - _DAY:
+                _log.debug("removing %s, left by a process that was killed", entry)
+                _remove_folder(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 StrPath: TypeAlias = "str | os.PathLike[str]"

@@ -116,10 +116,8 @@ def split_pair(number: int, row: object) -> tuple[Any, Any]:
         ArgumentError: The row is no such pair.
     """
     if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
-        raise ArgumentError(
-            f"row {number}: expected (text or texts, label index), got {row!r:.80}. For a "
-            "table with named columns use Dataset.from_file, from_pandas or from_huggingface"
-        )
+        advice = "For a table with named columns use Dataset.from_file, from_pandas or from_huggingface"
+        raise ArgumentError(f"row {number}: expected (text or texts, label index), got {row!r:.80}. {advice}")
     return row[0], row[1]
 
 
@@ -286,9 +284,8 @@ class FrozenTable:
             digest.update(data)
             position += len(data)
         if digest.hexdigest() != expected:
-            raise DataDamagedError(
-                f"{self.path} is damaged: its SHA-256 is {digest.hexdigest()}, but it must be {expected}"
-            )
+            digests = f"its SHA-256 is {digest.hexdigest()}, but it must be {expected}"
+            raise DataDamagedError(f"{self.path} is damaged: {digests}")
         _verified.add(key)
 
     def _load(self, size: int) -> None:

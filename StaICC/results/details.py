@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from StaICC.datasets.catalogue import plain_fields
+from StaICC.datasets.catalogue import plain_values
 from StaICC.datasets.json_reading import read_value
 from StaICC.errors import SchemaError
 from StaICC.metrics.classification import ConfidenceBin
@@ -34,7 +34,8 @@ class SavedRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return plain_fields(self)
+        plain: dict[str, Any] = plain_values(self)
+        return plain
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

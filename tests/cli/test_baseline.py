@@ -14,8 +14,8 @@ from StaICC.metrics.random_baselines import RandomBaseline
 
 def run(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
-    baseline.add_arguments(parser)
-    return baseline.run(parser.parse_args(arguments))
+    baseline.add_baseline(parser)
+    return baseline.baseline(parser.parse_args(arguments))
 
 
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:

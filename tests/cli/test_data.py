@@ -18,8 +18,8 @@ from StaICC.errors import DataDamagedError, DataMissingError
 
 def run(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
-    data.add_arguments(parser)
-    return data.run(parser.parse_args(arguments))
+    data.add_data(parser)
+    return data.data(parser.parse_args(arguments))
 
 
 @pytest.fixture(autouse=True)
@@ -64,21 +64,11 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def write_long_icl(folder: Path) -> None:
     """Few-NERD with other rows than the published ones, TACRED (no published digest), half of BANKING77."""
     folder.mkdir(parents=True)
-    (folder / "fewnerd_train.json").write_text('[{"sentence": "Ox.", "entities": {"Ox": "person-other"}}]', "utf-8")
-    (folder / "fewnerd_test.json").write_text('[{"sentence": "Ox.", "entities": {"Ox": "person-other"}}]', "utf-8")
-    rows = [
-        {
-            "id": "1",
-            "relation": label,
-            "token": ["a", "b"],
-            "subj_start": 0,
-            "subj_end": 0,
-            "obj_start": 1,
-            "obj_end": 1,
-        }
-        for label in card("tacred").labels
-    ]
+    row = {"id": "1", "token": ["a", "b"], "subj_start": 0, "subj_end": 0, "obj_start": 1, "obj_end": 1}
+    rows = [row | {"relation": label} for label in card("tacred").labels]
     for split in ("train", "test"):
+        sentence = '[{"sentence": "Ox.", "entities": {"Ox": "person-other"}}]'
+        (folder / f"fewnerd_{split}.json").write_text(sentence, "utf-8")
         (folder / f"tacred_{split}.json").write_text(json.dumps(rows), "utf-8")
     (folder / "banking77_train.csv").write_text("text,category\na,age_limit\n", "utf-8")
 
@@ -174,11 +164,3 @@ def test_install_says_where(home: Path, capsys: pytest.CaptureFixture[str], monk
     assert err.count(str(home)) == 2
     assert run("install", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"path": str(data.pack.data_home()), "datasets": list(names())}
-
-
-@pytest.mark.parametrize("arguments", [[], ["remove"], ["list", "extra"], ["install", "a", "b"], ["path", "extra"]])
-def test_wrong_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        run(*arguments)
-    assert caught.value.code == 2
-    assert "usage" in capsys.readouterr().err

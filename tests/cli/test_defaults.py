@@ -21,8 +21,7 @@ import StaICC
 from StaICC import Dataset, LongICL, Normal, load_kernel
 from StaICC.benchmarks.catalogue import BENCHMARKS
 from StaICC.cli import _COMMANDS, _parser, long_icl, main
-from StaICC.cli.benchmark_options import make
-from StaICC.cli.run import run_settings
+from StaICC.cli.benchmark_options import make, run_settings
 from StaICC.inference import RunOptions
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.text_inference import text_inference
@@ -46,7 +45,7 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 def imported_by(command: str) -> Iterator[Any]:
     """What the module of a command, and the modules of the command line that it imports, import from the library."""
-    waiting, seen = [f"StaICC.cli.{command}"], set()
+    waiting, seen = [f"StaICC.cli.{_COMMANDS[command][0]}"], set()
     while waiting:
         name = waiting.pop()
         if name in seen:

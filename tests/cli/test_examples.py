@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import argparse
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +18,6 @@ from StaICC.cli import main
 
 PROGRAM = "python -m StaICC "
 COMMANDS = tuple(StaICC.cli._COMMANDS)
-ROOT = Path(StaICC.__file__).parents[1]
 
 SHORTER = {
     "run normal --model smollm2 --datasets TREC AGNews --limit 50": "run normal --datasets mini --limit 3",
@@ -57,15 +53,17 @@ ELSEWHERE = {
 """Examples that need what a test has not got, and where they are tested."""
 
 
+def command_of(name: str) -> Any:
+    """The parser of a command."""
+    commands = StaICC.cli._parser(name)._subparsers
+    assert commands is not None
+    return commands._group_actions[0].choices[name]  # type: ignore[index]
+
+
 def examples() -> list[str]:
-    found = []
-    for name in COMMANDS:
-        text = importlib.import_module(f"StaICC.cli.{StaICC.cli._MODULES.get(name, name)}").__doc__
-        found += [line.strip().removeprefix(PROGRAM) for line in text.splitlines() if line.strip().startswith(PROGRAM)]
-    return [
-        *found,
-        *(line.strip().removeprefix(PROGRAM) for line in StaICC.cli._EPILOG.splitlines() if PROGRAM in line),
-    ]
+    texts = [StaICC.cli._EPILOG, *(command_of(name).epilog for name in COMMANDS)]
+    lines = [line.strip() for text in texts for line in text.splitlines()]
+    return [line.removeprefix(PROGRAM) for line in lines if line.startswith(PROGRAM)]
 
 
 RUN = [one for one in dict.fromkeys(examples()) if one not in ELSEWHERE and not one.endswith("--help")]
@@ -107,7 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("example", RUN)
 def test_the_example_runs(
-    example: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    example: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], program: Any
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("STAICC_OFFLINE", "1")
@@ -118,18 +116,7 @@ def test_the_example_runs(
             main(words)
         assert caught.value.code == 0
     elif "--workers" in words:  # worker processes start from a program, not from a test
-        done = subprocess.run(
-            [sys.executable, "-m", "StaICC", *words],
-            env={
-                "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
-                "PYTHONPATH": str(ROOT),
-                "PATH": "",
-                "HOME": str(folder),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = program(*words, env={"HOME": str(folder)})
         assert done.returncode == 0, done.stderr
     else:
         assert main(words) == 0, capsys.readouterr().err
@@ -137,36 +124,30 @@ def test_the_example_runs(
         assert Path(words[words.index("-o") + 1]).stat().st_size > 0
 
 
-def test_every_command_has_examples() -> None:
-    for name in COMMANDS:
-        assert any(one.split()[0] == name for one in examples()), name
-
-
-def test_stand_ins_and_exceptions_are_needed() -> None:
-    """An entry of these tables that is no example any more would hide that one is missing."""
+def test_the_tables_name_examples_of_every_command() -> None:
+    """An entry that is no example any more would hide that one is missing."""
     assert set(SHORTER) | set(ELSEWHERE) <= set(examples())
-
-
-def test_every_option_of_an_example_exists() -> None:
-    """Those that are run elsewhere too: the parser takes them."""
-    for example in ELSEWHERE:
+    assert {example.split()[0] for example in examples()} >= set(COMMANDS)
+    for example in ELSEWHERE:  # the parser takes them
         words = shlex.split(example)
-        args = StaICC.cli._parser(words[0]).parse_args(words)
-        assert callable(args.run)
+        assert callable(StaICC.cli._parser(words[0]).parse_args(words).run)
+    assert re.findall(r"^  (\d+) +\w", StaICC.cli._EPILOG, re.MULTILINE) == ["0", "1", "2", "3", "130"]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_json_everywhere(name: str) -> None:
-    """Every command, or each of its actions, has --json."""
-    from argparse import _SubParsersAction
-
-    commands = StaICC.cli._parser(name)._subparsers
-    assert commands is not None
-    command = commands._group_actions[0].choices[name]  # type: ignore[index]
-    actions = [one for one in command._actions if isinstance(one, _SubParsersAction)]
-    parsers = list(actions[0].choices.values()) if actions else [command]
-    for parser in parsers:
-        assert any("--json" in action.option_strings for action in parser._actions), parser.prog
+def test_options_are_the_same_everywhere() -> None:
+    """Every command, or each of its actions, has --json; an option has the same letters and kind in all commands."""
+    kinds: dict[str, set[tuple[str | None, str]]] = {}
+    for name in COMMANDS:
+        command = command_of(name)
+        actions = [action for action in command._actions if isinstance(action, argparse._SubParsersAction)]
+        for parser in actions[0].choices.values() if actions else [command]:
+            assert any("--json" in action.option_strings for action in parser._actions), parser.prog
+        for action in command._actions:
+            for option in action.option_strings:
+                if option not in ("--json", "--output", "-o"):
+                    kinds.setdefault(option, set()).add((action.metavar, getattr(action.type, "__name__", "")))
+    assert kinds.pop("--k") == {("K", "int"), ("K", "_numbers")}  # only `run` takes several
+    assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
 
 
 def test_json_output_is_json(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,22 +168,3 @@ def test_json_output_is_json(folder: Path, monkeypatch: pytest.MonkeyPatch, caps
     ):
         assert main(shlex.split(line)) == 0
         json.loads(capsys.readouterr().out)
-
-
-def test_one_spelling_for_one_thing() -> None:
-    """An option that several commands have looks the same in all of them: same letters, same kind of value."""
-    kinds: dict[str, set[tuple[str | None, str]]] = {}
-    for name in COMMANDS:
-        commands = StaICC.cli._parser(name)._subparsers
-        assert commands is not None
-        for action in commands._group_actions[0].choices[name]._actions:  # type: ignore[index]
-            for option in action.option_strings:
-                if option not in ("--json", "--output", "-o"):
-                    kinds.setdefault(option, set()).add((action.metavar, getattr(action.type, "__name__", "")))
-    assert kinds.pop("--k") == {("K", "int"), ("K", "_numbers")}  # only `run` takes several
-    assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
-
-
-def test_exit_statuses_are_told() -> None:
-    text = StaICC.cli._EPILOG
-    assert re.findall(r"^  (\d+) +\w", text, re.MULTILINE) == ["0", "1", "2", "3", "130"]

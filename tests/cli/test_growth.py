@@ -6,6 +6,7 @@ Calls of Python functions are counted instead of seconds, so that the figures do
 from __future__ import annotations
 
 import random
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +21,9 @@ from StaICC.results import comparison
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("many")
-    benchmark = StaICC.Normal(datasets=["mini"], limit=8)
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
     labels = [query.label for query in benchmark.experimentor[0].all_queries()]
-    for number in range(40):
+    for number in range(8):
         draw = random.Random(number)
         predictions = [label if draw.random() < 0.7 else draw.randrange(3) for label in labels]
         benchmark(preentered_prediction=[predictions]).save(path / f"{number:03}.json")
@@ -47,51 +48,31 @@ def calls_of(function: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("few", "most", "command"),
+    ("runs", "few", "most", "line"),
     [
-        (5, 4.4, ["compare"]),  # all pairs
-        (10, 2.3, ["compare"]),  # more than MOST_RUNS: each with the best one
-        (10, 2.3, ["report", "-o", "page.html"]),
-        (8, 2.2, ["verify"]),
-        (8, 2.2, ["export", "scores"]),
-        (8, 2.2, ["export", "queries"]),
-        (10, 2.2, ["export", "latex"]),
+        (50, 4, 4.4, "compare FILES"),  # all pairs
+        (3, 4, 2.3, "compare FILES"),  # more than MOST_RUNS: each with the best one
+        (3, 4, 2.3, "report FILES -o page.html"),
+        (50, 4, 2.2, "verify FILES"),
+        (50, 4, 2.2, "export scores FILES"),
+        (50, 4, 2.2, "export queries FILES"),
+        (3, 4, 2.2, "export latex FILES"),
+        (3, 4, 2.2, "leaderboard FOLDER -o site"),
     ],
-    ids=str,
 )
 def test_the_work_of_a_command_grows_with_the_results(
-    few: int,
-    most: float,
-    command: list[str],
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    runs: int, few: int, most: float, line: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(comparison, "MOST_RUNS", 9 if few == 10 else 50)
-    files = [str(path) for path in sorted(folder.iterdir())]
-    name, *options = command
-    inputs = [*options, *files[:2]] if name == "export" else [*files[:2], *options]
-    assert main([name, *inputs]) == 0  # what is loaded once
+    monkeypatch.setattr(comparison, "MOST_RUNS", runs)
     counts = []
-    for number in (few, 2 * few, 4 * few):
-        shown = [*options, *files[:number]] if name == "export" else [*files[:number], *options]
-        counts.append(calls_of(lambda shown=shown: main([name, *shown])))  # type: ignore[misc]
+    for number in (2, few, 2 * few):  # the first loads what is loaded once
+        files = [str(path) for path in sorted(folder.iterdir())[:number]]
+        if "FOLDER" in line:
+            (tmp_path / f"{number}").mkdir()
+            for file in files:
+                shutil.copy(file, tmp_path / f"{number}")
+        words = [word for part in line.split() for word in (files if part == "FILES" else [part])]
+        words = [f"{number}" if word == "FOLDER" else word for word in words]
+        counts.append(calls_of(lambda words=words: main(words)))  # type: ignore[misc]
     assert counts[2] / counts[1] < most
-    capsys.readouterr()
-
-
-def test_a_leaderboard_grows_with_its_files(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(comparison, "MOST_RUNS", 3)
-    counts = []
-    for number in (2, 4, 8, 16):
-        (tmp_path / f"{number}").mkdir()
-        for path in sorted(folder.iterdir())[:number]:
-            (tmp_path / f"{number}" / path.name).write_bytes(path.read_bytes())
-        counts.append(calls_of(lambda number=number: main(["leaderboard", f"{number}", "-o", f"site {number}"])))  # type: ignore[misc]
-    assert counts[3] / counts[2] < 2.2
-    capsys.readouterr()

@@ -1,111 +1,122 @@
-"""The command line as a whole: commands, help, exit statuses, what goes to which stream."""
+"""The command line as a whole: commands, help, names, exit statuses, completion, what goes to which stream."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import StaICC
 import StaICC.cli
-from StaICC.cli import main
+from StaICC.cli import _COMMANDS, main
 
 ROOT = Path(StaICC.__file__).parents[1]
-COMMANDS = list(StaICC.cli._COMMANDS)
+MINI = ["run", "normal", "--datasets", "mini", "--limit", "2"]
+Cli = Callable[..., tuple[int, str, str]]
 
 
-def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "StaICC", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_the_version(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert staicc("--version") == (0, f"StaICC {StaICC.__version__}\n", "")
+    monkeypatch.setitem(sys.modules, "argcomplete", None)
+    monkeypatch.setenv("_ARGCOMPLETE", "1")  # completion without argcomplete does nothing
+    assert staicc("--version")[0] == 0
 
 
-def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--version"])
-    assert caught.value.code == 0
-    assert capsys.readouterr().out == f"StaICC {StaICC.__version__}\n"
+@pytest.mark.parametrize("name", ["", *_COMMANDS])
+def test_help(name: str, staicc: Cli) -> None:
+    status, shown, _ = staicc(*filter(None, [name]), "--help")
+    assert status == 0
+    assert shown.startswith(f"usage: python -m StaICC {name}".rstrip())
+    if name:
+        assert f"python -m StaICC {name}" in shown.partition("examples:")[2]
+        if "--model MODEL" in shown:  # `published` names models of published tables, which have no options
+            assert ("--model-option" in shown) is (name != "published")
+    else:
+        assert [command for command in _COMMANDS if not re.search(rf"^ +{command}\b", shown, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["nosuch"], ["run"], ["run", "nosuch"], ["run", "normal", "--nosuch"], ["verify"]]
+    ("line", "message"),
+    [
+        ("", "are required: COMMAND"),
+        ("nosuch", "there is no command 'nosuch'"),
+        ("run", "are required: BENCHMARK"),
+        ("verify", "are required: RESULT"),
+        ("rnu", "did you mean 'run'?"),
+        ("run nromal", "there is no benchmark 'nromal'; did you mean 'normal'?"),
+        ("run normal --outputs logit", "did you mean 'logits'?"),
+        ("compare a b --format markdwn", "did you mean 'markdown'?"),
+        ("export scoress a", "there is no action 'scoress'; did you mean 'scores'?"),
+        ("export lm-eval d --benchmark gller", "did you mean 'gler'?"),
+        ("run normal --datsets mini", "there is no option '--datsets'; did you mean '--data"),
+        ("export lm-eval d --benchmrk=gler", "did you mean '--benchmark'?"),
+        ("store info a --jsno", "store info: error: there is no option '--jsno'; did you mean '--json'?"),
+        ("published b.json", "published: error: unrecognized arguments: b.json"),
+        ("data", "ACTION"),
+        ("data remove", "there is no action 'remove'"),
+        ("data list extra", "unrecognized arguments: extra"),
+        ("data install a b", "unrecognized arguments: b"),
+        ("race --model ppm --model-option order=3;escape=C", "without a semicolon"),
+        ("race --model-option order=3 --model ppm", "got no --model before it"),
+        ("baseline --n 100 --labels two", "argument --labels"),
+        ("baseline --n 100 --labels 2:50:3", "argument --labels"),
+        ("baseline --n 100 --labels 2:50,2:50", "duplicate"),
+    ],
 )
-def test_a_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "usage: python -m StaICC" in captured.err
+def test_wrong_words_are_status_2_with_the_usage(line: str, message: str, staicc: Cli) -> None:
+    status, out, err = staicc(*line.split())
+    assert (status, out) == (2, "")
+    assert err.startswith("usage: python -m StaICC")
+    assert message in err
 
 
-def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    assert [command for command in COMMANDS if not re.search(rf"^ +{command}\b", text, re.MULTILINE)] == []
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("verify nosuch.json", "nosuch.json: No such file"),
+        ("verify .", ".: this is a folder, expected the file of a saved result"),
+        ("run normal --datasets TREK", "there is no data set 'TREK'; did you mean 'TREC'?"),
+        ("prompts normal --datasets TREK", "did you mean 'TREC'?"),
+        ("published --model Lama2", "did you mean 'Llama2'?"),
+        ("cite topp-k", "did you mean 'TopK'?"),
+        ("cite TREK", "did you mean 'TREC'?"),
+    ],
+)
+def test_wrong_names_are_one_line(line: str, message: str, staicc: Cli) -> None:
+    status, out, err = staicc(*line.split())
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("staicc: ")
+    assert message in err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main([command, "--help"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    assert f"usage: python -m StaICC {command}" in text
-    examples = text.partition("examples:")[2]
-    assert f"python -m StaICC {command}" in examples
+def test_a_repeated_list_is_joined(staicc: Cli, tmp_path: Path) -> None:
+    """One rule for all options that take several values; before, the last list replaced the others."""
+    parsed = StaICC.cli._parser("run").parse_args([*MINI, "--datasets", "TREC", "SST5", "--stop", "a", "--stop", "b"])
+    assert (parsed.datasets, parsed.stop) == (["mini", "TREC", "SST5"], ["a", "b"])
+    assert StaICC.cli._parser("run").parse_args(MINI).datasets == ["mini"]
+    _, out, _ = staicc("baseline", "--n", "100", "--labels", "2", "--t", "5", "--t", "10", "20")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["5", "10", "20"]  # without the default
+    files = [tmp_path / name for name in ("a", "b")]
+    parsed = StaICC.cli._parser("verify").parse_args(["verify", "r", *(f"--data={file}" for file in files)])
+    assert parsed.data == files
+    assert staicc(*MINI, "--datasets", "mini")[0] == 2  # the same data set twice
 
 
-def test_the_module_runs(tmp_path: Path) -> None:
-    done = run("run", "normal", "--datasets", "mini", "--limit", "2")
-    assert done.returncode == 0
-    assert done.stdout.startswith("Normal\n")
-    assert done.stderr == ""
-
-
-@pytest.mark.parametrize("arguments", [["cite"], ["run", "normal", "--datasets", "mini", "--limit", "2"]])
-def test_a_reader_that_went_away_is_no_error(arguments: list[str]) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as gone:
-        done = subprocess.run(
-            [sys.executable, "-u", "-m", "StaICC", *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=gone,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_missing_data_is_status_3_and_says_what_to_do(tmp_path: Path) -> None:
-    done = run("run", "normal", "--datasets", "TREC", STAICC_HOME=str(tmp_path), STAICC_OFFLINE="1")
-    assert done.returncode == 3
-    assert done.stdout == ""
-    assert "python -m StaICC data install" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_mini_needs_no_data(tmp_path: Path) -> None:
-    done = run("run", "normal", "--datasets", "mini", STAICC_HOME=str(tmp_path), STAICC_OFFLINE="1")
-    assert done.returncode == 0
-    assert list(tmp_path.iterdir()) == []
+def test_methods_is_short_for_show_methods(staicc: Cli) -> None:
+    status, shown, _ = staicc("methods")
+    assert (status, shown) == staicc("show", "methods")[:2]
+    assert "paper: Calibrate Before Use: Improving Few-shot Performance of Language Models (2021)" in shown
+    assert "    knn_k=3 (int): Nearest neighbours that vote." in shown
 
 
 def test_a_full_disk_is_said_and_other_faults_are_not_hidden(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    staicc: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -113,56 +124,91 @@ def test_a_full_disk_is_said_and_other_faults_are_not_hidden(
         raise OSError(fault, os.strerror(fault), "r.json")
 
     monkeypatch.setattr(StaICC.Result, "save", save)
-    command = ["run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json"]
     fault = errno.ENOSPC
-    assert main(command) == 2
-    shown = capsys.readouterr()
-    assert shown.err.endswith(f"staicc: r.json: {os.strerror(errno.ENOSPC)}\n")
-    assert "StaICC|benchmark:Normal|" in shown.out  # the scores of a long run are not lost with the file
+    status, out, err = staicc(*MINI, "--json", "r.json")
+    assert status == 2
+    assert err.endswith(f"staicc: r.json: {os.strerror(errno.ENOSPC)}\n")
+    assert "StaICC|benchmark:Normal|" in out  # the scores of a long run are not lost with the file
     fault = errno.EBADF
     with pytest.raises(OSError, match=r"r\.json"):
-        main(command)
+        main([*MINI, "--json", "r.json"])
 
 
-def test_an_interrupt_is_status_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.cli.cite as module
+def test_an_interrupt_is_status_130(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    import StaICC.cli.comparing as module
 
     def interrupted(*given: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "run", interrupted)
-    assert main(["cite"]) == 130
-    assert capsys.readouterr().err.startswith("staicc: interrupted")
+    monkeypatch.setattr(module, "cite", interrupted)
+    status, _, err = staicc("cite")
+    assert status == 130
+    assert err.startswith("staicc: interrupted")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["verify", "nosuch.json"], "staicc: nosuch.json: No such file or directory\n"),
-        (["verify", "."], "staicc: .: this is a folder, expected the file of a saved result\n"),
-        (["run", "normal", "--datasets", "TREK"], "staicc: there is no data set 'TREK'; did you mean 'TREC'?"),
-    ],
-)
-def test_errors_are_one_line_without_a_traceback(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith(message)
-    assert captured.err.count("\n") == 1
+# -- as a program
 
 
-def test_the_console_script_finds_modules_in_the_current_folder(tmp_path: Path) -> None:
+def test_the_module_runs_without_data_and_says_where_it_is_missing(program: Any, tmp_path: Path) -> None:
+    home = {"STAICC_HOME": str(tmp_path), "STAICC_OFFLINE": "1"}
+    done = program(*MINI, env=home)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Normal\n")
+    assert list(tmp_path.iterdir()) == []
+    done = program("run", "normal", "--datasets", "TREC", env=home)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "python -m StaICC data install" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_went_away_is_no_error(program: Any) -> None:
+    for words in (["cite"], MINI):
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write, "w") as gone:
+            done = program(*words, start=("-u", "-m", "StaICC"), stdout=gone, stderr=-1)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_console_script_finds_modules_in_the_current_folder(program: Any, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "staicc").write_text("import sys\nfrom StaICC.cli import script\nsys.exit(script())\n")
     (tmp_path / "mine.py").write_text("def my_inference(prompt, label_space):\n    return 0\n")
-    done = subprocess.run(
-        [sys.executable, "bin/staicc", "run", "normal", "--datasets=mini", "--limit=1", "--model=mine:my_inference"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = program(*MINI, "--model=mine:my_inference", start=("bin/staicc",), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "my_inference" in done.stdout
+
+
+def test_only_the_command_that_is_asked_for_is_imported(program: Any) -> None:
+    code = (
+        "import sys\n"
+        "from StaICC.cli import main\n"
+        "main(['cite', 'TREC'])\n"
+        "loaded = [name for name in sys.modules if name.startswith('StaICC.')]\n"
+        "assert not [name for name in loaded if 'kernel' in name or 'report' in name or 'long_icl' in name], loaded\n"
+    )
+    done = program(code, start=("-c",))
+    assert done.returncode == 0, done.stderr
+
+
+def test_shells_complete(program: Any, tmp_path: Path) -> None:
+    """Asked as a shell does: through the environment, with the answer in a file."""
+    pytest.importorskip("argcomplete")
+    assert "PYTHON_ARGCOMPLETE_OK" in (ROOT / "StaICC" / "__main__.py").read_text("utf-8")[:1024]
+    for line, expected in {
+        "run template": {"template"},
+        "run normal --no": {"--noisy-channel"},
+        "export ": {"lm-eval", "scores", "queries"},
+    }.items():
+        line = f"python -m StaICC {line}"
+        answer = tmp_path / "answer"
+        environment = {
+            "_ARGCOMPLETE": "3",  # the words of `python -m StaICC` that come first
+            "_ARGCOMPLETE_IFS": "\n",
+            "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+            "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+            "COMP_LINE": line,
+            "COMP_POINT": str(len(line)),
+        }
+        program(env=environment, cwd=tmp_path)
+        assert {word.strip() for word in answer.read_text("utf-8").split("\n")} >= expected

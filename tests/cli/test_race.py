@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.race import race
-from StaICC.cli import main
-from StaICC.results import Result, ResultGroup, load
+from StaICC.results import load
 
 MODULE = """
 from StaICC.inference.identity import Identity
@@ -33,146 +33,108 @@ def by_length(argument):
 def first(argument):
     return Model("first")
 """
-
+Cli = Callable[..., tuple[int, str, str]]
 MINI = ["--datasets", "mini"]
+MODELS = ("racing_models:by_length", "racing_models:first")
 
 
-@pytest.fixture
-def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "racing_models.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    return "racing_models:by_length", "racing_models:first"
+    monkeypatch.chdir(tmp_path)
 
 
-def test_a_race_prints_and_saves_what_the_library_returns(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, models: tuple[str, str]
-) -> None:
-    path, records = tmp_path / "race.json", tmp_path / "records.jsonl"
-    arguments = [
-        "--margin",
-        "0.1",
-        "--json",
-        str(path),
-        "--records",
-        str(records),
-        "--store",
-        str(tmp_path / "s.sqlite"),
-    ]
-    assert main(["race", "--model", models[0], "--model", models[1], *MINI, *arguments]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    first, second = map(StaICC.load_kernel, models)
+def scores(staicc: Cli, file: str) -> list[Any]:
+    return [json.loads(line) for line in staicc("export", "scores", file, "--json")[1].splitlines()]
+
+
+def test_a_race_prints_and_saves_what_the_library_returns(staicc: Cli) -> None:
+    command = ["race", "--model", MODELS[0], "--model", MODELS[1], *MINI, "--margin", "0.1", "--store", "s.sqlite"]
+    status, out, err = staicc(*command, "--json", "race.json", "--records", "records.jsonl")
+    assert (status, err) == (0, "")
+    first, second = map(StaICC.load_kernel, MODELS)
     expected = race(StaICC.Normal(datasets=["mini"]), first, second, 0.1)
-    saved = load(path)
-    assert isinstance(saved, ResultGroup)
-    assert [one.stopping for one in saved.results()] == [one.stopping for one in expected.results()]
-    assert str(expected["first"].stopping) in printed.out
-    assert [one.model.split()[0] for one in saved.results()] == list(models)
-    lines = [json.loads(line) for line in records.read_text().splitlines()]
-    assert len(lines) == 2 * expected["first"].stopping.queries
-    assert main(["verify", str(path)]) == 0
-    assert "recomputed  Race: the parts" in capsys.readouterr().out
-    assert main(["compare", str(path)]) == 2
-    assert "stopped early" in capsys.readouterr().err
-    assert main(["export", "scores", str(path), "--json"]) == 0
-    scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {one["run"] for one in scores} == {"race: first", "race: second"}
-    assert all(one["low"] is None for one in scores)  # the interval of a race is that of the difference
+    saved: Any = load("race.json")
+    assert [result.stopping for result in saved.results()] == [result.stopping for result in expected.results()]
+    assert str(expected["first"].stopping) in out
+    assert [result.model.split()[0] for result in saved.results()] == list(MODELS)
+    assert len(Path("records.jsonl").read_text().splitlines()) == 2 * expected["first"].stopping.queries
+    status, out, _ = staicc("verify", "race.json")
+    assert status == 0
+    assert "recomputed  Race: the parts" in out
+    assert "stopped early" in staicc("compare", "race.json")[2]
+    found = scores(staicc, "race.json")
+    assert {row["run"] for row in found} == {"race: first", "race: second"}
+    assert all(row["low"] is None for row in found)  # the interval of a race is that of the difference
+    assert staicc(*command, "--json", "two.json", "--chunk-size", "3")[0] == 0
+    again: Any = load("two.json")
+    assert list(again.results()) == list(saved.results())
+    assert all(result.provenance.predictors[0].computed == 0 for result in again.results()), "all from the store"
 
 
-def test_a_race_continues_from_its_store(tmp_path: Path, models: tuple[str, str]) -> None:
-    command = ["race", "--model", models[0], "--model", models[1], *MINI, "--store", str(tmp_path / "s.sqlite")]
-    assert main([*command, "--json", str(tmp_path / "one.json")]) == 0
-    assert main([*command, "--json", str(tmp_path / "two.json"), "--chunk-size", "3"]) == 0
-    one, two = load(tmp_path / "one.json"), load(tmp_path / "two.json")
-    assert list(one.results()) == list(two.results())
-    assert all(each.provenance.predictors[0].computed == 0 for each in two.results())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--model", "ppm"], "got 1, expected two"),
-        (["--model", "ppm"] * 3, "got 3, expected two"),
-        (["--model", "ppm"] * 2 + ["--margin", "0"], "wrong margin"),
-        (["--model", "ppm"] * 2 + ["--score", "likelihood"], "outputs='auto'"),
-        (["--model", "ppm"] * 2 + ["--limit", "0"], "limit"),
-        (["--model", "ppm"] * 2 + ["--json", "StaICC/__init__.py"], ""),
-    ],
-)
-def test_what_a_race_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
-    assert main(["race", *MINI, *arguments]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_run_with_precision(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "early.json"
-    arguments = ["--precision", "0.15", "--score", "likelihood", "--outputs", "probabilities", "--json", str(path)]
-    assert main(["run", "normal", *MINI, *arguments]) == 0
-    printed = capsys.readouterr().out
+def test_run_with_precision(staicc: Cli) -> None:
+    options = ["--precision", "0.15", "--score", "likelihood", "--outputs", "probabilities", "--json", "early.json"]
+    status, out, _ = staicc("run", "normal", *MINI, *options)
+    assert status == 0
     ppm: Any = StaICC.load_kernel("ppm")
     expected = StaICC.Normal(datasets=["mini"], outputs="probabilities")(ppm, precision=0.15, score="likelihood")
-    saved = load(path)
-    assert isinstance(saved, Result)
+    saved: Any = load("early.json")
     assert saved.stopping == expected.stopping
-    assert str(saved.stopping) in printed
-    assert main(["verify", str(path)]) == 0
-    assert saved.stopping is not None
-    capsys.readouterr()
-    assert main(["export", "scores", str(path), "--json"]) == 0
-    scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert str(saved.stopping) in out
+    assert staicc("verify", "early.json")[0] == 0
+    found = [row for row in scores(staicc, "early.json") if row["level"]]
     interval = saved.stopping.interval
-    known = [(one["dataset"], one["metric"], one["low"], one["high"], one["level"]) for one in scores if one["level"]]
+    known = [(row["dataset"], row["metric"], row["low"], row["high"], row["level"]) for row in found]
     assert known == [(None, saved.stopping.score, interval.low, interval.high, 0.95)]
-    full, page = tmp_path / "full.json", tmp_path / "page.html"
-    assert main(["run", "normal", *MINI, "--json", str(full)]) == 0
-    assert main(["compare", str(full), str(path)]) == 2
-    assert "it stopped early" in capsys.readouterr().err
-    assert main(["report", str(full), str(path), "--output", str(page)]) == 0
-    assert "STOPPED EARLY, do not compare with full runs: early, Normal." in page.read_text("utf-8")
+    assert staicc("run", "normal", *MINI, "--json", "full.json")[0] == 0
+    assert "stopped early" in staicc("compare", "full.json", "early.json")[2]
+    assert staicc("report", "full.json", "early.json", "--output", "page.html")[0] == 0
+    assert "STOPPED EARLY, do not compare with full runs: early, Normal." in Path("page.html").read_text("utf-8")
+
+
+PPM = "race --model ppm --model ppm"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("line", "message"),
     [
-        (["normal", "--precision", "0"], "wrong precision: got 0.0"),
-        (["normal", "--precision", "nan"], "wrong precision: got nan"),
-        (["normal", "--score", "accuracy"], "got no precision"),
-        (
-            ["suite", "--precision", "0.1"],
-            "--precision is for the benchmark normal with one k and without a method: got suite",
-        ),
-        (["gler", "--precision", "0.1"], "got gler"),
-        (["normal", "--precision", "0.1", "--method", "all"], "got --method all"),
-        (["normal", "--precision", "0.1", "--on-error", "collect"], "on_error='collect'"),
-        (["normal", "--precision", "0.1", "--tried", "4"], "tried=4"),
-        (["normal", "--precision", "0.1", "--metrics", "0.1.1"], "standard metric"),
+        ("race --model ppm", "got 1, expected two"),
+        (f"{PPM} --model ppm", "got 3, expected two"),
+        (f"{PPM} --margin 0", "wrong margin"),
+        (f"{PPM} --score likelihood", "outputs='auto'"),
+        (f"{PPM} --limit 0", "limit"),
+        (f"{PPM} --json racing_models.py --model-option order", "expected name=value"),
+        (f"{PPM} --model-option ordre=3", "did you mean 'order'"),
+        ("run normal --precision 0", "wrong precision: got 0.0"),
+        ("run normal --precision nan", "wrong precision: got nan"),
+        ("run normal --score accuracy", "got no precision"),
+        ("run suite --precision 0.1", "got suite"),
+        ("run gler --precision 0.1", "got gler"),
+        ("run normal --precision 0.1 --method all", "got --method all"),
+        ("run normal --precision 0.1 --k 1,2", "with 2 k"),
+        ("run normal --precision 0.1 --dry-run", "--dry-run"),
+        ("run normal --precision 0.1 --on-error collect", "on_error='collect'"),
+        ("run normal --precision 0.1 --tried 4", "tried=4"),
+        ("run normal --precision 0.1 --metrics 0.1.1", "standard metric"),
+        ("run normal --prices 1 2", "Add --dry-run"),
+        ("run normal --records r --dry-run", "keeps no predictions"),
+        ("run normal --k 1,2 --method all", "expected one"),
+        ("run normal --method-option knn_k=3", "Choose one with --method"),
     ],
 )
-def test_what_precision_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
-    assert main(["run", *arguments, *MINI]) == 2
-    assert message in capsys.readouterr().err
+def test_what_is_refused(staicc: Cli, line: str, message: str) -> None:
+    status, _, err = staicc(*line.split(), *MINI)
+    assert status == 2
+    assert message in err
 
 
-def test_options_of_each_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_options_of_each_model(staicc: Cli) -> None:
     """An option belongs to the model before it."""
-    files = [tmp_path / "a.json", tmp_path / "b.json"]
-    race = ["race", *MINI, "--limit", "20", "--margin", "0.3", "--quiet"]
+    start = ["race", *MINI, "--limit", "20", "--margin", "0.3", "--quiet"]
     separate = ["--model", "ppm", "--model-option", "escape=C", "--model", "ppm", "--model-option", "order=3"]
-    assert main([*race, *separate, "--model-option", "escape=D", "--json", str(files[0])]) == 0
-    assert main([*race, "--model", "ppm;escape=C", "--model", "ppm;order=3;escape=D", "--json", str(files[1])]) == 0
-    groups = [load(file) for file in files]
-    assert [[one.signature.fields["scoring"] for one in group.results()] for group in groups] == [
-        ["escape=C;order=12", "escape=D;order=3"]
-    ] * 2
-    capsys.readouterr()
-    for wrong, message in (
-        (["--model-option", "order=3", "--model", "ppm", "--model", "ppm"], "got no --model before it"),
-        (["--model", "ppm", "--model-option", "order=3;escape=C", "--model", "ppm"], "without a semicolon"),
-    ):
-        with pytest.raises(SystemExit):
-            main([*race, *wrong])
-        assert message in capsys.readouterr().err
-    for option, message in (("order", "expected name=value"), ("ordre=3", "did you mean 'order'")):
-        assert main([*race, "--model", "ppm", "--model", "ppm", "--model-option", option]) == 2
-        assert message in capsys.readouterr().err
+    assert staicc(*start, *separate, "--model-option", "escape=D", "--json", "a.json")[0] == 0
+    assert staicc(*start, "--model", "ppm;escape=C", "--model", "ppm;order=3;escape=D", "--json", "b.json")[0] == 0
+    for file in ("a.json", "b.json"):
+        settings = [result.signature.fields["scoring"] for result in load(file).results()]
+        assert settings == ["escape=C;order=12", "escape=D;order=3"]

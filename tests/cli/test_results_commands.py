@@ -5,24 +5,40 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
-from StaICC.cli import main
 from StaICC.cli.files import show_result
+
+Cli = Callable[..., tuple[int, str, str]]
+LIMITS = ["--datasets", "mini", "--limit", "10"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    for name, label in (("a", 0), ("b", 1)):
+        result = StaICC.Normal(datasets=["mini"], limit=10)(lambda prompt, label_space, label=label: label)
+        result.save(folder / f"{name}.json")
+    StaICC.Suite(datasets=["mini"], limit=4)(lambda prompt, label_space: 0).save(folder / "suite.json")
+    (folder / "bad.json").write_text("{", "utf-8")
+    return folder
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    for name, answer in (("a", 0), ("b", 1)):
-        StaICC.Normal(datasets=["mini"], limit=10)(lambda prompt, label_space, answer=answer: answer).save(
-            f"{name}.json"
-        )
     return tmp_path
+
+
+def averages(name: str) -> Any:
+    return StaICC.load(name)["Averaged results"]
 
 
 def test_a_result_is_saved_before_its_reader_can_go_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,191 +53,101 @@ def test_a_result_is_saved_before_its_reader_can_go_away(tmp_path: Path, monkeyp
     assert StaICC.results.load(tmp_path / "kept.json") == result
 
 
-def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "a.json", "b.json"]) == 0
-    out, err = capsys.readouterr()
+def test_compare(staicc: Cli) -> None:
+    status, out, err = staicc("compare", "a.json", "b.json")
+    assert (status, err) == (0, "")
     assert out.startswith("Normal: first a, second b\nmetric: accuracy (higher is better)\n")
-    assert err == ""
-
-
-def test_compare_by_another_metric_with_a_margin(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "a.json", "b.json", "--metric", "macro_F1", "--margin", "0.01", "--format", "csv"]) == 0
-    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
-    saved = [StaICC.results.load(f"{name}.json")["Averaged results"]["macro_F1"] for name in "ab"]  # type: ignore[union-attr]
-    assert [float(row["first"]), float(row["second"])] == saved
-    assert main(["compare", "a.json", "b.json", "--margin", "0.01"]) == 0
-    assert "b not worse than a by more than 0.01: " in capsys.readouterr().out
-
-
-def test_compare_names_what_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    StaICC.Suite(datasets=["mini"], limit=4)(lambda prompt, label_space: 0).save("suite.json")
-    assert main(["compare", "a.json", "suite.json"]) == 0
-    out, err = capsys.readouterr()
+    margin = ["compare", "a.json", "b.json", "--margin", "0.01"]
+    assert "b not worse than a by more than 0.01: " in staicc(*margin)[1]
+    (row,) = csv.DictReader(io.StringIO(staicc(*margin, "--metric", "macro_F1", "--format", "csv")[1]))
+    assert [float(row["first"]), float(row["second"])] == [averages(f"{name}.json")["macro_F1"] for name in "ab"]
+    status, out, err = staicc("compare", "a.json", "suite.json")
     assert "note: mini: 12 of 20 queries of a are not compared" in out
     assert "GLER (not in a)" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["a.json"], "a comparison needs two results at least, 1 given"),
-        (["a.json", "a.json"], "duplicate result: got a.json twice"),
-        (["a.json", "no.json"], "no.json: No such file"),
-        (["a.json", "bad.json"], "bad.json: "),
-        (["a.json", "b.json", "--metric", "f1"], "there is no metric 'f1'"),
-        (["a.json", "b.json", "--margin", "-1"], "margin: got -1.0, expected a number between 0 and 1"),
-    ],
-)
-def test_compare_refuses(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("bad.json").write_text("{", "utf-8")
-    assert main(["compare", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert message in err
-    assert err.count("\n") == 1
-
-
-def test_names_of_files_that_share_a_stem(capsys: pytest.CaptureFixture[str]) -> None:
     for name in "ab":
         Path(name).mkdir()
         Path(f"{name}.json").rename(f"{name}/result.json")
-    assert main(["compare", "a/result.json", "b/result.json"]) == 0
-    assert "first a/result.json, second b/result.json" in capsys.readouterr().out
-
-
-def test_published(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["published", "--model", "NEO 2.7", "--method", "noisy-channel"]) == 0
-    out = capsys.readouterr().out
-    assert "0.5678[1]" in out
-    assert "[1] DOUBTFUL: all four figures equal those of OPT 2.7" in out
-    assert "source: Cho and Inoue (2025), arXiv 2501.15708, Table 8" in out
-
-
-def test_published_prints_all_models_by_default(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["published"]) == 0
-    out = capsys.readouterr().out
-    assert len([line for line in out.splitlines() if line[:1].isalpha() and " 0." in line]) == 29
-
-
-def test_published_beside(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["published", "--result", "a.json"]) == 0
-    assert "not comparable: the published figures are means over the ten data sets, this result has mini" in (
-        capsys.readouterr().out
-    )
-
-
-def test_published_says_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["published", "--benchmark", "long-icl", "--method", "vanilla"]) == 2
-    assert "no published figure matches all of these options" in capsys.readouterr().err
-
-
-def test_report(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "a.json", "b.json", "-o", "r.html", "--title", "Two", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"path": "r.html", "bytes": Path("r.html").stat().st_size, "runs": ["a", "b"]}
-    assert "<title>Two</title>" in Path("r.html").read_text("utf-8")
+    assert "first a/result.json, second b/result.json" in staicc("compare", "a/result.json", "b/result.json")[1]
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("line", "message"),
     [
-        ["report", "a.json", "-o", "no/out"],
-        ["prompts", "normal", "--datasets", "mini", "-o", "no/out"],
-        ["score", "normal", "nosuch.jsonl", "--datasets", "mini", "--json", "no/out"],
-        ["score", "normal", "nosuch.jsonl", "--datasets", "mini", "--records", "no/out"],
-        ["export", "scores", "a.json", "-o", "no/out"],
-        ["run", "normal", "--datasets", "mini", "--json", "no/out"],
+        ("compare a.json", "two results at least, 1 given"),
+        ("compare a.json a.json", "got a.json twice"),
+        ("compare a.json no.json", "no.json: No such file"),
+        ("compare a.json bad.json", "bad.json: "),
+        ("compare a.json b.json --metric f1", "there is no metric 'f1'"),
+        ("compare a.json b.json --margin -1", "margin: got -1.0"),
+        ("published --benchmark long-icl --method vanilla", "remove one of them"),
+        ("score normal --limit 4 --datasets mini", "Put it first"),
+        ("score normal bad.json --datasets mini", "bad.json"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_refused_first(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    said = capsys.readouterr().err
-    assert "no is not there" in said
-    assert said.count("\n") == 1
-    Path("no").mkdir()
-    Path("no/out").mkdir()
-    assert main(arguments) == 2
-    assert "staicc: no/out is a folder; give the name of a file\n" in capsys.readouterr().err.replace("\\", "/")
+def test_what_is_refused(line: str, message: str, staicc: Cli) -> None:
+    status, out, err = staicc(*line.split())
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
 
 
-@pytest.mark.parametrize("name", ["answers.jsonl", "answers.csv"])
-def test_answers_that_are_no_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path(name).write_bytes(b"id,label\n\xff\xfe\x00,food\n")
-    assert main(["score", "normal", name, "--datasets", "mini"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"staicc: {name}")
-    assert "this is not UTF-8 text" in told
-    assert told.count("\n") == 1
+def test_published(staicc: Cli) -> None:
+    _, out, _ = staicc("published", "--model", "NEO 2.7", "--method", "noisy-channel")
+    assert "0.5678[1]" in out
+    assert "[1] DOUBTFUL: all four figures equal those of OPT 2.7" in out
+    assert "source: Cho and Inoue (2025), arXiv 2501.15708, Table 8" in out
+    lines = staicc("published")[1].splitlines()
+    assert len([line for line in lines if line[:1].isalpha() and " 0." in line]) == 29  # all models
+    assert "not comparable: the published figures are means" in staicc("published", "--result", "a.json")[1]
 
 
-def test_the_whole_way_out_and_back(capsys: pytest.CaptureFixture[str], anonymous: Any) -> None:
-    """Prompts to a file, answers by a program that knows only the file, the score of the run itself."""
-    limits = ["--datasets", "mini", "--limit", "10"]
-    assert main(["prompts", "normal", *limits, "-o", "prompts.jsonl"]) == 0
-    asked = [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
-    answers = [json.dumps({"id": one["id"], "index": 0}) for one in reversed(asked)]
-    Path("answers.jsonl").write_text("\n".join(answers), "utf-8")
-    capsys.readouterr()
-    assert main(["score", "normal", "answers.jsonl", *limits, "--json", "scored.json", "--records", "r.jsonl"]) == 0
+def test_report(staicc: Cli) -> None:
+    _, out, _ = staicc("report", "a.json", "b.json", "-o", "r.html", "--title", "Two", "--json")
+    assert json.loads(out) == {"path": "r.html", "bytes": Path("r.html").stat().st_size, "runs": ["a", "b"]}
+    assert "<title>Two</title>" in Path("r.html").read_text("utf-8")
+
+
+def test_the_whole_way_out_and_back(staicc: Cli, anonymous: Any) -> None:
+    """Prompts to a file, predictions by a program that knows only the file, the score of the run itself."""
+    assert staicc("prompts", "normal", *LIMITS, "-o", "prompts.jsonl")[0] == 0
+    prompts = [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
+    lines = [json.dumps({"id": prompt["id"], "index": 0}) for prompt in reversed(prompts)]
+    Path("p.jsonl").write_text("\n".join(lines), "utf-8")
+    status, out, _ = staicc("score", "normal", "p.jsonl", *LIMITS, "--json", "scored.json", "--records", "r.jsonl")
+    assert status == 0
     assert anonymous(StaICC.load("scored.json")) == anonymous(StaICC.load("a.json"))
     assert len(Path("r.jsonl").read_text("utf-8").splitlines()) == 20
-    assert main(["verify", "scored.json"]) == 0
+    assert staicc("verify", "scored.json")[0] == 0
+    last = staicc("score", "normal", "--limit", "10", "--datasets", "mini", "p.jsonl")
+    assert last[:2] == (0, out), "predictions after data sets are found"
+    Path("p.jsonl").write_text(lines[0], "utf-8")
+    status, _, err = staicc("score", "normal", "p.jsonl", *LIMITS)
+    assert status == 2
+    assert "19 of 20 queries have no prediction" in err
+    status, out, _ = staicc("score", "normal", "p.jsonl", *LIMITS, "--partial")
+    assert status == 1
+    assert "PARTIAL: 19 of 20" in out
 
 
-def test_a_partial_score_has_status_1(capsys: pytest.CaptureFixture[str]) -> None:
-    limits = ["--datasets", "mini", "--limit", "10"]
-    main(["prompts", "normal", *limits, "-o", "prompts.jsonl"])
-    asked = [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
-    Path("answers.jsonl").write_text(json.dumps({"id": asked[0]["id"], "index": 0}), "utf-8")
-    capsys.readouterr()
-    assert main(["score", "normal", "answers.jsonl", *limits]) == 2
-    assert "19 of 20 queries have no prediction" in capsys.readouterr().err
-    assert main(["score", "normal", "answers.jsonl", *limits, "--partial"]) == 1
-    assert "PARTIAL: 19 of 20 queries have no answer" in capsys.readouterr().out
+def test_the_exported_tasks_say_how_to_score_them(staicc: Cli) -> None:
+    options = ["--datasets", "mini", "--limit", "3", "--k", "2", "--sampler", "nested"]
+    assert staicc("export", "lm-eval", "t", *options)[0] == 0
+    (line,) = [line for line in Path("t/README.md").read_text("utf-8").splitlines() if "StaICC score normal" in line]
+    words = line.split()
+    assert sorted(words[words.index("logged") + 1 :]) == sorted(options)
 
 
-def test_the_exported_tasks_say_how_to_score_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "lm-eval", "t", "--datasets", "mini", "--limit", "3", "--k", "2"]) == 0
-    readme = Path("t/README.md").read_text("utf-8")
-    assert "python -m StaICC score normal logged --k 2 --limit 3 --datasets mini\n" in readme
-
-
-def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "scores", "a.json", "b.json", "-o", "scores.csv"]) == 0
+def test_tables(staicc: Cli) -> None:
+    assert staicc("export", "scores", "a.json", "b.json", "-o", "scores.csv")[0] == 0
     with Path("scores.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    found = {(one["run"], one["dataset"], one["metric"]): one["value"] for one in rows}
-    result = StaICC.load("a.json")
-    assert isinstance(result, StaICC.Result)
-    assert float(found["a", "mini", "accuracy"]) == result.averaged["accuracy"]
-    assert {run for run, _, _ in found} == {"a", "b"}
-    assert main(["export", "queries", "a.json", "--json"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert len(lines) == 20
-    assert lines[0]["prediction_label"] == "food"
-
-
-def test_predictions_after_data_sets_are_found(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["prompts", "normal", "--datasets", "mini", "--limit", "4", "-o", "p.jsonl"]) == 0
-    lines = [json.loads(line) for line in Path("p.jsonl").read_text("utf-8").splitlines()]
-    Path("a.jsonl").write_text("".join(json.dumps({"id": one["id"], "index": 0}) + "\n" for one in lines), "utf-8")
-    first = main(["score", "normal", "a.jsonl", "--datasets", "mini", "--limit", "4"]), capsys.readouterr().out
-    last = main(["score", "normal", "--limit", "4", "--datasets", "mini", "a.jsonl"]), capsys.readouterr().out
-    assert first == last
-    assert first[0] == 0
-    assert main(["score", "normal", "--limit", "4", "--datasets", "mini"]) == 2
-    assert "predictions: got none, expected a file. Put it first" in capsys.readouterr().err
-
-
-def test_latex(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "latex", "a.json", "b.json"]) == 0
-    text = capsys.readouterr().out
-    for name in ("a", "b"):
-        value = StaICC.load(f"{name}.json")["Averaged results"]["accuracy"]
-        assert f"{value:.4f}" in next(line for line in text.splitlines() if line.startswith("accuracy "))
+        rows = {(row["run"], row["dataset"], row["metric"]): row["value"] for row in csv.DictReader(file)}
+    assert float(rows["a", "mini", "accuracy"]) == averages("a.json")["accuracy"]
+    assert {run for run, _, _ in rows} == {"a", "b"}
+    lines = [json.loads(line) for line in staicc("export", "queries", "a.json", "--json")[1].splitlines()]
+    assert (len(lines), lines[0]["prediction_label"]) == (20, "food")
+    text = staicc("export", "latex", "a.json", "b.json")[1]
+    (accuracies,) = [line for line in text.splitlines() if line.startswith("accuracy ")]
+    assert all(f"{averages(name)['accuracy']:.4f}" in accuracies for name in ("a.json", "b.json"))
     assert r"\mathbf{" in text
     assert "% StaICC|benchmark:Normal" in text
-    assert main(["export", "latex", "a.json", "b.json", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["latex"] == text.rstrip("\n")
+    as_json = staicc("export", "latex", "a.json", "b.json", "--json")[1]
+    assert json.loads(as_json)["latex"] == text.rstrip("\n")

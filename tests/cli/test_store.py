@@ -17,8 +17,8 @@ KEYS = [query_key(f"prompt {number}", ["a", "b"]) for number in range(50)]
 
 def run(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args([str(word) for word in words]))
+    command.add_store(parser)
+    return command.store(parser.parse_args([str(word) for word in words]))
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,6 @@ from StaICC.datasets import Dataset
 from StaICC.errors import OutputError
 from StaICC.inference.store import PredictionStore
 
-ROOT = Path(StaICC.__file__).parents[1]
 EVIL = "x\x1b]0;owned\x07\x9b31m\u202egnp\u2066\u200b\ud800\x7f\r"
 HIDDEN = ("\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\u200b", "\ud800", "\udcff", "\x7f", "\r")
 WORD = EVIL.replace("\ud800", "\udcff")
@@ -98,39 +97,38 @@ def test_names_are_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_exception_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.cli.cite as module
+    import StaICC.cli.comparing as module
 
     def fail(*given: object) -> int:
         raise OutputError(f"the reply was {EVIL}\nnext line")
 
-    monkeypatch.setattr(module, "run", fail)
+    monkeypatch.setattr(module, "cite", fail)
     assert main(["cite"]) == 2
     assert capsys.readouterr().err == f"staicc: the reply was {SHOWN}\\nnext line\n"
 
 
-def test_a_traceback_is_escaped_too(folder: Path) -> None:
+def test_a_traceback_is_escaped_too(program: Any) -> None:
     code = (
-        "import sys, StaICC.cli, StaICC.cli.cite as module\n"
+        "import sys, StaICC.cli, StaICC.cli.comparing as module\n"
         "def fail(args): raise RuntimeError('reply \\x1b[2J\\u202e')\n"
-        "module.run = fail; sys.argv = ['staicc', 'cite']\n"
+        "module.cite = fail; sys.argv = ['staicc', 'cite']\n"
         "StaICC.cli.main()\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+    done = program(code, start=("-c",))
     assert done.returncode == 1
-    assert b"reply \\x1b[2J\\u202e" in done.stderr.splitlines()[-1]
-    assert b"\x1b" not in done.stderr
+    assert "reply \\x1b[2J\\u202e" in done.stderr.splitlines()[-1]
+    assert "\x1b" not in done.stderr
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_any_encoding_of_stdout(folder: Path, encoding: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_any_encoding_of_stdout(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (["compare", "r0.json", "r1.json", "--json"], ["export", "scores", "r0.json"]):
-        command = [sys.executable, "-m", "StaICC", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, check=False)
-        assert (done.returncode, done.stderr) == (0, b"")
-        if "--json" in arguments:
-            json.loads(done.stdout.decode(encoding))
+        shown = io.BytesIO()
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(shown, encoding=encoding))
+        assert main(arguments) == 0
+        sys.stdout.flush()
+        text = shown.getvalue().decode(encoding)
+        assert json.loads(text) if "--json" in arguments else text
 
 
 def test_files_of_csv_hold_no_formula(folder: Path) -> None:

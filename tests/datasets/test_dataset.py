@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.datasets import Dataset, MemoryTable, SplitSizes, Template, get_card, load_dataset, names, table_digest
+from StaICC.datasets import Dataset, MemoryTable, SplitSizes, Template, get_card, load_dataset, table_digest
 from StaICC.datasets.dataset import default_split, default_template
-from StaICC.errors import ArgumentError, DataDamagedError, UnknownNameError
+from StaICC.errors import ArgumentError, DataDamagedError
 
 PAIRS = [((f"premise {i}", f"hypothesis {i}"), i % 2) for i in range(20)]
 
@@ -111,9 +111,12 @@ def test_default_template(columns: int) -> None:
     assert (template.instruction, template.label_affix, template.query_prefix) == ("", "\n", "")
 
 
-def test_default_template_needs_a_text() -> None:
+def test_defaults_need_a_text_and_a_row() -> None:
     with pytest.raises(ArgumentError, match="'input_text_prefixes' is empty"):
         default_template(0)
+    for rows in (0, -3):
+        with pytest.raises(ArgumentError, match="at least one row"):
+            default_split(rows)
 
 
 @given(st.integers(1, 10_000))
@@ -126,22 +129,6 @@ def test_default_split(rows: int) -> None:
     assert rows < 2 or split.demonstration >= 1
 
 
-@pytest.mark.parametrize("rows", [0, -3])
-def test_default_split_needs_a_row(rows: int) -> None:
-    with pytest.raises(ArgumentError, match="at least one row"):
-        default_split(rows)
-
-
-def test_mini() -> None:
-    dataset = load_dataset("mini")
-    assert dataset.card.split == SplitSizes(48, 192, 96)
-    assert len(dataset.table) == dataset.card.rows == 360
-    assert {row.label for row in dataset.table} == {0, 1, 2}
-    assert dataset.card.digests is not None
-    assert dataset.table.digest == dataset.card.digests.table
-    assert dataset.card.name not in names()
-
-
 def test_mini_needs_no_data_pack(monkeypatch: pytest.MonkeyPatch) -> None:
     import StaICC.datasets.pack as pack
 
@@ -149,7 +136,11 @@ def test_mini_needs_no_data_pack(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the pack was asked for")
 
     monkeypatch.setattr(pack, "ensure_installed", never)
-    assert len(load_dataset("Mini").table) == 360
+    dataset = load_dataset("Mini")
+    assert dataset.card.split == SplitSizes(48, 192, 96)
+    assert len(dataset.table) == dataset.card.rows == 360
+    assert dataset.card.digests is not None
+    assert dataset.table.digest == dataset.card.digests.table
 
 
 def test_damage_in_mini_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,8 +157,3 @@ def test_damage_in_mini_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     data["label_space"] = data["label_space"][::-1]
     with pytest.raises(DataDamagedError, match="label space"):
         load_dataset("mini")
-
-
-def test_unknown_data_set() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'TREC'"):
-        load_dataset("TREK")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.datasets.json_reading import MAX_DEPTH, parse_json, read_json, read_value
@@ -22,6 +22,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(VALUES, st.booleans(), st.booleans())
 def test_what_json_writes_comes_back(value: object, ascii_only: bool, mark: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)

@@ -277,7 +277,7 @@ def test_toml_on_python_3_10(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"split": {"test": "many"}}, "'test' must be an integer"),
         ({"labels": {"no": "wrong", "so": "perhaps"}}, "there is no label 'yes'"),
         ({"labels": 5}, "label names: got 5, expected at least two labels"),
-        ({"texts": 5}, "expected the names of the text columns"),
+        ({"texts": 5}, "expected names of text columns"),
         ({"alternatives": {"instruction": ["", "a"]}}, "has 2 levels; there must be 3"),
         ({"template": {"input_text_prefixes": ["one: "]}}, "1 'input_text_prefixes' but 2 'input_text_affixes'"),
         ({"offensive": "no"}, "'offensive' must be true or false"),

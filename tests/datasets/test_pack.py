@@ -8,12 +8,14 @@ import io
 import logging
 import os
 import pickle
+import re
+import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +74,7 @@ def test_installing_again_writes_nothing(small_pack: Any, monkeypatch: pytest.Mo
     def never(*_: Any) -> None:
         raise AssertionError("written again")
 
-    monkeypatch.setattr(pack, "exclusive", never)  # so that a good folder need not be writable
+    monkeypatch.setattr(pack, "remove_leftovers", never)  # so that a good folder need not be writable
     monkeypatch.setattr(pack, "write_table", never)
     monkeypatch.setattr(pack, "fetch_wheel", never)
     pack.install(small_pack.wheel)
@@ -133,39 +135,20 @@ def test_offline_says_what_to_do(small_pack: Any, monkeypatch: pytest.MonkeyPatc
     assert len(load_dataset("first").table) == 40
 
 
-def test_a_wheel_with_one_byte_changed(small_pack: Any, tmp_path: Path) -> None:
-    good = small_pack.wheel.read_bytes()
-    bad = tmp_path / "bad.whl"
-    for position in range(0, len(good), 37):
-        data = bytearray(good)
-        data[position] ^= 1
+def test_other_wheels_are_refused(small_pack: Any, tmp_path: Path) -> None:
+    good, bad = small_pack.wheel.read_bytes(), tmp_path / "bad.whl"
+    flipped = [bytes([*good[:place], good[place] ^ 1, *good[place + 1 :]]) for place in range(0, len(good), 97)]
+    for data in (*flipped, *(good[:size] for size in range(0, len(good), 97)), b"PK"):
         bad.write_bytes(data)
         with pytest.raises(DataDamagedError, match="is not the published wheel") as caught:
             pack.install(bad)
-        assert hashlib.sha256(good).hexdigest() in str(caught.value)
-        assert hashlib.sha256(data).hexdigest() in str(caught.value)
+        digests = re.findall("[0-9a-f]{64}", str(caught.value))
+        assert digests == [hashlib.sha256(content).hexdigest() for content in (data, good)]
     assert not small_pack.home.exists()
-
-
-def test_a_truncated_wheel(small_pack: Any, tmp_path: Path) -> None:
-    good = small_pack.wheel.read_bytes()
-    bad = tmp_path / "bad.whl"
-    for size in range(0, len(good), 53):
-        bad.write_bytes(good[:size])
-        with pytest.raises(DataDamagedError, match="is not the published wheel"):
-            pack.install(bad)
-    assert not small_pack.home.exists()
-
-
-def test_a_bad_wheel_is_refused_even_when_nothing_needs_it(small_pack: Any, tmp_path: Path) -> None:
     pack.install(small_pack.wheel)
-    (tmp_path / "bad.whl").write_bytes(b"PK")
-    with pytest.raises(DataDamagedError, match="is not the published wheel"):
-        pack.install(tmp_path / "bad.whl")
-    with pytest.raises(DataMissingError, match="cannot be read"):
-        pack.install(tmp_path / "no.whl")
-    with pytest.raises(DataMissingError, match="cannot be read"):
-        pack.install(tmp_path)
+    for path, error in ((bad, DataDamagedError), (tmp_path / "no.whl", DataMissingError), (tmp_path, DataMissingError)):
+        with pytest.raises(error):  # even when nothing needs it
+            pack.install(path)
 
 
 class Attack:
@@ -252,7 +235,7 @@ def test_a_full_disk_at_every_step(small_pack: Any) -> None:
         pack.install(small_pack.wheel)
     assert clean.count > 20
     messages = []
-    for step in range(1, clean.count + 1):
+    for step in range(1, clean.count + 1, 2):
         for path in small_pack.tables():
             path.unlink()
         with pytest.MonkeyPatch.context() as patch:
@@ -265,59 +248,30 @@ def test_a_full_disk_at_every_step(small_pack: Any) -> None:
         assert not small_pack.leftovers(), step
         pack.install(small_pack.wheel)
         assert states() == ["verified"] * 3
-    assert len(messages) > clean.count * 0.8, "all but the flushing of a folder are fatal"
+    assert len(messages) > clean.count * 0.4, "all but the flushing of a folder are fatal"
     for message in messages:
         assert f"cannot be installed in {small_pack.home}: [Errno 28] No space left on device" in message
         assert "set STAICC_HOME to another folder" in message
 
 
 @needs_fork
-def test_two_installers_at_once(small_pack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, log = table.write_beside, tmp_path / "log"
+def test_installers_at_once(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes and threads do the same work, and none of them sees half a file of another."""
+    write = table.write_beside
 
     def slow(path: Path, parts: Any) -> None:
-        time.sleep(0.05)
-        with log.open("a") as file:
-            file.write(path.name + "\n")
+        time.sleep(0.02)
         write(path, parts)
 
     monkeypatch.setattr(table, "write_beside", slow)
     children = [in_child(lambda: pack.install(small_pack.wheel)) for _ in range(4)]
+    with ThreadPoolExecutor() as threads:
+        done = [threads.submit(pack.install, small_pack.wheel) for _ in range(4)]
     assert [status_of(child) for child in children] == [0] * 4
-    assert states() == ["verified"] * 3
-    assert len(log.read_text().splitlines()) == 3, "the lock spares the work of the others"
-    assert not small_pack.leftovers()
-
-
-@needs_fork
-def test_two_installers_where_there_are_no_locks(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(_: int) -> bool:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(storage, "_try_lock", none)
-    children = [in_child(lambda: pack.install(small_pack.wheel)) for _ in range(4)]
-    assert [status_of(child) for child in children] == [0] * 4
+    assert all(one.result() == pack.verify() for one in done)
     assert states() == ["verified"] * 3
     assert not small_pack.bad_tables()
     assert not small_pack.leftovers()
-
-
-def test_threads_install_once(small_pack: Any) -> None:
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            pack.install(small_pack.wheel)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    assert states() == ["verified"] * 3
 
 
 @needs_fork
@@ -337,64 +291,42 @@ def test_an_installer_killed_at_every_step(small_pack: Any, monkeypatch: pytest.
             break
         assert code == -signal.SIGKILL
         killed += 1
+        for path in small_pack.leftovers():
+            os.utime(path, (1, 1))
         pack.install(small_pack.wheel)
         assert states() == ["verified"] * 3
-        assert not small_pack.leftovers(), "the next installer removes what the killed one left"
+        assert not small_pack.leftovers(), "a later installer removes what the killed one left"
         for path in small_pack.tables():
             path.unlink()
     assert killed > 20
     assert left > 0, "some were killed with a file half written"
 
 
-@needs_fork
-def test_the_lock_of_a_killed_installer_is_free(small_pack: Any, tmp_path: Path) -> None:
-    small_pack.home.mkdir()
-    ready = tmp_path / "ready"
-
-    def hold() -> None:
-        with storage.exclusive(small_pack.home / "lock", 1) as held:
-            assert held
-            ready.touch()
-            time.sleep(60)
-
-    child = in_child(hold)
-    while not ready.exists():
-        time.sleep(0.01)
-    with storage.exclusive(small_pack.home / "lock", 0.2) as held:
-        assert not held, "another process has it"
-    os.kill(child, signal.SIGKILL)
-    assert status_of(child) == -signal.SIGKILL
-    start = time.monotonic()
+def test_only_old_leftovers_are_removed(small_pack: Any) -> None:
+    """A younger one may belong to an installer that is at work."""
     pack.install(small_pack.wheel)
-    assert time.monotonic() - start < 5
-
-
-def test_leftovers_are_only_removed_under_the_lock(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    pack.install(small_pack.wheel)
-    (small_pack.home / "tables" / ".first.1-2.part").touch()
-    (small_pack.home / ".fetch.1-2.part").mkdir()
-    (small_pack.home / ".fetch.1-2.part" / "half.whl").touch()
-    (small_pack.home / "mine.txt").touch()
-    with monkeypatch.context() as patch:
-        patch.setattr(storage, "_try_lock", lambda _: False)
-        patch.setattr(pack, "TIMEOUT", 0.0)
+    folder = small_pack.home / ".fetch.1-2.part"
+    folder.mkdir()
+    for path in (small_pack.home / "tables" / ".first.1-2.part", folder / "half.whl", small_pack.home / "mine.txt"):
+        path.touch()
+    for kept in (2, 0):
         pack.table_path("first").unlink()
         pack.install(small_pack.wheel)
-    assert len(small_pack.leftovers()) == 2
-    pack.table_path("first").unlink()
-    pack.install(small_pack.wheel)
-    assert not small_pack.leftovers()
+        assert len([path for path in small_pack.leftovers() if path.suffix == ".part"]) == kept
+        for path in small_pack.leftovers():
+            os.utime(path, (1, 1))
     assert (small_pack.home / "mine.txt").exists()
 
 
-def test_one_flipped_byte_of_an_installed_table(small_pack: Any) -> None:
+def test_another_file_under_the_name_of_a_table(small_pack: Any) -> None:
     pack.install(small_pack.wheel)
     for name in small_pack.names:
         path = pack.table_path(name)
         good = path.read_bytes()
-        for number, position in enumerate(range(0, len(good), max(1, len(good) // 40))):
-            data = bytearray(good)
-            data[position] ^= 4
+        places = range(0, len(good), len(good) // 12)
+        flipped = [bytes([*good[:place], good[place] ^ 4, *good[place + 1 :]]) for place in places]
+        other = pack.table_path("second" if name == "first" else "first").read_bytes()
+        for number, data in enumerate((b"", b"x", other, *flipped)):
             path.write_bytes(data)
             os.utime(path, ns=(number, number))
             with pytest.raises(DataDamagedError) as caught:
@@ -407,18 +339,6 @@ def test_one_flipped_byte_of_an_installed_table(small_pack: Any) -> None:
         pack.install(small_pack.wheel)
         assert path.read_bytes() == good, "installing again mends it"
         assert len(load_dataset(name).table) > 0
-
-
-def test_an_empty_or_foreign_file_under_the_right_name(small_pack: Any) -> None:
-    pack.install(small_pack.wheel)
-    path = pack.table_path("first")
-    other = pack.table_path("second").read_bytes()
-    for data in (b"", b"x", other):
-        path.write_bytes(data)
-        with pytest.raises(DataDamagedError, match="is damaged"):
-            load_dataset("first")
-    pack.install(small_pack.wheel)
-    assert states() == ["verified"] * 3
 
 
 def test_a_table_that_cannot_be_read(small_pack: Any) -> None:
@@ -440,12 +360,11 @@ def test_a_table_that_cannot_be_read(small_pack: Any) -> None:
 
 def test_no_permission(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pack.install(small_pack.wheel)
-    real = os.open
 
-    def refuse(path: Any, *arguments: Any, **keywords: Any) -> int:
-        if str(path).endswith(".table"):
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path, *arguments, **keywords)
+    def refuse(path: Any, mode: Any, *arguments: Any, **keywords: Any) -> Any:
+        if mode == "rb":
+            return open(path, mode, *arguments, **keywords)
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
         patch.setattr(table.os, "open", refuse)
@@ -453,32 +372,15 @@ def test_no_permission(small_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None
             load_dataset("first")
     for path in small_pack.tables():
         path.unlink()
-
-    def forbid(*arguments: Any, **keywords: Any) -> Any:
-        if "r" in arguments[1]:
-            return open(*arguments, **keywords)
-        raise PermissionError(errno.EACCES, "Permission denied", str(arguments[0]))
-
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "open", forbid, raising=False)
+        patch.setattr(storage, "open", refuse, raising=False)
         with pytest.raises(DataMissingError, match=r"cannot be installed in .*Permission denied.*set STAICC_HOME"):
             pack.install(small_pack.wheel)
-
-
-@pytest.mark.skipif(os.name == "nt" or (hasattr(os, "geteuid") and os.geteuid() == 0), reason="root may do everything")
-def test_no_permission_for_real(small_pack: Any) -> None:
-    small_pack.home.mkdir()
-    small_pack.home.chmod(0o500)
+    shutil.rmtree(small_pack.home)
+    small_pack.home.touch()  # a file
     with pytest.raises(DataMissingError, match="cannot be installed in"):
         pack.install(small_pack.wheel)
-    small_pack.home.chmod(0o700)
-
-
-def test_home_is_a_file(small_pack: Any) -> None:
-    small_pack.home.touch()
-    with pytest.raises(DataMissingError, match="cannot be installed in"):
-        pack.install(small_pack.wheel)
-    assert states() == ["damaged"] * 3 or states() == ["missing"] * 3
+    assert len({*states(), "damaged", "missing"}) == 2
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such modes there")

@@ -11,7 +11,7 @@ import pytest
 
 from StaICC import load_kernel
 from StaICC.cli import main
-from StaICC.cli.run import model_files, shown_model
+from StaICC.cli.benchmark_options import model_files, shown_model
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.kernels.endpoint import NO_NUMBERS
 from StaICC.kernels.huggingface.prompts import NEUTRAL

@@ -21,7 +21,7 @@ from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.long_icl.data import Skipped, load_available, show_notice
 from StaICC.benchmarks.long_icl.experiments import EXPERIMENT_ITEMS, Experiment
 from StaICC.benchmarks.long_icl.installing import default_folder
-from StaICC.benchmarks.long_icl.task import LongICLExperimentor, round_name
+from StaICC.benchmarks.long_icl.task import ALL_ROUNDS, OPTIONS, LongICLExperimentor, round_name
 from StaICC.benchmarks.long_icl.task_cards import cards
 from StaICC.benchmarks.task import Statistics
 from StaICC.datasets import Dataset
@@ -86,7 +86,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         self,
         data_dir: str | os.PathLike[str] | None = None,
         datasets: Iterable[str | Dataset] | Dataset | None = None,
-        rounds: Iterable[int] = (1, 2, 3, 4, 5),
+        rounds: Iterable[int] = ALL_ROUNDS,
         test_number: int | Literal["default"] | None = "default",
         instruct: bool = False,
         variant: str = "published",
@@ -107,10 +107,10 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         if test_number == "default":
             test_number = 500 if experiment is None else EXPERIMENT_ITEMS
         if experiment is not None and datasets is None:
-            datasets = [name for name, one in cards().items() if not one.structured]
+            datasets = [name for name, card in cards().items() if not card.structured]
         loaded, self.skipped = load_available(folder, datasets, verify=verify, announce=announce)
         if not loaded:
-            listed = "\n".join(f"{one.dataset}: {one.reason}. {one.instructions}" for one in self.skipped)
+            listed = "\n".join(f"{skipped.dataset}: {skipped}" for skipped in self.skipped)
             raise DataMissingError(f"none of the data sets of LongICL is in {folder}:\n{listed}")
         self.experimentor = [
             LongICLExperimentor(
@@ -128,7 +128,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         """
         for skipped in self.skipped:
             if isinstance(index, str) and skipped.dataset == index.casefold():
-                raise DataMissingError(f"{index} was skipped: {skipped.reason}. {skipped.instructions}")
+                raise DataMissingError(f"{index} was skipped: {skipped}")
         return super().__getitem__(index)
 
     def __repr__(self) -> str:
@@ -142,8 +142,14 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     @property
     def absent(self) -> Mapping[str, DatasetRun]:
         """The skipped data sets, without scores."""
-        figures: dict[str, float | None] = dict.fromkeys(self.figures)
-        return {one.dataset: DatasetRun(figures, figures, _skipped_details(one), (), {}, ()) for one in self.skipped}
+        values: dict[str, float | None] = dict.fromkeys(self.figures)
+        counts: dict[str, Any] = dict.fromkeys(("asked", "distinct", "scored", "failed"), 0)
+        runs = {}
+        for skipped in self.skipped:
+            note = f"{_SKIPPED}{skipped}"
+            details = DatasetDetails(**counts, prompts="", query_digests="", conditions=(), notes=(note,))
+            runs[skipped.dataset] = DatasetRun(values, values, details, (), {}, ())
+        return runs
 
     @property
     def figures(self) -> list[str]:
@@ -153,19 +159,19 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
 
     def own_data(self) -> Sequence[Dataset]:
         """Return the data sets of the user's own."""
-        return [one.data.dataset for one in self if one.data.dataset is not None]
+        return [experimentor.data.dataset for experimentor in self if experimentor.data.dataset is not None]
 
     def data_warnings(self) -> Sequence[str]:
         """Return the warnings about the data sets of the user's own."""
-        return [f"{one.card.name}: {remark}" for one in self.own_data() for remark in one.remarks]
+        return [f"{dataset.card.name}: {remark}" for dataset in self.own_data() for remark in dataset.remarks]
 
     def functions_for_datasets(
         self, functions: Inference | Sequence[Inference] | Mapping[str, Inference]
     ) -> Sequence[Inference]:
         """Return one inference function for each data set; those that cannot predict several labels are refused."""
         chosen = super().functions_for_datasets(functions)
-        for one, function in zip(self, chosen, strict=True):
-            one.check_function(function)
+        for experimentor, function in zip(self, chosen, strict=True):
+            experimentor.check_function(function)
         return chosen
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
@@ -179,12 +185,11 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
         first = self.experimentor[0]
-        names = ("instruct", "variant", "arrangement", "parsing", "unparsed")
         return {
             "datasets": self.dataset_names,
-            "rounds": [number for number in first.rounds if isinstance(number, int)] or [1, 2, 3, 4, 5],
+            "rounds": list(first.rounds if first.experiment is None else ALL_ROUNDS),
+            **{name: getattr(first, name) for name in OPTIONS},
             "test_number": next((one.test_number for one in self if one.test_number is not None), None),
-            **{name: getattr(first, name) for name in names},
             "experiment": json.loads(json.dumps(asdict(first.experiment))) if first.experiment is not None else None,
             "statistics": asdict(first.statistics),
         }
@@ -193,25 +198,23 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
     ) -> Signature:
         """Return every option of this benchmark that can change a score; arguments as for the base class."""
-        first, chosen, arguments = self.experimentor[0], self.dataset_names, self.arguments()
-        experiment = first.experiment
+        first, datasets = self.experimentor[0], self.dataset_names
+        files = [file.identity for one in self for file in (one.data.train_file, one.data.test_file)]
         options = {
             "variant": first.variant,
-            "rounds": "+".join(map(str, first.rounds)) if experiment is None else None,
+            "rounds": "+".join(map(str, first.rounds)) if first.experiment is None else None,
             "instruct": "yes" if first.instruct else None,
             "arrangement": None if first.arrangement == "interleaved" else first.arrangement,
             "parsing": None if first.parsing == first.variant else first.parsing,
             "parser": PARSER_VERSION if first.parsing == "tolerant" else None,
-            **({} if experiment is None else experiment.options()),
+            **({} if first.experiment is None else first.experiment.options()),
         }
         return Signature(
             {
                 "benchmark": self.task_name,
-                "datasets": None if chosen == list(cards()) else "+".join(map(escaped, chosen)),
-                "data": short_digest(
-                    [file.identity for one in self for file in (one.data.train_file, one.data.test_file)]
-                ),
-                "rows": str(arguments["test_number"] or "all"),
+                "datasets": None if datasets == list(cards()) else "+".join(map(escaped, datasets)),
+                "data": short_digest(files),
+                "rows": str(self.arguments()["test_number"] or "all"),
                 "options": ",".join(f"{key}={value}" for key, value in options.items() if value is not None),
                 "unparsed": None if first.unparsed == "wrong" else first.unparsed,
                 "statistics": first.statistics.for_signature(),
@@ -220,12 +223,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         )
 
 
-def _skipped_details(skipped: Skipped) -> DatasetDetails:
-    """Return the details of a data set without files."""
-    note = f"SKIPPED: {skipped.reason}. {skipped.instructions}"
-    return DatasetDetails(
-        asked=0, distinct=0, scored=0, failed=0, prompts="", query_digests="", conditions=(), notes=(note,)
-    )
+_SKIPPED = "SKIPPED: "
 
 
 def rebuild_long_icl(
@@ -245,9 +243,9 @@ def rebuild_long_icl(
     recorded = {name: value for name, value in result.arguments.items() if name not in ("datasets", "statistics")}
     if recorded["experiment"] is not None:
         recorded["experiment"] = Experiment(**recorded["experiment"])
-    made = LongICL(data_dir, datasets, **recorded, verify=False, statistics=statistics)  # the prompts are compared
+    benchmark = LongICL(data_dir, datasets, **recorded, verify=False, statistics=statistics)  # the prompts are compared
     for name, details in result.details.items():
         if not details.asked:
-            reason, _, instructions = "".join(details.notes).removeprefix("SKIPPED: ").partition(". ")
-            made.skipped += (Skipped(name, reason, instructions),)
-    return made
+            reason, _, instructions = "".join(details.notes).removeprefix(_SKIPPED).partition(". ")
+            benchmark.skipped += (Skipped(name, reason, instructions),)
+    return benchmark

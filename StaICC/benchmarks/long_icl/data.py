@@ -22,32 +22,22 @@ import functools
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from StaICC.benchmarks.long_icl.files import READERS, FileRow
-from StaICC.benchmarks.long_icl.prompts import (
-    Item,
-    at_most,
-    by_pairs,
-    by_passes,
-    by_turns,
-    covering,
-    merge_dialogues,
-    text_item,
-)
+from StaICC.benchmarks.long_icl.prompts import Item, at_most, by_pairs, by_passes, by_turns, covering, merge_dialogues
 from StaICC.benchmarks.long_icl.task_cards import (
     ROUNDS,
     AnswerFormat,
-    DemonstrationRule,
     FileSpec,
     PromptTemplate,
     ScoringRule,
+    SelectionRule,
     TaskCard,
-    TestRule,
     card,
     cards,
 )
@@ -60,7 +50,7 @@ from StaICC.safe_text import logger
 _log = logger(__name__)
 
 MOST_TURNS = 1000
-"""Rows of a label that are kept in memory: experiments have more than five rounds."""
+"""Rows of a label that are kept in memory; the published rules select at most 870, and experiments may select more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +82,9 @@ class Skipped:
     reason: str
     instructions: str
 
+    def __str__(self) -> str:
+        return f"{self.reason}. {self.instructions}"
+
 
 @dataclass(frozen=True, slots=True)
 class LongICLData:
@@ -121,24 +114,19 @@ class LongICLData:
             ArgumentError: The round is not 1 to 5, or a label of the user's own data set has too few rows.
         """
         number = validate_integer("round", number, 1, ROUNDS)
-        rule = self.card.demonstrations.rule
+        rule, labels = self.card.demonstrations, [row.label for row in self.train]
         if self.dataset is not None:
             self._check_own_rows(number)
-        if rule == "turns":
-            places = by_turns([row.label for row in self.train], number, strict=strict)
-        elif rule == "passes":
-            places = [*chain.from_iterable(by_passes([row.label for row in self.train], number))]
+        if rule.rule == "turns":
+            places = by_turns(labels, number, strict=strict)
+        elif rule.rule == "passes":
+            places = by_passes(labels, number)
         else:
             places = [*chain.from_iterable(covering(map(_labels, self.train), self.card.labels, number))]
-        expected = self.card.demonstrations.expected[number - 1]
-        if len(places) != expected:
+        if len(places) != (expected := rule.expected[number - 1]):
             _log.warning(
                 "%s, round %d: %d demonstrations instead of %d; %s is not the published training file",
-                self.card.title,
-                number,
-                len(places),
-                expected,
-                self.train_file.path,
+                *(self.card.title, number, len(places), expected, self.train_file.path),
             )
         return [self.train[place].item() for place in places]
 
@@ -146,11 +134,10 @@ class LongICLData:
         counts = Counter(row.label for row in self.train)
         few = sorted((label for label in self.card.labels if counts[label] < number), key=counts.__getitem__)
         if few:
-            least = counts[few[0]]
             raise ArgumentError(
                 f"{self.card.title}, round {number}: {len(few)} of {len(self.card.labels)} labels have fewer than "
-                f"{number} demonstrations, such as {few[0]!r} with {least}. Choose rounds up to {least}, add rows, or "
-                "choose a larger demonstration set with split=SplitSizes(...)"
+                f"{number} demonstrations, such as {few[0]!r} with {counts[few[0]]}. Choose rounds up to "
+                f"{counts[few[0]]}, or a larger demonstration set with split=SplitSizes(...)"
             )
 
     def shown(self, chosen: Sequence[Item]) -> list[Item]:
@@ -174,130 +161,96 @@ class LongICLData:
         if test_number is not None:
             test_number = validate_integer("test_number", test_number, 1)
         rule, size = self.card.test.rule, self.card.test.size or 0
-        labels = [row.label for row in self.test]
         if rule == "pairs":
-            rows = self.test if strict else self.test[:test_number]
-            chosen = self._pairs(rows, test_number)
-        elif rule == "turns":
-            chosen = [self.test[i].item() for i in by_turns(labels, size, strict=strict)[:test_number]]
-        elif rule == "at_most":
-            places = at_most(labels, self.card.labels, size)
-            chosen = [self.test[i].item() for i in places[:test_number]]
+            every = [row.item() for row in (self.test if strict else self.test[:test_number])]
+            chosen = [
+                replace(every[place], gold=every[place].gold[:count], arguments=every[place].arguments[:count])
+                for place, count in by_pairs([len(item.gold) for item in every], test_number)
+            ]
         else:
-            chosen = [row.item() for row in self.test[:test_number]]
+            labels, places = [row.label for row in self.test], [*range(len(self.test))]
+            if rule == "turns":
+                places = by_turns(labels, size, strict=strict)
+            elif rule == "at_most":
+                places = at_most(labels, size)
+            chosen = [self.test[place].item() for place in places[:test_number]]
         if not chosen:
             raise ArgumentError(f"{self.card.title}: no row of {self.test_file.path} can be a test item")
         return chosen
 
-    def _pairs(self, rows: Iterable[FileRow], size: int | None) -> list[Item]:
-        items = [row.item() for row in rows]
-        return [
-            replace(items[place], gold=items[place].gold[:count], arguments=items[place].arguments[:count])
-            for place, count in by_pairs([len(item.gold) for item in items], size)
-        ]
-
 
 def _labels(row: FileRow) -> tuple[str, ...]:
     """Return all labels of a training row (a sentence with entities has several)."""
-    if row.label is not None:
-        return (row.label,)
-    item = row.item()
-    return item.gold if item.kind == "entities" else ()
+    return (row.item().gold if row.item().kind == "entities" else ()) if row.label is None else (row.label,)
 
 
-def _pool(rows: Iterable[FileRow], card: TaskCard, per_label: int | None) -> Iterator[FileRow]:
-    """Yield the rows that a rule can select, to keep the others out of memory.
+def _load_file(path: Path, spec: FileSpec, card: TaskCard, rule: str, verify: bool) -> tuple[list[FileRow], LoadedFile]:
+    """Read a file, and keep the rows that the rule can select, so that the others need no memory.
 
-    Labels that the benchmark leaves out are never chosen; with turns, no label can give more rows to a round than there
-    are places.
+    Labels that the benchmark leaves out are never selected; with turns, no label has more than :data:`MOST_TURNS` rows.
     """
-    seen: Counter[str | None] = Counter()
-    for row in rows:
-        seen[row.label] += 1
-        if row.label in card.other_labels:
-            continue
-        if per_label is None or (row.label is not None and seen[row.label] <= per_label):
-            yield row
-
-
-def _load_file(
-    path: Path, spec: FileSpec, card: TaskCard, verify: bool, per_label: int | None
-) -> tuple[tuple[FileRow, ...], LoadedFile]:
     made_up = path.name in spec.made_up
     try:
         sha256 = file_digest(path)
     except OSError as error:
         raise DataMissingError(f"{path} cannot be read: {error}") from error
-    digest = hashlib.sha256()
-    count = 0
-
-    def counted() -> Iterator[FileRow]:
-        nonlocal count
-        for row in READERS[spec.format](path, card):
-            if to_digest:
-                digest.update((b"," if count else b"[") + json.dumps(row.form, separators=(",", ":")).encode())
-            count += 1
-            yield row
-
     known = sha256 in spec.sha256
-    to_digest = spec.rows_sha256 is not None and not known
-    rows = tuple(_pool(counted(), card, per_label))
+    digest, count, seen, rows = hashlib.sha256(b"["), 0, Counter[str | None](), []
+    for count, row in enumerate(READERS[spec.format](path, card), 1):
+        if spec.rows_sha256 is not None and not known:
+            digest.update(b"," * (count > 1) + json.dumps(row.form, separators=(",", ":")).encode())
+        seen[row.label] += 1
+        if row.label not in card.other_labels and (
+            rule != "turns" or (row.label is not None and seen[row.label] <= MOST_TURNS)
+        ):
+            rows.append(row)
     digest.update(b"]")
     if not rows:
         raise DataDamagedError(f"{path}, line 1: the file has no rows that can be used")
-    verified = known or digest.hexdigest() == spec.rows_sha256
-    if verify and not verified and not made_up:
-        check_published(path, spec, card, sha256, count)
+    file = LoadedFile(path, spec, sha256, count, known or digest.hexdigest() == spec.rows_sha256, made_up)
+    if verify and not file.verified and not made_up:
+        _check_published(file, card)
     if made_up:
         _log.warning(
             "%s: %s holds made-up rows; they show that the code runs, not what a model can do", card.title, path
         )
-    return rows, LoadedFile(path, spec, sha256, count, verified, made_up)
+    return rows, file
 
 
-def check_published(path: Path, spec: FileSpec, card: TaskCard, sha256: str, count: int) -> None:
-    """Refuse a file whose SHA-256 is not a published one; without a published one, warn if the row count differs.
-
-    Args:
-        path: The file.
-        spec: Its published digests and row count.
-        card: Of the data set.
-        sha256: Its digest.
-        count: Its number of rows.
-
-    Raises:
-        DataDamagedError: It is not the published file.
-    """
-    if sha256 in spec.sha256:
-        return
+def _check_published(file: LoadedFile, card: TaskCard) -> None:
+    """Refuse a file that is not the published one; if its digest is unknown, warn if the number of rows differs."""
+    path, spec = file.path, file.spec
     if spec.sha256:
-        rows = f" It has {count} rows, the published one {spec.rows}." if count != spec.rows else ""
+        rows = f" It has {file.rows} rows, the published one {spec.rows}." if file.rows != spec.rows else ""
         raise DataDamagedError(
-            f"{path}: not the published file of {card.title}: SHA-256 {sha256}, expected {' or '.join(spec.sha256)}"
-            f"{', and its rows differ too' if spec.rows_sha256 else ''}.{rows} {card.obtain} To use it as it is (the "
-            "results will not be comparable), pass verify=False"
+            f"{path}: not the published file of {card.title}: SHA-256 {file.sha256}, expected "
+            f"{' or '.join(spec.sha256)}{', and its rows differ too' if spec.rows_sha256 else ''}.{rows} {card.obtain} "
+            "To use it as it is (the results will not be comparable), pass verify=False"
         )
-    if count != spec.rows:
-        _log.warning(
-            "%s: %s has %d rows%s; the results will not be comparable",
-            card.title,
-            path,
-            count,
-            f", the published file {spec.rows}" if spec.rows else " that the benchmark did not choose",
-        )
+    if file.rows != spec.rows:
+        published = f", the published file {spec.rows}" if spec.rows else " that the benchmark did not choose"
+        _log.warning("%s: %s has %d rows%s; the results will not be comparable", card.title, path, file.rows, published)
 
 
-def find(dataset: str, data_dir: str | Path, split: str) -> tuple[Path, FileSpec] | None:
-    """Return path and format of a split in a folder; None if it is missing.
+def find(dataset: str, data_dir: str | Path) -> dict[str, tuple[Path, FileSpec]]:
+    """Return path and format of each split of a data set that a folder has.
 
     Raises:
         UnknownNameError: The data set is unknown.
     """
-    for spec in card(dataset).files[split]:
-        for name in (*spec.names, *spec.made_up):
-            if (Path(data_dir) / name).is_file():
-                return Path(data_dir) / name, spec
-    return None
+    files = {}
+    for split, specs in card(dataset).files.items():
+        paths = [(Path(data_dir) / name, spec) for spec in specs for name in (*spec.names, *spec.made_up)]
+        for path, spec in reversed(paths):
+            if path.is_file():
+                files[split] = path, spec
+    return files
+
+
+def _missing(own: TaskCard, data_dir: str | Path) -> Skipped | None:
+    """Return what a folder lacks of a data set; ``None`` if it has all files."""
+    files = [specs[0].names[0] for split, specs in own.files.items() if split not in find(own.name, data_dir)]
+    return Skipped(own.name, f"{' and '.join(files)} not found in {data_dir}", own.instructions()) if files else None
 
 
 def show_notice(notice: str) -> None:
@@ -321,12 +274,9 @@ def wanted(datasets: Iterable[_Choice] | None) -> list[_Choice]:
     if isinstance(datasets, str):
         raise ArgumentError(f"datasets must be a list of names, not the text {datasets!r}; write [{datasets!r}]")
     chosen: list[Any] = list(cards() if datasets is None else datasets)
-    names = [one.card.name if isinstance(one, Dataset) else one for one in chosen]
+    names = [dataset.card.name if isinstance(dataset, Dataset) else card(dataset).name for dataset in chosen]
     if not names or len(set(names)) < len(names):
         raise ArgumentError(f"datasets must have at least one data set, and each data set once, not {names!r}")
-    for name in chosen:
-        if not isinstance(name, Dataset):
-            card(name)  # refuses an unknown name before any file is opened
     return chosen
 
 
@@ -351,19 +301,14 @@ def load(
         DataDamagedError: A file is malformed (the message names file and line), or not the published one.
     """
     own = card(dataset)
-    parts = []
     announce(own.notice())
-    for split in ("train", "test"):
-        found = find(dataset, data_dir, split)
-        if found is None:
-            names = " or ".join(own.files[split][0].names)
-            raise DataMissingError(f"{own.title}: there is no {names} in {data_dir}. {own.instructions()}")
-        turns = ROUNDS if split == "train" else own.test.size
-        rule = own.demonstrations.rule if split == "train" else own.test.rule
-        limit = max(turns * len(own.labels), MOST_TURNS) if rule == "turns" and turns else None
-        parts.append(_load_file(*found, own, verify, limit))
-    (train, train_file), (test, test_file) = parts
-    return LongICLData(own, train, test, train_file, test_file)
+    if (missing := _missing(own, data_dir)) is not None:
+        raise DataMissingError(f"{own.title}: {missing}")
+    files, rules = find(dataset, data_dir), (own.demonstrations.rule, own.test.rule)
+    (train, train_file), (test, test_file) = (
+        _load_file(*files[split], own, rule, verify) for split, rule in zip(("train", "test"), rules, strict=True)
+    )
+    return LongICLData(own, tuple(train), tuple(test), train_file, test_file)
 
 
 def load_available(
@@ -390,18 +335,14 @@ def load_available(
         DataDamagedError: A file is damaged, or not the published one.
     """
     loaded, skipped = [], []
-    for chosen in wanted([datasets] if isinstance(datasets, Dataset) else datasets):
-        if isinstance(chosen, Dataset):
-            loaded.append(load_own(chosen))
-            continue
-        own = card(chosen)
-        missing = [split for split in ("train", "test") if find(own.name, data_dir, split) is None]
-        if not missing:
-            loaded.append(load(own.name, data_dir, verify=verify, announce=announce))
-            continue
-        files = " and ".join(own.files[split][0].names[0] for split in missing)
-        skipped.append(Skipped(own.name, f"{files} not found in {data_dir}", own.instructions()))
-        _log.warning("%s is skipped: %s. %s", own.title, skipped[-1].reason, skipped[-1].instructions)
+    for dataset in wanted([datasets] if isinstance(datasets, Dataset) else datasets):
+        if isinstance(dataset, Dataset):
+            loaded.append(load_own(dataset))
+        elif (missing := _missing(card(dataset), data_dir)) is None:
+            loaded.append(load(dataset, data_dir, verify=verify, announce=announce))
+        else:
+            skipped.append(missing)
+            _log.warning("%s is skipped: %s", card(dataset).title, missing)
     return tuple(loaded), tuple(skipped)
 
 
@@ -420,99 +361,83 @@ def load_own(dataset: Dataset) -> LongICLData:
             the name of a published data set, or rows in both the demonstration set and the test set.
     """
     card, split = dataset.card, split_dataset(dataset)
-    labels, where = card.label_space, f"{card.name} as a task of LongICL"
+    labels, where, shown, test = card.label_space, f"{card.name} as a task of LongICL", split.demonstration, split.test
     if card.name.casefold() in cards():
         raise ArgumentError(f"name: got {card.name!r}, which is a data set of LongICL. Rename the file, or pass name=")
     if len(labels) < LEAST_LABELS:
         raise ArgumentError(
             f"{where}: got {len(labels)} labels, expected {LEAST_LABELS} or more. Use Normal (run normal) instead"
         )
-    written, shown = _template(card.template, labels, where), split.demonstration
-    counts = Counter(shown.label(place) for place in range(len(shown)))
-    without = [label for place, label in enumerate(labels) if not counts[place]]
+    template, answers = _template(card.template, labels, where), _answers(card.template, labels, where)
+    with_rows = {shown.label(place) for place in range(len(shown))}
+    without = [label for place, label in enumerate(labels) if place not in with_rows]
     if without:
         raise ArgumentError(
             f"{where}: {len(without)} of {len(labels)} labels have no row in the demonstration set of {len(shown)} "
             f"rows, such as {without[0]!r}. Add rows, or choose a larger demonstration set with split=SplitSizes(...)"
         )
     known = {shown.texts(place): shown.indexes[place] for place in range(len(shown))}
-    twice = [place for place in range(len(split.test)) if split.test.texts(place) in known]
+    twice = [place for place in range(len(test)) if test.texts(place) in known]
     if twice:
-        texts, row = split.test.texts(twice[0]), split.test.indexes[twice[0]]
+        texts = test.texts(twice[0])
         raise ArgumentError(
-            f"{where}: {len(twice)} of {len(split.test)} test rows have the text of a demonstration, such as row "
-            f"{row}, which repeats row {known[texts]} (from 0): {' '.join(texts)!r:.60}. Remove duplicate rows"
+            f"{where}: {len(twice)} of {len(test)} test rows have the text of a demonstration, such as row "
+            f"{test.indexes[twice[0]]}, which repeats row {known[texts]} (from 0): {' '.join(texts)!r:.60}. Remove "
+            "duplicate rows"
         )
-    most = max(Counter(split.test.label(place) for place in range(len(split.test))).values())
     task = TaskCard(
-        name=card.name,
-        title=card.title,
-        task=card.task,
+        **{name: getattr(card, name) for name in ("name", "title", "task", "source", "licence", "citation")},
         kind="text",
-        source=card.source,
-        licence=card.licence,
-        restricted=False,
-        terms="",
-        citation=card.citation,
-        obtain="",
         offensive=card.offensive,
         labels=labels,
-        other_labels=(),
-        files={},
-        demonstrations=DemonstrationRule("turns", tuple(len(labels) * number for number in range(1, ROUNDS + 1))),
-        test=TestRule("turns", most),
-        template=written,
-        answers=_answers(card.template, labels, where),
+        demonstrations=SelectionRule("turns", tuple(len(labels) * number for number in range(1, ROUNDS + 1))),
+        test=SelectionRule("turns", size=max(Counter(map(test.label, range(len(test)))).values())),
+        template=template,
+        answers=answers,
         scoring=ScoringRule("accuracy", 0.0, None),
     )
-    digest = dataset.table.digest
-    file = LoadedFile(Path(card.name), FileSpec((), (), "own data", None, (), None), digest, card.rows, False, False)
-    train, test = (_rows(part, card.template) for part in (shown, split.test))
-    return LongICLData(task, train, test, file, file, dataset)
+    file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, card.rows, False, False)
+    return LongICLData(task, _rows(shown, card.template), _rows(test, card.template), file, file, dataset)
 
 
 def _rows(part: SubsetView, template: Template) -> tuple[FileRow, ...]:
     # Parsers search for a text as the prompt has it, because it may be one letter or word.
-    before, after = template.input_text_prefixes[0], _affixes(template)[-1]
-    gaps = [a + b for a, b in zip(_affixes(template), template.input_text_prefixes[1:], strict=False)]
-    found = []
+    before, *others = template.input_text_prefixes
+    *between, after = _affixes(template)
+    rows = []
     for place, number in enumerate(part.indexes):
-        texts, label = part.texts(place), part.get_label(place)
-        text = texts[0] + "".join(gap + more for gap, more in zip(gaps, texts[1:], strict=True))
-        make = functools.partial(text_item, number, text, label, f"{before}{text}{after}")
-        found.append(FileRow(label, None, make))
-    return tuple(found)
+        first, *more = part.texts(place)
+        text = first + "".join(chain.from_iterable(zip(between, others, more, strict=True)))
+        label, searched = part.get_label(place), f"{before}{text}{after}"
+        rows.append(FileRow(label, None, functools.partial(Item, "text", number, (text,), (label,), (), searched)))
+    return tuple(rows)
 
 
 def _affixes(template: Template) -> list[str]:
     return ["\n" if affix == " " else affix for affix in template.input_text_affixes]
 
 
-def _word(prefix: str, default: str) -> str:
-    return prefix.strip(" \n:") or default
-
-
 def _template(template: Template, labels: Sequence[str], where: str) -> PromptTemplate:
     """Return the strings of the prompts (see the module)."""
     if template.query_prefix:
         raise ArgumentError(f"{where}: got the query prefix {template.query_prefix!r:.40}, expected a template without")
-    texts = " and the ".join(_word(prefix, "text") for prefix in template.input_text_prefixes)
     head, examples = template.instruction, ""
     if not head:
-        head = (
-            f"Given the {texts}, please predict the {_word(template.label_prefix, 'label')}. The answer must come from "
-            "the demonstration examples with the exact format."
+        texts = " and the ".join(prefix.strip(" \n:") or "text" for prefix in template.input_text_prefixes)
+        label = template.label_prefix.strip(" \n:") or "label"
+        head = f"Given the {texts}, please predict the {label}. The answer must come from the demonstration examples "
+        head, examples = head + "with the exact format.", " The examples are as follows: \n"
+    before, after, affix = (
+        text.replace("{", "{{").replace("}", "}}")
+        for text in (
+            template.input_text_prefixes[0],
+            _affixes(template)[-1] + template.label_prefix,
+            template.label_affix,
         )
-        examples = " The examples are as follows: \n"
-    before, after = (
-        one.replace("{", "{{").replace("}", "}}")
-        for one in (template.input_text_prefixes[0], _affixes(template)[-1] + template.label_prefix)
     )
-    affix = template.label_affix.replace("{", "{{").replace("}", "}}")
     choose = f"{head}{'' if head[-1].isspace() else ' '}You can only choose from these labels: "
-    return PromptTemplate(
-        head + examples, (choose, f".{examples or chr(10)}"), f"{before}{{text}}{after}", f"{{label}}{affix}"
-    )
+    after_labels = f".{examples}" if examples else ".\n"
+    return PromptTemplate(head + examples, (choose, after_labels), f"{before}{{text}}{after}", f"{{label}}{affix}")
 
 
 def _answers(template: Template, labels: Sequence[str], where: str) -> AnswerFormat:
@@ -521,12 +446,12 @@ def _answers(template: Template, labels: Sequence[str], where: str) -> AnswerFor
     answers = AnswerFormat(cue, marker or None, lower=True, delete="")
     spelled: dict[str, str] = {}
     for label in labels:
-        for text in ("\n", cue, marker):
-            if text and text.casefold() in label.casefold():
-                raise ArgumentError(
-                    f"{where}: the label {label!r} contains {text!r}, which ends a response. Name the labels with "
-                    "labels={...}, or choose another prefix with template=Template(...)"
-                )
+        part = next((text for text in ("\n", cue, marker) if text and text.casefold() in label.casefold()), None)
+        if part is not None:
+            raise ArgumentError(
+                f"{where}: the label {label!r} contains {part!r}, which ends a response. Name the labels with "
+                "labels={...}, or choose another prefix with template=Template(...)"
+            )
         other = spelled.setdefault(answers.normal(label).casefold(), label)
         if other != label:
             raise ArgumentError(

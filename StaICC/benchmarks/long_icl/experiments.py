@@ -11,6 +11,7 @@ A further experiment is a function in :data:`DESIGNS`.
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,19 +20,11 @@ from typing import Any, TypeVar
 
 from StaICC.benchmarks.intervals import aligned
 from StaICC.benchmarks.long_icl.data import MOST_TURNS, LongICLData
-from StaICC.benchmarks.long_icl.prompts import (
-    Item,
-    covering,
-    relabelled,
-    turns_of,
-    write_answer,
-    write_context,
-    write_query,
-)
+from StaICC.benchmarks.long_icl.prompts import Item, covering, turns_of, write_answer, write_context, write_query
 from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, scored, value_of
 from StaICC.benchmarks.long_icl.task_cards import TaskCard
 from StaICC.errors import ArgumentError, set_integers, unknown_name, validate_integer
-from StaICC.metrics.intervals import Interval, Part, combine, of_difference, ratio_part
+from StaICC.metrics.intervals import Part, combine, of_difference, ratio_part
 from StaICC.prompting.bm25 import bm25_scores
 
 EXPERIMENT_ITEMS = 100
@@ -70,6 +63,9 @@ class Contexts:
     def context_of(self, place: int) -> str:
         """Return the context of a test item."""
         return self.context if isinstance(self.context, str) else self.context[place]
+
+
+Conditions = dict[str, Contexts | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,41 +132,34 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.name not in DESIGNS:
             raise unknown_name("experiment", self.name, DESIGNS)
-        default, least, most = _LEVELS[self.name]
+        design = DESIGNS[self.name]
         if not isinstance(self.levels, Iterable):
             raise ArgumentError(f"levels must be whole numbers in a list, not {self.levels!r}")
         what = f"a level of the experiment {self.name}"
-        levels = tuple(validate_integer(what, level, least, _MOST) for level in self.levels) or default
-        if sorted(set(levels)) != list(levels) or len(levels) > most:
-            raise ArgumentError(
-                f"levels of the experiment {self.name}: got {levels!r}, expected "
-                + (f"at most {most}" if most < 2 else "different numbers in rising order")
-            )
+        levels = tuple(validate_integer(what, level, design.least, _MOST) for level in self.levels) or design.levels
+        if sorted(set(levels)) != list(levels) or len(levels) > design.most:
+            expected = "different numbers in rising order" if design.most > 1 else f"at most {design.most}"
+            raise ArgumentError(f"levels of the experiment {self.name}: got {levels!r}, expected {expected}")
         set_integers(self, shots=1)
         object.__setattr__(self, "seed", validate_integer("seed", self.seed, 0, _MOST))
-        if self.name in ("context", "shots") and (self.shots, self.seed) != (3, 0):
-            raise ArgumentError(
-                f"the experiment {self.name} has no options shots and seed; its levels say what it shows"
-            )
+        if not design.has_shots and (self.shots, self.seed) != (3, 0):
+            raise ArgumentError(f"the experiment {self.name} has no options shots and seed. Use levels")
         object.__setattr__(self, "levels", levels)
 
     def options(self) -> dict[str, str]:
         """Return the options that the signature contains."""
-        found = {"experiment": self.name}
-        if self.levels:
-            found["levels"] = "+".join(map(str, self.levels))
-        if self.name not in ("context", "shots"):
-            found |= {"shots": str(self.shots), "seed": str(self.seed)}
-        return found
+        levels = {"levels": "+".join(map(str, self.levels))} if self.levels else {}
+        shots = {"shots": str(self.shots), "seed": str(self.seed)} if DESIGNS[self.name].has_shots else {}
+        return {"experiment": self.name, **levels, **shots}
 
-    def conditions(self, material: Material) -> dict[str, Contexts | str]:
+    def conditions(self, material: Material) -> Conditions:
         """Return the conditions by name; for one that the data cannot fill, the reason."""
         if material.data.card.structured:
             raise ArgumentError(
                 f"{material.data.card.title}: items have several labels, so experiments are not defined. Name data "
                 "sets with one label per item"
             )
-        return DESIGNS[self.name](self, material)
+        return DESIGNS[self.name].write(self, material)
 
 
 def _shuffled(values: Sequence[_Value], seed: int) -> list[_Value]:
@@ -179,58 +168,55 @@ def _shuffled(values: Sequence[_Value], seed: int) -> list[_Value]:
     return [value for _, _, value in sorted((draw(), place, value) for place, value in enumerate(values))]
 
 
-def _context(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
+def _context(experiment: Experiment, material: Material) -> Conditions:
     """Show as many demonstrations, in the published order, as a budget has room for."""
-    card, train = material.data.card, material.data.train
-    turns = material.turns()
-    cut = material.data.dataset is None and len(turns) == MOST_TURNS
-    whole = f"first {MOST_TURNS} training rows of each label fill" if cut else "training data fills"
-    rest = chain.from_iterable(turns)
+    card, turns = material.data.card, material.turns()
     shown: list[Item] = []
-    size = _size(write_context(card, (), instruct=material.instruct))
-    place = next(rest, None)
-    found: dict[str, Contexts | str] = {}
+    sizes = [_size(write_context(card, (), instruct=material.instruct))]
+    for place in chain.from_iterable(turns):
+        shown.append(material.data.train[place].item())
+        sizes.append(sizes[-1] + _size(write_query(card, shown[-1]) + write_answer(card, shown[-1])))
+        if sizes[-1] > _BYTES * experiment.levels[-1]:
+            break
+    cut = material.data.dataset is None and len(turns) == MOST_TURNS
+    every = f"first {MOST_TURNS} training rows of each label fill" if cut else "training data fills"
+    conditions: Conditions = {}
     for budget in experiment.levels:
-        while place is not None:
-            item = train[place].item()
-            more = _size(write_query(card, item) + write_answer(card, item))
-            if size + more > _BYTES * budget:
-                break
-            shown.append(item)
-            size, place = size + more, next(rest, None)
+        count = bisect_right(sizes, _BYTES * budget) - 1
         name = f"{budget // 1024}K" if budget % 1024 == 0 else str(budget)
-        if place is None:
-            filled = f"{-(-size // _BYTES)} reference tokens with {len(shown)} demonstrations"
-            found[name] = f"the {whole} only {filled}"
-        elif not shown:
-            found[name] = f"no demonstration fits into {budget} reference tokens"
+        if count == len(shown):
+            conditions[name] = (
+                f"the {every} only {-(-sizes[-1] // _BYTES)} reference tokens with {count} demonstrations"
+            )
+        elif count < 1:
+            conditions[name] = f"no demonstration fits into {budget} reference tokens"
         else:
-            found[name] = material.contexts(shown)
-    return found
+            conditions[name] = material.contexts(shown[:count])
+    return conditions
 
 
-def _shots(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
-    found: dict[str, Contexts | str] = {}
+def _shots(experiment: Experiment, material: Material) -> Conditions:
+    conditions: Conditions = {}
     for number in experiment.levels:
         try:
-            found[f"{number} shots"] = material.contexts(material.shots(number))
+            conditions[f"{number} shots"] = material.contexts(material.shots(number))
         except ArgumentError as error:
-            found[f"{number} shots"] = str(error)
-    return found
+            conditions[f"{number} shots"] = str(error)
+    return conditions
 
 
-def _order(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
+def _order(experiment: Experiment, material: Material) -> Conditions:
     """Show the same demonstrations in the published order, rotated, and shuffled."""
     shown = material.shots(experiment.shots)
-    (each,) = experiment.levels
-    if each >= len(shown):
-        raise ArgumentError(f"{material.data.card.title}: got {each} rotations of {len(shown)} demonstrations")
+    (count,) = experiment.levels
+    if count >= len(shown):
+        raise ArgumentError(f"{material.data.card.title}: got {count} rotations of {len(shown)} demonstrations")
     orders = {"published": shown}
-    for number in range(1, each + 1):
-        cut = len(shown) * number // (each + 1)
+    for number in range(1, count + 1):
+        cut = len(shown) * number // (count + 1)
         orders[f"rotation {number}"] = shown[cut:] + shown[:cut]
-    for number in range(1, each + 1):
-        orders[f"shuffle {number}"] = _shuffled(shown, experiment.seed * each + number)
+    for number in range(1, count + 1):
+        orders[f"shuffle {number}"] = _shuffled(shown, experiment.seed * count + number)
     return {name: material.contexts(order) for name, order in orders.items()}
 
 
@@ -243,7 +229,7 @@ def blocks_of(labels: Sequence[_Value], parts: int, seed: int) -> dict[_Value, i
     return {label: rank * parts // len(labels) for rank, label in enumerate(_shuffled(labels, seed))}
 
 
-def _position(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
+def _position(experiment: Experiment, material: Material) -> Conditions:
     (parts,) = experiment.levels
     labels = material.data.card.labels
     if parts > len(labels):
@@ -268,7 +254,7 @@ _IRRELEVANT = (
 """Sentences about no task."""
 
 
-def _controls(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
+def _controls(experiment: Experiment, material: Material) -> Conditions:
     """Show no demonstrations, wrong labels, symbols as labels, and a text about something else."""
     card, shown = material.data.card, material.shots(experiment.shots)
     labels = _shuffled([item.gold[0] for item in shown], experiment.seed)
@@ -283,58 +269,65 @@ def _controls(experiment: Experiment, material: Material) -> dict[str, Contexts 
     return {
         "normal": normal,
         "zero shots": empty,
-        "shuffled labels": material.contexts([relabelled(*pair) for pair in zip(shown, labels, strict=True)]),
+        "shuffled labels": material.contexts(
+            [replace(item, gold=(label,)) for item, label in zip(shown, labels, strict=True)]
+        ),
         "symbols": material.contexts(
-            [relabelled(item, symbols[item.gold[0]]) for item in shown],
-            replace(card, labels=tuple(symbols[label] for label in card.labels)),
+            [replace(item, gold=(symbols[item.gold[0]],)) for item in shown],
+            replace(card, labels=(*symbols.values(),)),
         ),
         "irrelevant text": replace(empty, context=f"{empty.context}{''.join(sentences)[:room]}\n"),
     }
 
 
-def _retrieval(experiment: Experiment, material: Material) -> dict[str, Contexts | str]:
+def _retrieval(experiment: Experiment, material: Material) -> Conditions:
     """Show all demonstrations, and to each test item the most similar of them by BM25, the most similar one last."""
     card, pool = material.data.card, material.shots(experiment.shots)
     asked, texts = ([" ".join(item.texts) for item in items] for items in (material.items, pool))
     nearest = [sorted(range(len(pool)), key=lambda place: -row[place]) for row in bm25_scores(asked, texts)]
-    found: dict[str, Contexts | str] = {"full context": material.contexts(pool)}
+    conditions: Conditions = {"full context": material.contexts(pool)}
     for number in experiment.levels:
         shown = ([pool[place] for place in reversed(places[:number])] for places in nearest)
-        found[f"{number} retrieved"] = (
-            Contexts(tuple(write_context(card, one, instruct=material.instruct) for one in shown), number)
+        conditions[f"{number} retrieved"] = (
+            Contexts(tuple(write_context(card, items, instruct=material.instruct) for items in shown), number)
             if number < len(pool)
             else f"the full context has {len(pool)} demonstrations"
         )
-    return found
+    return conditions
 
 
-DESIGNS: Mapping[str, Callable[[Experiment, Material], dict[str, Contexts | str]]] = {
-    "context": _context,
-    "shots": _shots,
-    "order": _order,
-    "position": _position,
-    "controls": _controls,
-    "retrieval": _retrieval,
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What an experiment does."""
+
+    write: Callable[[Experiment, Material], Conditions]
+    """Returns the conditions by name; for a condition that the data cannot fill, the reason."""
+    levels: tuple[int, ...] = ()
+    """The default."""
+    least: int = 1
+    """The least level."""
+    most: int = 100
+    """Maximum number of levels."""
+    has_shots: bool = True
+    """Whether ``shots`` and ``seed`` are options."""
+
+
+DESIGNS: Mapping[str, Design] = {
+    "context": Design(_context, tuple(1024 * number for number in (4, 8, 16, 32, 64, 128)), has_shots=False),
+    "shots": Design(_shots, (0, 1, 2, 5, 10), least=0, has_shots=False),
+    "order": Design(_order, (4,), most=1),
+    "position": Design(_position, (5,), least=2, most=1),
+    "controls": Design(_controls, most=0),
+    "retrieval": Design(_retrieval, (4, 16)),
 }
-"""Functions that return the conditions of an experiment by name; for a condition that the data cannot fill, the
-reason."""
-
-_LEVELS: Mapping[str, tuple[tuple[int, ...], int, int]] = {
-    "context": (tuple(1024 * number for number in (4, 8, 16, 32, 64, 128)), 1, 100),
-    "shots": ((0, 1, 2, 5, 10), 0, 100),
-    "order": ((4,), 1, 1),
-    "position": ((5,), 2, 1),
-    "controls": ((), 0, 0),
-    "retrieval": ((4, 16), 1, 100),
-}
-"""For each experiment the default of its levels, the least level, and the maximum number of levels."""
+"""The experiments by name."""
 
 
 # -- what the conditions show: scores and differences with intervals, and the test of positions
 
 REDRAWS = 1999
 """Designs that the test of positions draws; its smallest p-value is 1 / 2000."""
-_METHOD = "Wilson score, design effect and t, unit: "
+METHOD = "Wilson score, design effect and t, unit: "
 
 
 def score_part(
@@ -354,18 +347,17 @@ def score_part(
         units: The unit of each item: what another sample would draw again; ``None``: the item.
     """
     units = range(len(tallies)) if units is None else units
-    kept = [(unit, tally) for unit, tally in zip(units, tallies, strict=True) if tally is not None]
     hits: dict[Hashable, float] = defaultdict(float)
     sizes: dict[Hashable, float] = defaultdict(float)
-    for (unit, _), tally in zip(kept, scored(card.scoring, [tally for _, tally in kept], variant), strict=False):
-        accuracy = card.scoring.metric == "accuracy"
-        size = 1 if accuracy else len(tally.gold) + len(tally.predicted)
-        hits[unit] += len(tally.correct) if accuracy else min(2 * len(tally.correct), size)
-        sizes[unit] += size
+    for unit, tally in zip(units, scored(card.scoring, tallies, variant), strict=False):
+        if tally is not None:
+            accuracy = card.scoring.metric == "accuracy"
+            size = 1 if accuracy else len(tally.gold) + len(tally.predicted)
+            hits[unit] += len(tally.correct) if accuracy else min(2 * len(tally.correct), size)
+            sizes[unit] += size
     if len(sizes) < 2:
         return None
-    part = ratio_part(list(hits.values()), list(sizes.values()), level)
-    return aligned(part, list(sizes), list(dict.fromkeys(units)))
+    return aligned(ratio_part([*hits.values()], [*sizes.values()], level), [*sizes], [*dict.fromkeys(units)])
 
 
 def _shared(tallies: Iterable[Sequence[Tally | None]]) -> list[tuple[Tally | None, ...]]:
@@ -403,14 +395,12 @@ def analyse(
         ``difference`` from the first condition (from the mean of the other parts). Scores and differences are followed
         by ``low`` and ``high``.
     """
-    by_position = experiment.name == "position"
-    units: Sequence[Hashable] | None = None
-    found: dict[str, Any] = {"name": experiment.name, "conditions": {}}
+    by_position, units = experiment.name == "position", None
+    analysis: dict[str, Any] = {"name": experiment.name, "conditions": {}}
     shown = list(contexts.values())
     if by_position:
-        units, count = labels, len(contexts)
+        units, count, orders = labels, len(contexts), list(tallies.values())
         blocks = blocks_of(card.labels, count, experiment.seed)
-        orders = list(tallies.values())
         complete = all(orders)
         tallies = {
             f"part {part + 1}": [
@@ -418,13 +408,11 @@ def analyse(
             ]
             for part in range(count)
         }
-        found["p_value"] = None
-        if complete:
-            correct: dict[str, list[int]] = {label: [0] * count for label in card.labels}
-            for order, of_order in enumerate(_shared(orders)):
-                for label, tally in zip(labels, of_order, strict=True):
-                    correct[label][order] += bool(tally and tally.correct)
-            found["p_value"] = position_p_value(correct, blocks)
+        correct: dict[str, list[int]] = {label: [0] * count for label in card.labels}
+        for order, of_order in enumerate(_shared(orders) if complete else ()):
+            for label, tally in zip(labels, of_order, strict=True):
+                correct[label][order] += bool(tally and tally.correct)
+        analysis["p_value"] = position_p_value(correct, blocks) if complete else None
 
     def part_of(of_condition: Sequence[Tally | None]) -> Part | None:
         return score_part(card, variant, of_condition, level or 0.95, units) if of_condition else None
@@ -438,32 +426,27 @@ def analyse(
         known = [of_difference(part, level or 0.95) for part in parts if part is not None]
         return combine(known, [1.0, *[-1.0 / len(others)] * len(others)]) if len(known) == len(parts) else None
 
+    def with_limits(key: str, part: Part | None, least: float) -> dict[str, float | None]:
+        interval = None if part is None or level is None else part.interval(level, METHOD, least)
+        low, high = (None, None) if interval is None else (interval.low, interval.high)
+        return {key: None if part is None else part.value, f"{key}_low": low, f"{key}_high": high}
+
     first = next(iter(tallies))
     for number, (name, of_condition) in enumerate(tallies.items()):
         others = [other for other in tallies if other != name] if by_position else [first] * bool(number)
         distinct = {shown[number].context_of(place) for place in range(len(labels))}
-        kept = [tally for tally in of_condition if tally is not None]
-        limits = _with_limits("score", part_of(of_condition), level, 0.0)
-        if limits["score"] is None and kept:  # one unit: a score without an interval
-            limits["score"] = value_of(score_tallies(card.scoring, kept, variant))
-        found["conditions"][name] = {
-            "items": len(kept),
+        limits = with_limits("score", part_of(of_condition), 0.0)
+        if limits["score"] is None:  # one unit: a score without an interval
+            limits["score"] = value_of(score_tallies(card.scoring, of_condition, variant))
+        analysis["conditions"][name] = {
+            "items": sum(tally is not None for tally in of_condition),
             "demonstrations": shown[number].demonstrations,
             "reference_tokens": max(map(reference_tokens, distinct)),
             "all_contexts": sum(map(reference_tokens, distinct)),
             **limits,
-            **_with_limits("difference", difference(name, others), level, -1.0),
+            **with_limits("difference", difference(name, others), -1.0),
         }
-    return found
-
-
-def _with_limits(name: str, part: Part | None, level: float | None, least: float) -> dict[str, float | None]:
-    interval: Interval | None = None if part is None or level is None else part.interval(level, _METHOD, least)
-    return {
-        name: None if part is None else part.value,
-        f"{name}_low": None if interval is None else interval.low,
-        f"{name}_high": None if interval is None else interval.high,
-    }
+    return analysis
 
 
 def position_p_value(

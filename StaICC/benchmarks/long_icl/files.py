@@ -18,24 +18,18 @@ not here, before a word such as ``'s``.
 from __future__ import annotations
 
 import csv
-import functools
 import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from StaICC.benchmarks.long_icl.prompts import (
-    Item,
-    dialogue_item,
-    entity_item,
-    pair_item,
-    relation_item,
-    text_item,
-)
+from StaICC.benchmarks.long_icl.prompts import Item, dialogue_item, entity_item
 from StaICC.benchmarks.long_icl.task_cards import TaskCard
 from StaICC.datasets.json_reading import unique_keys
 from StaICC.errors import DataDamagedError, DataMissingError, unknown_name
@@ -117,7 +111,7 @@ def detokenise(tokens: Iterable[str]) -> str:
     return re.sub(" +", " ", "".join(text)).removeprefix(" ").removesuffix(" ")
 
 
-_BOM = "\ufeff"
+_BOM = b"\xef\xbb\xbf"
 
 
 def malformed(path: Path, place: int | str, problem: str) -> DataDamagedError:
@@ -146,20 +140,15 @@ def lines(path: Path, *, windows: bool = False) -> Iterator[str]:
     try:
         with open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
+                if number == 1 and raw.startswith(_BOM):
+                    raise malformed(path, 1, "the file starts with a byte-order mark; save it as UTF-8 without one")
+                if b"\r" in raw and not (windows and raw.count(b"\r") == 1 and raw.endswith(b"\r\n")):
+                    what = "a Windows line end (CR LF)" if raw.endswith(b"\r\n") else "a stray carriage return"
+                    raise malformed(path, number, f"{what}; copy the published file without conversion")
                 try:
-                    line = raw.decode("utf-8")
+                    yield raw.decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise malformed(path, number, f"not UTF-8 text ({error.reason} at byte {error.start})") from error
-                if number == 1 and line.startswith(_BOM):
-                    raise malformed(
-                        path, 1, "the file starts with a byte-order mark; save it as UTF-8 without one, or get it again"
-                    )
-                if "\r" in line and not (windows and line.count("\r") == 1 and line.endswith("\r\n")):
-                    what = "a Windows line end (CR LF)" if line.endswith("\r\n") else "a stray carriage return"
-                    raise malformed(
-                        path, number, f"{what}, which the published file does not have; copy it without conversion"
-                    )
-                yield line
     except OSError as error:
         raise DataMissingError(f"{path} cannot be read: {error}") from error
     if number == 0:
@@ -183,8 +172,7 @@ def json_list(path: Path) -> Iterator[tuple[str, Any]]:
         raise malformed(path, 1, f"the list that begins here cannot be read: {error}") from error
     if not isinstance(records, list):
         raise malformed(path, 1, f"expected a JSON list, found {type(records).__name__}")
-    for number, record in enumerate(records, 1):
-        yield f"record {number}", record
+    return ((f"record {number}", record) for number, record in enumerate(records, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +190,11 @@ class FileRow:
 Reader = Callable[[Path, TaskCard], Iterator[FileRow]]
 
 
-def _columns(path: Path, line: int, row: list[str], names: tuple[str, ...]) -> None:
+def _cells(path: Path, line: int, row: list[str], names: tuple[str, ...]) -> list[str]:
+    """Return the cells of a line after checking their number."""
     if len(row) != len(names):
         raise malformed(path, line, f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}")
+    return row
 
 
 def _known(path: Path, line: int | str, label: str, card: TaskCard) -> str:
@@ -213,9 +203,25 @@ def _known(path: Path, line: int | str, label: str, card: TaskCard) -> str:
     return label
 
 
-def _csv_rows(path: Path, delimiter: str, *, windows: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a file with quoted fields, each with its first line number."""
-    reader = csv.reader(lines(path, windows=windows), delimiter=delimiter)
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """How the lines of a file are divided, and what a label is."""
+
+    names: tuple[str, ...]
+    """The columns: texts, then the label, then others; the file may have more if it has a header."""
+    labels: Literal["names", "indices", "both"]
+    """What the column ``names[-1 - others]`` has; ``indices``: one or several, with commas between them."""
+    others: int = 0
+    header: bool = True
+    windows: bool = False
+    delimiter: str = "\t"
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
+
+
+def _csv_rows(path: Path, columns: _Columns) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a file, each with its first line number."""
+    options: Any = {"delimiter": columns.delimiter, "quoting": columns.quoting}
+    reader = csv.reader(lines(path, windows=columns.windows), **options)
     while True:
         begin = reader.line_num + 1
         try:
@@ -223,199 +229,144 @@ def _csv_rows(path: Path, delimiter: str, *, windows: bool) -> Iterator[tuple[in
         except StopIteration:
             return
         except csv.Error as error:
-            raise malformed(path, begin, f"not a row of quoted fields: {error}") from error
+            raise malformed(path, begin, f"not a row of fields: {error}") from error
         if any("\r" in field for field in row):
             raise malformed(path, begin, "a quoted text holds a Windows line end; copy the file without conversion")
         yield begin, row
 
 
-def read_banking(path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the rows of BANKING77: CSV with the header ``text,category``; quoted texts may have line feeds."""
-    names = ("text", "category")
-    places = {label: i for i, label in enumerate(card.labels)}
-    number = -1
-    for number, (line, row) in enumerate(_csv_rows(path, ",", windows=True), -1):
-        _columns(path, line, row, names)
-        if number < 0:
-            if tuple(row) != names:
-                raise malformed(path, line, f"expected the header {','.join(names)}, found {','.join(row)}")
-            continue
-        text, label = row
-        _known(path, line, label, card)
-        yield FileRow(label, [text, places[label]], functools.partial(text_item, number, text, label))
-
-
-def read_goemotions(path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the rows of GoEmotions: tab-separated text, comma-separated label ids and comment id, without header."""
-    names = ("text", "label ids", "comment id")
-    known = {str(i): i for i in range(len(card.labels))}
-    for number, (line, row) in enumerate(_csv_rows(path, "\t", windows=False)):
-        _columns(path, line, row, names)
-        text, ids, comment = row
-        places = []
-        for part in ids.split(","):
-            if part not in known:
-                raise malformed(
-                    path, line, f"unknown label: {part!r} is not a label id, 0 to {len(card.labels) - 1} (in {ids!r})"
-                )
-            places.append(known[part])
+def _read_columns(columns: _Columns, path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the rows of a file with columns; quoted texts may have line feeds."""
+    by_name = {label: place for place, label in enumerate(card.labels)} if columns.labels != "indices" else {}
+    known = by_name | ({str(i): i for i in range(len(card.labels))} if columns.labels != "names" else {})
+    rows, names, end = _csv_rows(path, columns), columns.names, len(columns.names) - 1 - columns.others
+    if columns.header:
+        line, row = next(rows)
+        if (*row[: len(names)],) != names:
+            raise malformed(path, line, f"expected the header {','.join(names)}, found {','.join(row)}")
+        names = (*row,)
+    for number, (line, row) in enumerate(rows):
+        cell = _cells(path, line, row, names)[end]
+        parts = cell.split(",") if columns.labels == "indices" else [cell]
+        unknown = next((part for part in parts if part not in known), None)
+        if unknown is not None:
+            if by_name:
+                raise malformed(path, line, str(unknown_name(f"{card.title} label", unknown, card.labels)))
+            raise malformed(path, line, f"unknown label: {unknown!r:.80} is not a label id, 0 to {len(known) - 1}")
+        places, texts = [known[part] for part in parts], row[:end]
         label = card.labels[places[0]]
-        make = functools.partial(text_item, number, text, label)
-        yield FileRow(label if len(places) == 1 else None, [text, places, comment], make)
+        form = [*texts, places if columns.labels == "indices" else places[0], *row[end + 1 : len(columns.names)]]
+        item = partial(Item, card.kind, number, (*texts,), (label,))
+        yield FileRow(label if len(places) == 1 else None, form, item)
 
 
-def read_discovery(path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the rows of Discovery: tab-separated with a header, unquoted; a label is a marker or its index."""
-    names = ("sentence1", "sentence2", "label")
-    places = {label: i for i, label in enumerate(card.labels)}
-    places.update({str(i): i for i in range(len(card.labels))})
-    header: tuple[str, ...] = ()
-    for line, text in enumerate(lines(path), 1):
-        row = text.removesuffix("\n").split("\t")
-        if line == 1:
-            header = tuple(row)
-            if header[:3] != names:
-                raise malformed(path, line, f"expected a header that begins {names}, found {header}")
-            continue
-        _columns(path, line, row, header)
-        sentence1, sentence2, label = row[:3]
-        if label not in places:
-            _known(path, line, label, card)
-        number, label = line - 2, card.labels[places[label]]
-        make = functools.partial(pair_item, number, sentence1, sentence2, label)
-        yield FileRow(label, [sentence1, sentence2, places[label]], make)
-
-
-def _field(path: Path, line: int | str, record: Any, key: str, kind: type) -> Any:
-    """Return a value of a JSON object after checking that it exists and has the right type."""
+def _value(path: Path, line: int | str, record: Any, key: str, kind: type) -> Any:
+    """Return a value of a JSON object after checking its type; lists are lists of strings."""
     if not isinstance(record, dict):
         raise malformed(path, line, f"expected a record, {{...}}, found {type(record).__name__}")
     if key not in record:
         raise malformed(path, line, f"the record lacks {key!r}; it has {', '.join(map(repr, record)) or 'no keys'}")
-    if not isinstance(record[key], kind) or isinstance(record[key], bool):
-        raise malformed(path, line, f"{key!r} must be {kind.__name__}, found {type(record[key]).__name__}")
-    return record[key]
+    value = record[key]
+    if type(value) is not kind or (kind is list and not set(map(type, record[key])) <= {str}):
+        expected = "a list of strings" if kind is list else kind.__name__
+        raise malformed(path, line, f"{key!r} must be {expected}, found {type(value).__name__}")
+    return value
 
 
-def _texts(path: Path, line: int | str, values: Any, key: str) -> list[str]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise malformed(path, line, f"{key!r} must be a list of strings")
-    return values
+def _relation_item(number: int, tokens: list[str], spans: list[tuple[int, int]], label: str) -> Item:
+    entities = (detokenise(tokens[first : last + 1]) for first, last in spans)
+    return Item("relation", number, (detokenise(tokens), *entities), (label,))
 
 
-def _relation_item(number: int, tokens: list[str], spans: tuple[tuple[int, int], ...], label: str) -> Item:
-    subject, object_ = (detokenise(tokens[first : last + 1]) for first, last in spans)
-    return relation_item(number, detokenise(tokens), subject, object_, label)
-
-
-def read_tacred(path: Path, card: TaskCard) -> Iterator[FileRow]:
+def _read_tacred(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of TACRED: records with ``token``, first and last token of both entities, and ``relation``."""
     for number, (line, record) in enumerate(json_list(path)):
-        tokens = _texts(path, line, _field(path, line, record, "token", list), "token")
-        spans = []
+        tokens, spans = _value(path, line, record, "token", list), []
         for name in ("subj", "obj"):
-            first, last = (_field(path, line, record, f"{name}_{end}", int) for end in ("start", "end"))
+            first, last = (_value(path, line, record, f"{name}_{end}", int) for end in ("start", "end"))
             if not 0 <= first <= last < len(tokens):
                 raise malformed(
                     path, line, f"'{name}_start' {first} and '{name}_end' {last} do not fit {len(tokens)} tokens"
                 )
             spans.append((first, last))
-        label = _known(path, line, _field(path, line, record, "relation", str), card)
-        make = functools.partial(_relation_item, number, tokens, tuple(spans), label)
-        yield FileRow(label, None, make)
+        label = _known(path, line, _value(path, line, record, "relation", str), card)
+        yield FileRow(label, None, partial(_relation_item, number, tokens, spans, label))
 
 
-def read_entities(path: Path, card: TaskCard) -> Iterator[FileRow]:
+def _read_entities(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of Few-NERD as processed by LongICLBench: ``sentence`` and ``entities`` (text to type)."""
     for number, (line, record) in enumerate(json_list(path)):
-        sentence = _field(path, line, record, "sentence", str)
-        pairs = tuple(_field(path, line, record, "entities", dict).items())
-        for _, kind in pairs:
+        sentence, entities = _value(path, line, record, "sentence", str), _value(path, line, record, "entities", dict)
+        for kind in entities.values():
             if not isinstance(kind, str):
                 raise malformed(path, line, f"'entities' must map texts to types, found {kind!r}")
             _known(path, line, kind, card)
-        make = functools.partial(entity_item, number, sentence, pairs)
-        yield FileRow(None, [sentence, [list(pair) for pair in pairs]], make)
+        pairs = [[*pair] for pair in entities.items()]
+        yield FileRow(None, [sentence, pairs], partial(entity_item, number, sentence, pairs))
 
 
-def _entity_item(number: int, tokens: list[str], kinds: list[str]) -> Item:
-    entities: dict[str, str] = {}
-    first = 0
-    for last in range(1, len(tokens) + 1):
-        if last == len(tokens) or kinds[last] != kinds[first]:
-            if kinds[first] != "O":
-                entities[detokenise(tokens[first:last])] = kinds[first]
-            first = last
-    return entity_item(number, detokenise(tokens), entities.items())
+def _tagged_item(number: int, tagged: list[list[str]]) -> Item:
+    runs = [(kind, [token for token, _ in run]) for kind, run in groupby(tagged, itemgetter(1))]
+    entities = {detokenise(tokens): kind for kind, tokens in runs if kind != "O"}
+    return entity_item(number, detokenise(token for token, _ in tagged), entities.items())
 
 
-def read_entity_tokens(path: Path, card: TaskCard) -> Iterator[FileRow]:
+def _read_tagged_tokens(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of Few-NERD in its own format: token, tab, type (``O`` for none); empty lines between sentences.
 
     An entity is a run of tokens with the same type. The items differ from those of LongICLBench, whose selection of
     sentences and detokeniser are not published.
     """
-    number = 0
-    tokens: list[str] = []
-    kinds: list[str] = []
-    for line, text in enumerate(lines(path), 1):
-        text = text.removesuffix("\n")
-        if text:
-            parts = text.split("\t")
-            _columns(path, line, parts, ("token", "type"))
-            if parts[1] != "O":
-                _known(path, line, parts[1], card)
-            tokens.append(parts[0])
-            kinds.append(parts[1])
-        elif tokens:
-            yield FileRow(None, None, functools.partial(_entity_item, number, tokens, kinds))
-            number, tokens, kinds = number + 1, [], []
-    if tokens:
-        yield FileRow(None, None, functools.partial(_entity_item, number, tokens, kinds))
+    groups = groupby(enumerate(lines(path), 1), lambda numbered: numbered[1] != "\n")
+    sentences = (numbered for filled, numbered in groups if filled)
+    for number, numbered in enumerate(sentences):
+        tagged: list[list[str]] = []
+        for line, text in numbered:
+            tagged.append(_cells(path, line, text.removesuffix("\n").split("\t"), ("token", "type")))
+            if tagged[-1][1] != "O":
+                _known(path, line, tagged[-1][1], card)
+        yield FileRow(None, None, partial(_tagged_item, number, tagged))
 
 
 def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     """Yield text and kept pairs of each dialogue; the first relation of a kept pair is one of the labels."""
     for line, element in json_list(path):
-        if not isinstance(element, list) or len(element) != 2:
-            raise malformed(path, line, "expected a pair [turns, instances]")
-        turns = _texts(path, line, element[0], "turns")
-        if not isinstance(element[1], list):
-            raise malformed(path, line, "the instances must be a list of records")
-        kept = []
+        if not isinstance(element, list) or len(element) != 2 or not isinstance(element[1], list):
+            raise malformed(path, line, "expected a pair [turns, instances], the instances a list of records")
+        turns, kept = _value(path, line, {"turns": element[0]}, "turns", list), []
         for record in element[1]:
-            subject, object_ = (_field(path, line, record, key, str) for key in ("x", "y"))
-            relations = _texts(path, line, _field(path, line, record, "r", list), "r")
+            pair = tuple(_value(path, line, record, key, str) for key in ("x", "y"))
+            relations = _value(path, line, record, "r", list)
             if not relations:
-                raise malformed(path, line, f"the pair {(subject, object_)} has no relation")
+                raise malformed(path, line, f"the pair {pair} has no relation")
             if _known(path, line, relations[0], card) in card.labels:
-                kept.append((subject, object_, relations[0]))
+                kept.append((*pair, relations[0]))
         yield "\n".join(turns), kept
 
 
-def read_dialogre_train(path: Path, card: TaskCard) -> Iterator[FileRow]:
+def _read_pairs(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the training rows of DialogRE: one for each kept pair, dialogue by dialogue."""
-    number = 0
-    for dialogue, kept in _dialogues(path, card):
-        for pair in kept:
-            yield FileRow(pair[2], None, functools.partial(dialogue_item, number, dialogue, (pair,)))
-            number += 1
+    pairs = ((dialogue, pair) for dialogue, kept in _dialogues(path, card) for pair in kept)
+    for number, (dialogue, pair) in enumerate(pairs):
+        yield FileRow(pair[2], None, partial(dialogue_item, number, dialogue, (pair,)))
 
 
-def read_dialogre_test(path: Path, card: TaskCard) -> Iterator[FileRow]:
+def _read_dialogues(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the test rows of DialogRE: one for each dialogue, with its kept pairs."""
     for number, (dialogue, kept) in enumerate(_dialogues(path, card)):
-        yield FileRow(None, None, functools.partial(dialogue_item, number, dialogue, tuple(kept)))
+        yield FileRow(None, None, partial(dialogue_item, number, dialogue, kept))
 
 
 READERS: Mapping[str, Reader] = {
-    "banking_csv": read_banking,
-    "goemotions_tsv": read_goemotions,
-    "discovery_tsv": read_discovery,
-    "tacred_json": read_tacred,
-    "entities_json": read_entities,
-    "entities_tokens": read_entity_tokens,
-    "dialogre_train_json": read_dialogre_train,
-    "dialogre_test_json": read_dialogre_test,
+    "banking_csv": partial(_read_columns, _Columns(("text", "category"), "names", windows=True, delimiter=",")),
+    "goemotions_tsv": partial(_read_columns, _Columns(("text", "label ids", "comment id"), "indices", 1, header=False)),
+    "discovery_tsv": partial(
+        _read_columns, _Columns(("sentence1", "sentence2", "label"), "both", quoting=csv.QUOTE_NONE)
+    ),
+    "tacred_json": _read_tacred,
+    "entities_json": _read_entities,
+    "entities_tokens": _read_tagged_tokens,
+    "dialogre_train_json": _read_pairs,
+    "dialogre_test_json": _read_dialogues,
 }
-"""Readers by the name of their format."""
+"""Readers by the name of their format. Those of files with columns differ in data only."""

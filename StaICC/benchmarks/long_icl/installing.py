@@ -25,16 +25,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.long_icl.data import (
-    LoadedFile,
-    LongICLData,
-    Skipped,
-    find,
-    load,
-    show_notice,
-    wanted,
-)
-from StaICC.benchmarks.long_icl.task_cards import HubTable, TaskCard, card, cards
+from StaICC.benchmarks.long_icl.data import LoadedFile, LongICLData, Skipped, find, load, show_notice, wanted
+from StaICC.benchmarks.long_icl.task_cards import TaskCard, card, cards
 from StaICC.datasets.pack import OFFLINE, TableStatus, data_home
 from StaICC.datasets.storage import check_outputs, file_digest, passing_folder, write_output
 from StaICC.errors import DataDamagedError, DataError, DataMissingError, StaICCError
@@ -80,26 +72,22 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
         verify: Read the files and compare them with the published ones. A data set whose published digests are not
             known stays ``installed``.
     """
-    folder, found = default_folder(home), []
+    folder, statuses = default_folder(home), []
     for name, own in cards().items():
-        files = [find(name, folder, split) for split in ("train", "test")]
-        present = [file[0] for file in files if file is not None]
-        specs = [own.files[split][0] if file is None else file[1] for split, file in zip(own.files, files, strict=True)]
-        state, reason, digests = "missing", own.instructions(), None
-        if len(present) == len(files):
-            state, reason = "installed", ""
-            if verify:
-                digests = "+".join(map(file_digest, present))
-                try:
-                    loaded = load(name, folder, announce=lambda notice: None)
-                    state = "verified" if loaded.train_file.verified and loaded.test_file.verified else state
-                except (DataDamagedError, DataMissingError) as error:
-                    state, reason = "damaged", str(error)
-        rows = sum(spec.rows or 0 for spec in specs)
-        size = sum(path.stat().st_size for path in present) if present else None
-        expected = "+".join(spec.sha256[0] if spec.sha256 else "unknown" for spec in specs)
-        found.append(TableStatus(name, state, str(folder), rows, size, expected, digests, reason))
-    return found
+        files = find(name, folder)
+        specs = [files[split][1] if split in files else own.files[split][0] for split in own.files]
+        state, reason, digests = ("installed", "", None) if len(files) == 2 else ("missing", own.instructions(), None)
+        if verify and state == "installed":
+            digests = "+".join(file_digest(path) for path, _ in files.values())
+            try:
+                data = load(name, folder, announce=lambda notice: None)
+                state = "verified" if data.train_file.verified and data.test_file.verified else state
+            except (DataDamagedError, DataMissingError) as error:
+                state, reason = "damaged", str(error)
+        rows, size = sum(spec.rows or 0 for spec in specs), sum(path.stat().st_size for path, _ in files.values())
+        expected = "+".join((*spec.sha256, "unknown")[0] for spec in specs)
+        statuses.append(TableStatus(name, state, str(folder), rows, size or None, expected, digests, reason))
+    return statuses
 
 
 def _pieces(file: LoadedFile) -> Iterator[bytes]:
@@ -114,16 +102,16 @@ def _pieces(file: LoadedFile) -> Iterator[bytes]:
 
 
 def _copy(data: LongICLData, folder: Path) -> list[Path]:
-    targets = []
-    for file in (data.train_file, data.test_file):
+    files = {folder / file.spec.names[0]: file for file in (data.train_file, data.test_file)}
+    for file in files.values():
         if file.made_up:
             raise DataDamagedError(f"{file.path} holds made-up rows; they are used from where they are, not installed")
-        targets.append(folder / file.spec.names[0])
-    for file, target in zip((data.train_file, data.test_file), targets, strict=True):
+    folder.mkdir(parents=True, exist_ok=True)
+    for target, file in files.items():
         if not target.is_file() or file_digest(target) != file.sha256:
             check_outputs([target], [file.path])
             write_output(target, _pieces(file))
-    return targets
+    return [*files]
 
 
 def install(
@@ -149,46 +137,45 @@ def install(
         UnknownNameError: A data set is unknown.
         ArgumentError: The list is empty or has duplicates.
     """
-    source, folder = Path(from_dir), default_folder(home)
+    source = Path(from_dir)
     if not source.is_dir():
         raise DataMissingError(f"there is no folder {source}; name the folder with the published files")
-
-    def copy(own: TaskCard) -> list[Path]:
-        data = load(own.name, source, announce=announce)
-        folder.mkdir(parents=True, exist_ok=True)
-        return _copy(data, folder)
-
-    return install_each(
-        [card(name) for name in wanted(datasets)], folder, copy, f"nothing in {source} could be installed"
+    return _install(
+        datasets, home, lambda own, folder: _copy(load(own.name, source, announce=announce), folder), f"from {source}"
     )
 
 
-def install_each(
-    chosen: Iterable[TaskCard], folder: Path, install_one: Callable[[TaskCard], list[Path]], nothing: str
+def _install(
+    datasets: Iterable[str] | None,
+    home: str | Path | None,
+    install_one: Callable[[TaskCard, Path], list[Path]],
+    origin: str,
 ) -> Installed:
     """Install data sets one by one; one that is missing or damaged does not prevent the others.
 
     Args:
-        chosen: Their cards.
-        folder: The folder of the data.
-        install_one: Installs one data set, and returns its files.
-        nothing: The beginning of the error if nothing could be installed.
+        datasets: Names; None for all six.
+        home: The library's data home.
+        install_one: Installs one data set in a folder, and returns its files.
+        origin: Where they come from, for the error if nothing could be installed.
 
     Raises:
         DataMissingError: Nothing could be installed, or the files cannot be written.
     """
+    folder = default_folder(home)
     files: dict[str, list[Path]] = {}
     skipped: list[Skipped] = []
-    for own in chosen:
+    for own in map(card, wanted(datasets)):
         try:
-            files[own.name] = install_one(own)
+            files[own.name] = install_one(own, folder)
         except DataError as error:
             skipped.append(Skipped(own.name, str(error), own.instructions()))
             _log.warning("%s is not installed: %s", own.title, error)
         except OSError as error:
             raise DataMissingError(f"{own.title} cannot be installed in {folder}: {error}") from error
     if not files:
-        raise DataMissingError(f"{nothing}: {'; '.join(f'{one.dataset}: {one.reason}' for one in skipped)}")
+        reasons = "; ".join(f"{one.dataset}: {one.reason}" for one in skipped)
+        raise DataMissingError(f"nothing could be installed {origin}: {reasons}")
     return Installed(folder, tuple(files), tuple(chain.from_iterable(files.values())), tuple(skipped))
 
 
@@ -199,21 +186,21 @@ FEATURE = "fetching LongICL data from the hub"
 Record = Mapping[str, Any]
 
 
-def _cells(card: TaskCard, source: HubTable, record: Record) -> Iterator[str]:
+def _cells(card: TaskCard, record: Record) -> Iterator[str]:
     """Yield the cells of a line of the published file, from a record of the hub."""
-    for column in source.columns:
+    assert card.hub is not None
+    for column in card.hub.columns:
         value = record.get(column)
-        if column == source.label:
-            places = value if isinstance(value, (list, tuple)) and source.label_ids else [value]
-            known = [place for place in places if type(place) is int and 0 <= place < len(card.labels)]
-            if not places or len(known) < len(places):
+        if column == card.hub.label:
+            places: Any = value if isinstance(value, (list, tuple)) and card.hub.label_ids else [value]
+            if not places or any(type(place) is not int or not 0 <= place < len(card.labels) for place in places):
                 raise DataDamagedError(
                     f"the hub's {card.title} has the label {value!r}, expected 0 to {len(card.labels) - 1}"
                 )
-            yield ",".join(map(str, known)) if source.label_ids else card.labels[known[0]]
+            yield ",".join(map(str, places)) if card.hub.label_ids else card.labels[places[0]]
         elif not isinstance(value, str):
             raise DataDamagedError(f"the hub's {card.title} has no text {column!r} in a row; it has {sorted(record)}")
-        elif source.dialect.get("quoting") == csv.QUOTE_NONE and any(mark in value for mark in "\t\n\r"):
+        elif card.hub.dialect.get("quoting") == csv.QUOTE_NONE and any(mark in value for mark in "\t\n\r"):
             raise DataDamagedError(f"a sentence of the hub's {card.title} holds a tab or a line end: {value!r}")
         else:
             yield value
@@ -245,8 +232,10 @@ def read_parquet(path: str | os.PathLike[str], label: str) -> tuple[list[str] | 
     return names, records()
 
 
-def _records(hub: Any, source: HubTable, card: TaskCard, split: str) -> Iterator[Record]:
+def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Record]:
     """Yield the records of a split, file by file; any error of another package becomes a ``DataMissingError``."""
+    assert card.hub is not None
+    source = card.hub
     start = f"{source.config}/{split}/"
     try:
         listed = sorted(hub.HfApi().list_repo_files(source.repository, repo_type="dataset", revision=REVISION))
@@ -273,16 +262,6 @@ def _records(hub: Any, source: HubTable, card: TaskCard, split: str) -> Iterator
         ) from error
 
 
-def _write_split(hub: Any, card: TaskCard, split: str, folder: Path) -> None:
-    """Write the records of a split as the published file."""
-    assert card.hub is not None
-    dialect: Any = card.hub.dialect
-    with open(folder / card.files[split][0].names[0], "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, **dialect)
-        writer.writerows([card.hub.header] if card.hub.header else [])
-        writer.writerows(_cells(card, card.hub, record) for record in _records(hub, card.hub, card, split))
-
-
 def install_from_hub(
     datasets: Iterable[str] | None = None,
     home: str | Path | None = None,
@@ -305,21 +284,24 @@ def install_from_hub(
         MissingDependencyError: The extra ``hub`` is not installed.
         UnknownNameError: There is no such data set.
     """
-    chosen = [card(name) for name in wanted(datasets)]
+    names = wanted(datasets)
     if os.environ.get(OFFLINE, "") not in ("", "0"):
         raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
-    folder = default_folder(home)
     hub = require("huggingface_hub", EXTRA, FEATURE)
     require("pyarrow.parquet", EXTRA, FEATURE)
 
-    def fetch(card: TaskCard) -> list[Path]:
+    def fetch(card: TaskCard, folder: Path) -> list[Path]:
         if card.hub is None:
             raise DataMissingError(f"{card.title} is not fetched from the hub")
         announce(card.notice())
+        dialect: Any = card.hub.dialect
         folder.mkdir(parents=True, exist_ok=True)
         with passing_folder(folder) as passing:
             for split in card.files:
-                _write_split(hub, card, split, passing)
+                with open(passing / card.files[split][0].names[0], "w", encoding="utf-8", newline="") as file:
+                    writer = csv.writer(file, **dialect)
+                    writer.writerows([card.hub.header] if card.hub.header else [])
+                    writer.writerows(_cells(card, record) for record in _records(hub, card, split))
             return _copy(load(card.name, passing, announce=lambda notice: None), folder)
 
-    return install_each(chosen, folder, fetch, "nothing could be fetched from the hub")
+    return _install(names, home, fetch, "from the hub")

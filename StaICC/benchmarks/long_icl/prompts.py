@@ -23,11 +23,9 @@ of the next label instead (so ``joy`` has 26 test items of GoEmotions, other lab
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 from typing import Any, TypeVar
 
 from StaICC.benchmarks.long_icl.task_cards import TaskCard, card
@@ -66,37 +64,16 @@ class Item:
         return self.searched or self.texts[self.kind == "pair"]
 
 
-def text_item(row: int, text: str, label: str, searched: str = "") -> Item:
-    """Return a text with one label."""
-    return Item("text", row, (text,), (label,), (), searched)
-
-
-def pair_item(row: int, sentence1: str, sentence2: str, label: str) -> Item:
-    """Return two sentences with a discourse marker as label."""
-    return Item("pair", row, (sentence1, sentence2), (label,))
-
-
-def relation_item(row: int, sentence: str, subject: str, object_: str, label: str) -> Item:
-    """Return a sentence, two entities and their relation."""
-    return Item("relation", row, (sentence, subject, object_), (label,))
-
-
 def entity_item(row: int, sentence: str, entities: Iterable[Sequence[str]]) -> Item:
     """Return a sentence and its entities, in prompt order and each once, with their types."""
     pairs = list(entities)
-    return Item("entities", row, (sentence,), tuple(pair[1] for pair in pairs), tuple((pair[0],) for pair in pairs))
+    return Item("entities", row, (sentence,), tuple(kind for _, kind in pairs), tuple((text,) for text, _ in pairs))
 
 
 def dialogue_item(row: int, dialogue: str, relations: Iterable[Sequence[str]]) -> Item:
     """Return a dialogue and the queried pairs of entities, each with its relation."""
     known = list(relations)
-    pairs = tuple((subject, object_) for subject, object_, _ in known)
-    return Item("dialogue", row, (dialogue,), tuple(relation for _, _, relation in known), pairs)
-
-
-def relabelled(item: Item, label: str) -> Item:
-    """Return an item that has one label with another label."""
-    return dataclasses.replace(item, gold=(label,))
+    return Item("dialogue", row, (dialogue,), tuple(one[2] for one in known), tuple((one[0], one[1]) for one in known))
 
 
 def as_item(dataset: str, item: Item | Mapping[str, Any]) -> Item:
@@ -121,16 +98,15 @@ def as_item(dataset: str, item: Item | Mapping[str, Any]) -> Item:
         return item
     if not isinstance(item, Mapping):
         raise ArgumentError(f"an item of {dataset} is of the kind {kind!r}, or a mapping with its fields, not {item!r}")
-    missing = [name for name in FIELDS[kind] if not isinstance(item.get(name), str)]
-    if missing:
-        there = ", ".join(map(repr, item)) or "nothing"
-        raise ArgumentError(f"the item lacks the text {missing[0]!r}; it has {there}")
-    row, texts = item.get("row", -1), [item[name] for name in FIELDS[kind]]
+    for name in FIELDS[kind]:
+        if not isinstance(item.get(name), str):
+            raise ArgumentError(f"the item lacks the text {name!r}; it has {', '.join(map(repr, item)) or 'nothing'}")
+    row, texts = item.get("row", -1), tuple(item[name] for name in FIELDS[kind])
     if kind == "entities":
         entities = item.get("entities", ())
         return entity_item(row, texts[0], entities.items() if isinstance(entities, Mapping) else entities)
     if kind != "dialogue":
-        return Item(kind, row, tuple(texts), (item.get("label", ""),))
+        return Item(kind, row, texts, (item.get("label", ""),))
     relations = item.get("relations")
     if not isinstance(relations, (list, tuple)):
         raise ArgumentError("a dialogue item needs 'relations', a list of records; their number is part of the query")
@@ -148,8 +124,8 @@ def write_query(card: TaskCard, item: Item) -> str:
 
     Example:
         >>> from StaICC.benchmarks.long_icl.task_cards import card
-        >>> from StaICC.benchmarks.long_icl.prompts import text_item
-        >>> write_query(card("banking77"), text_item(0, "Where is it?", "card_arrival"))
+        >>> from StaICC.benchmarks.long_icl.prompts import Item
+        >>> write_query(card("banking77"), Item("text", 0, ("Where is it?",), ("card_arrival",)))
         'service query: Where is it?\nintent category: '
     """
     pairs = ", ".join(map(repr, item.arguments))  # as Python tuples of strings
@@ -213,14 +189,14 @@ def merge_dialogues(items: Iterable[Item]) -> list[Item]:
         first = merged.setdefault(item.texts[0], item)
         if first is not item:
             gold, arguments = first.gold + item.gold, first.arguments + item.arguments
-            merged[item.texts[0]] = dataclasses.replace(first, gold=gold, arguments=arguments)
+            merged[item.texts[0]] = replace(first, gold=gold, arguments=arguments)
     return list(merged.values())
 
 
 _Label = TypeVar("_Label", bound=Hashable)
 
 
-def by_turns(labels: Sequence[_Label | None], turns: int, *, strict: bool = False) -> list[int]:
+def by_turns(labels: Iterable[_Label | None], turns: int, *, strict: bool = False) -> list[int]:
     """Select one row of each label in each turn.
 
     Args:
@@ -239,17 +215,12 @@ def by_turns(labels: Sequence[_Label | None], turns: int, *, strict: bool = Fals
         >>> by_turns(["b", "a", "a", "a"], 2, strict=True)
         [0, 1, 2]
     """
-    if strict:
-        return list(chain.from_iterable(turns_of(labels)[:turns]))
-    rows = list(_rows_of(labels).values())
-    used = [0] * len(rows)
+    unused = [rows[::-1] for rows in _rows_of(labels)]
     chosen: list[int] = []
     for _ in range(turns):
-        for own in range(len(rows)):
-            giver = next((i for i in range(own, len(rows)) if used[i] < len(rows[i])), None)
-            if giver is not None:
-                chosen.append(rows[giver][used[giver]])
-                used[giver] += 1
+        for place in range(len(unused)):
+            givers = unused[place : place + 1] if strict else unused[place:]
+            chosen += next(([rows.pop()] for rows in givers if rows), [])
     return chosen
 
 
@@ -260,17 +231,36 @@ def turns_of(labels: Iterable[_Label | None]) -> list[list[int]]:
         >>> turns_of(["b", "a", "a", None, "a"])
         [[0, 1], [2], [4]]
     """
-    groups = _rows_of(labels).values()
-    most = max(map(len, groups), default=0)
-    return [[rows[turn] for rows in groups if turn < len(rows)] for turn in range(most)]
+    return [[row for row in turn if row is not None] for turn in zip_longest(*_rows_of(labels))]
 
 
-def _rows_of(labels: Iterable[_Label | None]) -> dict[_Label, list[int]]:
+def _rows_of(labels: Iterable[_Label | None]) -> list[list[int]]:
+    """Return the rows of each label, labels in the order in which they first occur."""
     groups: dict[_Label, list[int]] = {}
     for place, label in enumerate(labels):
         if label is not None:
             groups.setdefault(label, []).append(place)
-    return groups
+    return list(groups.values())
+
+
+def by_passes(labels: Iterable[_Label | None], passes: int) -> list[int]:
+    """Select, in each pass through the rows in file order, the next row of each label.
+
+    Example:
+        >>> by_passes(["a", "a", "b", "a"], 2)
+        [0, 2, 1]
+    """
+    return [*chain.from_iterable(map(sorted, turns_of(labels)[:passes]))]
+
+
+def at_most(labels: Iterable[_Label | None], size: int) -> list[int]:
+    """Select the first rows of each label, in file order.
+
+    Example:
+        >>> at_most(["a", "b", "a", None, "a"], 2)
+        [0, 1, 2]
+    """
+    return sorted(chain.from_iterable(turns_of(labels)[:size]))
 
 
 def covering(labels: Iterable[Collection[_Label]], wanted: Collection[_Label], turns: int) -> list[list[int]]:
@@ -290,63 +280,19 @@ def covering(labels: Iterable[Collection[_Label]], wanted: Collection[_Label], t
         >>> covering([["a"], ["a"], ["b"], ["b"], ["a"]], ["a", "b"], 2)
         [[0, 2], [3, 4]]
     """
-    every = frozenset(wanted)
+    missing: set[_Label] = set()
     chosen: list[list[int]] = []
-    seen: set[_Label] = set()
-    complete = True
     for place, own in enumerate(labels):
-        new = every.intersection(own) - seen
+        new = (missing or set(wanted)).intersection(own)
         if not new:
             continue
-        if complete:
+        if not missing:
             if len(chosen) == turns:
                 break
             chosen.append([])
+            missing = set(wanted)
         chosen[-1].append(place)
-        seen |= new
-        complete = seen == every
-        if complete:
-            seen = set()
-    return chosen
-
-
-def by_passes(labels: Sequence[_Label], passes: int) -> list[list[int]]:
-    """Select, in each pass through the rows in file order, the next row of each label.
-
-    Args:
-        labels: Each row's label, in file order.
-        passes: Number of passes.
-
-    Returns:
-        For each pass, the indices of its rows, in file order; empty if all labels are exhausted.
-
-    Example:
-        >>> by_passes(["a", "a", "b", "a"], 3)
-        [[0, 2], [1], [3]]
-    """
-    chosen: list[list[int]] = [[] for _ in range(passes)]
-    seen: Counter[_Label] = Counter()
-    for place, label in enumerate(labels):
-        if seen[label] < passes:
-            chosen[seen[label]].append(place)
-        seen[label] += 1
-    return chosen
-
-
-def at_most(labels: Sequence[_Label | None], wanted: Collection[_Label], size: int) -> list[int]:
-    """Select the first rows of each wanted label, in file order.
-
-    Example:
-        >>> at_most(["a", "b", "a", "x", "a"], ["a", "b"], 2)
-        [0, 1, 2]
-    """
-    every = frozenset(wanted)
-    seen: Counter[_Label] = Counter()
-    chosen = []
-    for place, label in enumerate(labels):
-        if label is not None and label in every and seen[label] < size:
-            seen[label] += 1
-            chosen.append(place)
+        missing -= new
     return chosen
 
 

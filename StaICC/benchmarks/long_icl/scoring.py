@@ -42,28 +42,26 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from StaICC.benchmarks.long_icl.prompts import Item, as_item
 from StaICC.benchmarks.long_icl.task_cards import AnswerFormat, ScoringRule, TaskCard, card
-from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, unknown_name
+from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference.contract import check_answer
 from StaICC.inference.reply_parser import parse_reply, reply_text
 
 _AROUND = ".\"'\u201c\u201d\u2018\u2019`*"
-_BULLET = re.compile(r"^(?:[-*\u2022]|\d+[.)])\s+")
+_LIST_MARK = re.compile(r"^(?:[-*\u2022]|\d+[.)])\s+")
 
 
-def _without_prompt(response: str, prompt: str | None) -> str:
-    """Return the response without the prompt (whose final blank the model may drop)."""
-    return response.removeprefix(prompt.rstrip()).strip() if prompt else response.strip()
-
-
-@functools.lru_cache(maxsize=16)
-def _labels_by_name(labels: tuple[str, ...], answers: AnswerFormat) -> dict[str, str]:
-    return {answers.normal(label).casefold(): label for label in labels}
+@functools.lru_cache(maxsize=32)
+def _labels_by_name(labels: tuple[str, ...], answers: AnswerFormat, fold: bool) -> dict[str, str]:
+    names = {label: answers.normal(label) for label in labels}
+    return {name.casefold() if fold else name: label for label, name in names.items()}
 
 
 def as_label(own: TaskCard, text: str) -> str:
@@ -76,7 +74,7 @@ def as_label(own: TaskCard, text: str) -> str:
         >>> as_label(card("banking77"), "no idea.")
         'no idea'
     """
-    labels = _labels_by_name(own.labels, own.answers)
+    labels = _labels_by_name(own.labels, own.answers, True)
     for candidate in (text.strip(), text.strip().strip(_AROUND).strip()):
         found = labels.get(own.answers.normal(candidate).casefold())
         if found is not None:
@@ -84,49 +82,32 @@ def as_label(own: TaskCard, text: str) -> str:
     return candidate
 
 
-def _without_cue(answer: str, cue: str) -> str:
-    """Return the answer without one cue at its beginning."""
-    return answer[len(cue) :].strip() if answer.casefold().startswith(cue.casefold()) else answer
-
-
-def _strict_text(own: TaskCard, response: str, item: Item, prompt: str | None) -> str:
+def _strict_text(own: TaskCard, response: str, item: Item) -> str:
     """Return the answer as one line of text; see :func:`StaICC.benchmarks.long_icl.scoring.parse_answer`."""
-    answer = _without_prompt(response, prompt)
-    cue = own.answers.cue
+    cue, answer = own.answers.cue, response.strip()
     if item.kind == "dialogue":
-        cue = cue.format(count=len(item.gold))
-        answer = answer.split(cue, 1)[-1].strip()
-        line = answer.removeprefix("[/INST]").strip().split("\n", 1)[0]
-        line = line.split("Dialogue:", 1)[0].split("[/INST]", 1)[0]
+        answer = answer.split(cue.format(count=len(item.gold)), 1)[-1].strip()
+        line = _before(_before(_first_line(answer.removeprefix("[/INST]")), "Dialogue:"), "[/INST]")
         return ", ".join(as_label(own, part) for part in line.split(","))
-    line = _without_cue(answer, cue).split("\n", 1)[0]
-    if own.answers.marker is not None:
-        line = line.split(own.answers.marker, 1)[0]
-    return as_label(own, line)
+    if answer.casefold().startswith(cue.casefold()):
+        answer = answer[len(cue) :]
+    return as_label(own, _before(_first_line(answer), own.answers.marker))
 
 
-def _split(own: TaskCard, line: str) -> tuple[str, str]:
-    """Return entity and type of a line that contains ``": "``."""
-    pieces = line.split(": ")
-    cut = len(pieces) - 1
-    for place in range(cut, 0, -1):
-        if as_label(own, pieces[place]) in own.labels:
-            cut = place
-            break
-    return ": ".join(pieces[:cut]).strip(), as_label(own, pieces[cut])
-
-
-def _strict_entities(own: TaskCard, response: str, item: Item, prompt: str | None) -> dict[str, str]:
+def _strict_entities(own: TaskCard, response: str, item: Item) -> dict[str, str]:
     """Return entities and types; see :func:`StaICC.benchmarks.long_icl.scoring.parse_answer`."""
     found: dict[str, str] = {}
-    for line in map(str.strip, _without_prompt(response, prompt).split("\n")):
+    for line in map(str.strip, response.strip().split("\n")):
         if line.startswith("Sentence: "):
             break
-        if ": " in line:
-            entity, kind = _split(own, line)
+        pieces = line.split(": ")
+        if len(pieces) > 1:
+            cuts = range(len(pieces) - 1, 0, -1)
+            cut = next((cut for cut in cuts if as_label(own, pieces[cut]) in own.labels), cuts[0])
+            entity = ": ".join(pieces[:cut]).strip()
             if entity not in item.texts[0]:
-                entity = _BULLET.sub("", entity, count=1)
-            found[entity] = kind
+                entity = _LIST_MARK.sub("", entity, count=1)
+            found[entity] = as_label(own, pieces[cut])
         elif found:
             break
     return found
@@ -151,7 +132,7 @@ def _before(text: str, marker: str | None) -> str:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().split("\n", 1)[0].strip()
+    return text.strip().split("\n", 1)[0]
 
 
 def _one_label(own: TaskCard, response: str, item: Item) -> str:
@@ -164,7 +145,7 @@ def _one_label(own: TaskCard, response: str, item: Item) -> str:
     return own.answers.normal(_first_line(answer))
 
 
-def _entities(response: str, item: Item) -> dict[str, str]:
+def _entities(own: TaskCard, response: str, item: Item) -> dict[str, str]:
     rest = _after_last(response, item.needle)
     found: dict[str, str] = {}
     for line in (response if rest is None else rest).strip().split("\n"):
@@ -176,8 +157,7 @@ def _entities(response: str, item: Item) -> dict[str, str]:
 
 
 def _relations(own: TaskCard, response: str, item: Item) -> str:
-    cue = own.answers.cue.format(count=len(item.gold))
-    for needle in (item.needle, cue):
+    for needle in (item.needle, own.answers.cue.format(count=len(item.gold))):
         rest = _after_last(response, needle)
         response = (response if rest is None else rest).strip()
     for marker in ("dialogue", "Dialogue"):
@@ -185,52 +165,37 @@ def _relations(own: TaskCard, response: str, item: Item) -> str:
     return _before(_first_line(response), "[/INST]").strip()
 
 
-def _checked(response: str, variant: str) -> None:
-    if not isinstance(response, str):
-        raise ArgumentError(f"response must be text, not {response!r}")
-    if variant not in PARSINGS:
-        raise unknown_name("parsing", variant, PARSINGS)
-
-
-_LIST_MARK = re.compile(r"^(?:[-*\u2022]|\d{1,3}[.)])\s+")
-
-
-def _tolerant(own: TaskCard, response: str, item: Item, prompt: str | None) -> str:
-    response = response.removeprefix(prompt.rstrip()) if prompt else response
-    if item.kind != "dialogue":
-        found = parse_reply(response, own.labels).label
-        return "" if found is None else own.labels[found]
-    text = reply_text(response)
+def _as_published_list(own: TaskCard, text: str) -> str:
+    """Return labels between commas if a reply lists them as JSON, or one to a line; else the text."""
     with contextlib.suppress(ValueError):
         listed = json.loads(text)
         if isinstance(listed, list) and all(isinstance(part, str) for part in listed):
             text = ", ".join(listed)
     lines = [_LIST_MARK.sub("", line.strip()).replace("**", "") for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and all(as_label(own, line) in own.labels for line in lines):
-        text = ", ".join(lines)
-    return _strict_text(own, text, item, None)
+    return ", ".join(lines) if len(lines) > 1 and all(as_label(own, line) in own.labels for line in lines) else text
 
 
-def parse_text(
-    own: TaskCard, response: str, item: Item, *, variant: str = "published", prompt: str | None = None
-) -> str:
-    """Return the answer as one line of text (all data sets except Few-NERD); arguments as :func:`parse_answer`."""
-    _checked(response, variant)
+Parsed = str | dict[str, str]
+"""A parsed answer: one line of text; for Few-NERD entities and types."""
+_PUBLISHED: Mapping[str, Callable[[TaskCard, str, Item], Parsed]] = {"entities": _entities, "dialogue": _relations}
+
+
+def _parse(own: TaskCard, response: str, item: Item, variant: str, prompt: str | None) -> Parsed:
+    """Return the answer in a response; arguments as :func:`parse_answer`."""
+    if not isinstance(response, str):
+        raise ArgumentError(f"response must be text, not {response!r}")
+    if variant not in PARSINGS:
+        raise unknown_name("parsing", variant, PARSINGS)
+    if variant == "published":
+        return _PUBLISHED.get(item.kind, _one_label)(own, response, item)
+    response = response.removeprefix(prompt.rstrip()) if prompt else response  # a model may drop its final blank
     if variant == "tolerant":
-        return _tolerant(own, response, item, prompt)
-    if variant == "strict":
-        return _strict_text(own, response, item, prompt)
-    return _relations(own, response, item) if item.kind == "dialogue" else _one_label(own, response, item)
-
-
-def parse_entities(
-    own: TaskCard, response: str, item: Item, *, variant: str = "published", prompt: str | None = None
-) -> dict[str, str]:
-    """Return entities and types, in order (Few-NERD); arguments as :func:`parse_answer`."""
-    _checked(response, variant)
-    if variant == "tolerant":
-        response = reply_text(response).replace("**", "")
-    return _entities(response, item) if variant == "published" else _strict_entities(own, response, item, prompt)
+        if not own.structured:
+            found = parse_reply(response, own.labels).label
+            return "" if found is None else own.labels[found]
+        response = reply_text(response)
+        response = _as_published_list(own, response) if item.kind == "dialogue" else response.replace("**", "")
+    return _strict_entities(own, response, item) if item.kind == "entities" else _strict_text(own, response, item)
 
 
 def parse_answer(
@@ -265,13 +230,12 @@ def parse_answer(
         >>> parse_answer("few_nerd", "Calder Bay: location-GPE", {"sentence": "Off to Calder Bay."})
         [['Calder Bay', 'location-GPE']]
     """
-    own, query = card(dataset), as_item(dataset, item)
-    if query.kind == "entities":
-        found = parse_entities(own, response, query, variant=variant, prompt=prompt)
-        return [list(pair) for pair in found.items()]
-    return parse_text(own, response, query, variant=variant, prompt=prompt)
+    answer = _parse(card(dataset), response, as_item(dataset, item), variant, prompt)
+    return answer if isinstance(answer, str) else [list(pair) for pair in answer.items()]
 
 
+PARTS = ("gold", "predicted", "correct")
+"""The fields of a :class:`Tally`."""
 SMALL = 1e-8
 """The published precision and recall add this constant to their denominators."""
 
@@ -287,8 +251,12 @@ class Tally:
     """Gold labels that are predicted correctly."""
 
 
-def tally_label(card: TaskCard, answer: str, item: Item, variant: str = "published") -> Tally:
-    """Compare the answer to the label of an item (all data sets except Few-NERD and DialogRE).
+def tally_answer(card: TaskCard, answer: Parsed, item: Item, variant: str = "published") -> Tally:
+    """Compare a parsed answer to the true labels of an item.
+
+    An entity is correct if the sentence has it (same text) with the same type. Relations of a dialogue are compared
+    place by place. Published: a part of the answer is a prediction if it contains the name of a relation, and correct
+    if it contains the true one. Strict: it must equal the name.
 
     Args:
         card: Card of the data set.
@@ -296,65 +264,26 @@ def tally_label(card: TaskCard, answer: str, item: Item, variant: str = "publish
         item: The test item.
         variant: ``published`` or ``strict``.
     """
-    (gold,) = item.gold
-    named: str | None
-    if variant != "published":
-        named = as_label(card, answer)
-        named = named if named in card.labels else None
-    else:
-        named = next((label for label in card.labels if card.answers.normal(label) == answer), None)
-    return Tally((gold,), () if named is None else (named,), (gold,) if named == gold else ())
-
-
-def tally_entities(card: TaskCard, answer: dict[str, str], item: Item, variant: str = "published") -> Tally:
-    """Compare entities and types; an entity is correct if the sentence has it (same text) with the same type."""
-    strict = variant != "published"
-    entities = zip(item.arguments, item.gold, strict=True)
-    gold = {entity.strip() if strict else entity: kind for (entity,), kind in entities}
-    correct = tuple(kind for entity, kind in answer.items() if gold.get(entity) == kind)
-    return Tally(tuple(gold.values()), tuple(answer.values()), correct)
-
-
-def tally_relations(card: TaskCard, answer: str, item: Item, variant: str = "published") -> Tally:
-    """Compare relations position by position.
-
-    Published: a part of the answer is a prediction if it contains the name of a relation, and correct if it contains
-    the gold one. Strict: it must equal the name.
-    """
+    strict, gold = variant != "published", item.gold
+    if not isinstance(answer, str):
+        known = {text.strip() if strict else text: kind for (text,), kind in zip(item.arguments, gold, strict=True)}
+        correct = tuple(kind for entity, kind in answer.items() if known.get(entity) == kind)
+        return Tally(tuple(known.values()), tuple(answer.values()), correct)
+    if item.kind != "dialogue":
+        label = as_label(card, answer) if strict else _labels_by_name(card.labels, card.answers, False).get(answer, "")
+        predicted = (label,) * (label in card.labels)
+        return Tally(gold, predicted, gold * (predicted == gold))
     parts = [part.strip() for part in answer.split(",")]
-    gold = item.gold
-    if variant != "published":
-        named: list[str | None] = [part if part in card.labels else None for part in parts]
-        correct = tuple(label for label, part in zip(gold, parts, strict=False) if part == label)
-    else:
-        named = [next((label for label in card.labels if label in part), None) for part in parts]
-        correct = tuple(label for label, part in zip(gold, parts, strict=False) if label in part)
-    return Tally(gold, tuple(label for label in named if label is not None), correct)
 
+    def named(part: str, label: str) -> bool:
+        return part == label if strict else label in part
 
-def _choice(card: TaskCard, prediction: object, where: str) -> str:
-    """Return the label of an index, or the label with the highest score."""
-    if card.structured:
-        raise OutputError(
-            f"{where}: items of {card.title} have several labels, so the prediction must be text, not "
-            f"{type(prediction).__name__}"
-        )
-    try:
-        answer = check_answer(prediction, card.labels)
-    except OutputError as error:
-        raise OutputError(f"{where}: {error}") from error
-    assert isinstance(answer, (int, list))  # check_answer accepts no text here
-    return card.labels[answer if isinstance(answer, int) else answer.index(max(answer))]
+    predicted = tuple(label for part in parts for label in [*filter(partial(named, part), card.labels)][:1])
+    return Tally(gold, predicted, tuple(label for label, part in zip(gold, parts, strict=False) if named(part, label)))
 
 
 def tally_prediction(
-    card: TaskCard,
-    prediction: object,
-    item: Item,
-    *,
-    variant: str = "published",
-    prompt: str | None = None,
-    where: str = "the prediction",
+    card: TaskCard, prediction: object, item: Item, variant: str = "published", prompt: str | None = None
 ) -> tuple[Tally, str]:
     """Score one prediction of any kind.
 
@@ -365,7 +294,6 @@ def tally_prediction(
         item: The test item.
         variant: How text is parsed: ``published``, ``strict`` or ``tolerant``.
         prompt: The prompt; the strict and the tolerant parser remove it from the beginning of a response.
-        where: Name of the query for error messages.
 
     Returns:
         The tally, and the parsed answer as text.
@@ -373,17 +301,16 @@ def tally_prediction(
     Raises:
         OutputError: The prediction has another type.
     """
-    if not isinstance(prediction, str):
-        label = _choice(card, prediction, where)
-        return Tally(item.gold, (label,), (label,) if (label,) == item.gold else ()), label
-    if item.kind == "entities":
-        found = parse_entities(card, prediction, item, variant=variant, prompt=prompt)
-        answer = "\n".join(f"{entity}: {kind}" for entity, kind in found.items())
-        return tally_entities(card, found, item, variant), answer
-    answer = parse_text(card, prediction, item, variant=variant, prompt=prompt)
-    if item.kind == "dialogue":
-        return tally_relations(card, answer, item, variant), answer
-    return tally_label(card, answer, item, variant), answer
+    if isinstance(prediction, str):
+        answer = _parse(card, prediction, item, variant, prompt)
+        text = answer if isinstance(answer, str) else "\n".join(map(": ".join, answer.items()))
+        return tally_answer(card, answer, item, variant), text
+    if card.structured:
+        raise OutputError(f"{card.needs_text}, not {type(prediction).__name__}")
+    scores = check_answer(prediction, card.labels)
+    assert isinstance(scores, (int, list))  # check_answer accepts no text here
+    label = card.labels[scores if isinstance(scores, int) else scores.index(max(scores))]
+    return Tally(item.gold, (label,), item.gold * ((label,) == item.gold)), label
 
 
 def _ratio(numerator: float, denominator: float) -> float:
@@ -391,38 +318,35 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else 0.0
 
 
-def scored(rule: ScoringRule, tallies: Iterable[Tally], variant: str = "published") -> list[Tally]:
+def scored(rule: ScoringRule, tallies: Iterable[Tally | None], variant: str = "published") -> list[Tally | None]:
     """Return the tallies that are scored: all, except that the published DialogRE score stops at 500 gold labels."""
     counted, gold = [], 0
     for tally in tallies:
         counted.append(tally)
-        gold += len(tally.gold)
+        gold += len(tally.gold) if tally is not None else 0
         if variant != "strict" and rule.stop_at is not None and gold >= rule.stop_at:
             break
     return counted
 
 
-def score_tallies(rule: ScoringRule, tallies: Iterable[Tally], variant: str = "published") -> dict[str, float]:
-    """Return the score of tallies, with the counts that it is computed from.
+def score_tallies(
+    rule: ScoringRule, tallies: Iterable[Tally | None], variant: str = "published"
+) -> dict[str, float] | None:
+    """Return the score of tallies, with the counts that it is computed from; ``None`` without items.
 
     Args:
         rule: Scoring rule of the data set.
-        tallies: One tally per item, in order.
+        tallies: One tally per item, in order; ``None`` for an item that is left out.
         variant: ``published`` or ``strict``.
 
     Returns:
         ``items``, ``correct`` and ``accuracy``; or ``gold``, ``predicted``, ``correct``, ``precision``, ``recall`` and
         ``f1``.
-
-    Raises:
-        UndefinedMetricError: There are no items.
     """
-    counted = scored(rule, tallies, variant)
+    counted = [tally for tally in scored(rule, tallies, variant) if tally is not None]
     if not counted:
-        raise UndefinedMetricError("a score needs at least one item")
-    gold, predicted, correct = (
-        sum(len(getattr(tally, part)) for tally in counted) for part in ("gold", "predicted", "correct")
-    )
+        return None
+    gold, predicted, correct = (sum(len(getattr(tally, part)) for tally in counted) for part in PARTS)
     if rule.metric == "accuracy":
         return {"items": gold, "correct": correct, "accuracy": correct / gold}
     if variant == "strict":
@@ -435,20 +359,18 @@ def score_tallies(rule: ScoringRule, tallies: Iterable[Tally], variant: str = "p
     return {**counts, "precision": precision, "recall": recall, "f1": f1}
 
 
-def value_of(score: Mapping[str, float]) -> float:
+def value_of(score: Mapping[str, float] | None) -> float | None:
     """Return the value of a score with its counts."""
-    return score["accuracy"] if "accuracy" in score else score["f1"]
+    return None if score is None else score["accuracy"] if "accuracy" in score else score["f1"]
 
 
-def label_counts(card: TaskCard, tallies: Sequence[Tally]) -> dict[str, dict[str, int]]:
+def label_counts(card: TaskCard, tallies: Iterable[Tally | None]) -> dict[str, dict[str, int]]:
     """Return gold, predicted and correct counts for each label, in the order of the card.
 
     Predictions that are not labels (Few-NERD accepts any type) are not counted.
     """
-    counts = {
-        part: Counter(label for tally in tallies for label in getattr(tally, part))
-        for part in ("gold", "predicted", "correct")
-    }
+    known = [tally for tally in tallies if tally is not None]
+    counts = {part: Counter(chain.from_iterable(getattr(tally, part) for tally in known)) for part in PARTS}
     return {label: {part: of_part[label] for part, of_part in counts.items()} for label in card.labels}
 
 
@@ -472,14 +394,14 @@ def guessing_scores(
 
     Example:
         >>> from StaICC.benchmarks.long_icl.task_cards import card
-        >>> from StaICC.benchmarks.long_icl.prompts import text_item
-        >>> texts = [text_item(0, "ha", "joy"), text_item(1, "oh", "fear"), text_item(2, "yes", "joy")]
+        >>> from StaICC.benchmarks.long_icl.prompts import Item
+        >>> texts = [Item("text", row, ("ha",), (label,)) for row, label in enumerate(["joy", "fear", "joy"])]
         >>> guessing_scores(card("goemotions"), texts)[2]
         'joy'
     """
     if card.kind == "entities":
         return None, None, None
     tallies = scored(card.scoring, (Tally(item.gold, (), ()) for item in items), variant)
-    gold = Counter(label for tally in tallies for label in tally.gold)
+    gold = Counter(label for tally in tallies if tally for label in tally.gold)
     label, count = gold.most_common(1)[0]
     return 1 / len(card.labels), count / gold.total(), label

@@ -22,14 +22,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from StaICC.benchmarks.base import mean
+from StaICC.benchmarks.base import DatasetTask, mean
 from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, unparsed_note
 from StaICC.benchmarks.experimentor import validate_unparsed
 from StaICC.benchmarks.long_icl.data import LongICLData
-from StaICC.benchmarks.long_icl.experiments import Contexts, Experiment, Material, analyse, score_part
-from StaICC.benchmarks.long_icl.prompts import Item, arrange, relabelled, write_context, write_query
+from StaICC.benchmarks.long_icl.experiments import METHOD, Contexts, Experiment, Material, analyse, score_part
+from StaICC.benchmarks.long_icl.prompts import Item, arrange, write_context, write_query
 from StaICC.benchmarks.long_icl.scoring import (
     PARSINGS,
+    PARTS,
     VARIANTS,
     Tally,
     guessing_scores,
@@ -57,7 +58,9 @@ _log = logger(__name__)
 
 NO_LABEL = -1
 """Predicted label index of a response that names no label; it is a wrong prediction."""
-_ALL_ROUNDS = (1, 2, 3, 4, 5)
+ALL_ROUNDS = tuple(range(1, ROUNDS + 1))
+OPTIONS = ("variant", "test_number", "instruct", "arrangement", "parsing", "unparsed")
+"""The attributes of an experimentor that are plain options."""
 _NO_PREDICTION = Failure("no prediction")
 
 
@@ -75,28 +78,10 @@ def _checked_rounds(rounds: Iterable[int]) -> tuple[int, ...]:
     given = tuple(rounds) if isinstance(rounds, Iterable) else ()
     numbers = tuple(validate_integer("a round", number, 1, ROUNDS) for number in given)
     if not numbers or len(set(numbers)) < len(numbers):
-        shown = given or rounds
-        raise ArgumentError(f"rounds must be different whole numbers from 1 to {ROUNDS}, in a list, not {shown!r}")
+        raise ArgumentError(
+            f"rounds must be different whole numbers from 1 to {ROUNDS}, in a list, not {given or rounds!r}"
+        )
     return numbers
-
-
-@dataclass(frozen=True, slots=True)
-class LongICLQuery:
-    """One prompt and its test item."""
-
-    round: int | str
-    """The round, or the name of a condition of an experiment."""
-    number: int
-    """Index in the round, from 0."""
-    item: Item
-    context: str
-    """The text before the query."""
-    question: str
-
-    @property
-    def prompt(self) -> str:
-        """The final prompt."""
-        return self.context + self.question
 
 
 class _LazyQueries(Sequence[Query]):
@@ -110,7 +95,7 @@ class _LazyQueries(Sequence[Query]):
 
     def __getitem__(self, place: Any) -> Any:
         chosen = self._places[place]
-        return self._write(chosen) if isinstance(chosen, int) else [self._write(one) for one in chosen]
+        return self._write(chosen) if isinstance(chosen, int) else [*map(self._write, chosen)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +113,13 @@ class ConditionScore:
     value: float | None
     note: str
     """Why the score is undefined; empty if it is defined."""
-    bounds: tuple[float, float] | None
+    bounds: tuple[float | None, float | None] | None
     """The score if all excluded responses were wrong, and if all were right; ``None`` if none is excluded."""
     record: Mapping[str, Any]
     """Counts, score and counts for each label, as the result has them."""
 
 
-class LongICLExperimentor(FixedAttributes):
+class LongICLExperimentor(FixedAttributes, DatasetTask):
     """Writes the queries of a data set and scores the predictions.
 
     Args:
@@ -161,13 +146,10 @@ class LongICLExperimentor(FixedAttributes):
         UnknownNameError: The variant, arrangement, parsing or policy is unknown.
     """
 
-    free_text = True
-    """Predictions may be texts, which :meth:`score` parses."""
-
     def __init__(
         self,
         data: LongICLData,
-        rounds: Iterable[int] = _ALL_ROUNDS,
+        rounds: Iterable[int] = ALL_ROUNDS,
         test_number: int | None = 500,
         instruct: bool = False,
         variant: str = "published",
@@ -199,21 +181,18 @@ class LongICLExperimentor(FixedAttributes):
         self._questions = tuple(write_query(self.card, item) for item in self._items)
         self.unavailable: dict[str, str] = {}
         self.contexts: dict[int | str, Contexts] = {}
-        if experiment is None:
-            for number in numbers:
-                chosen = data.demonstration_rows(number, strict=strict)
-                shown = arrange(self.card, data.shown(chosen), arrangement)
-                context = write_context(self.card, shown, instruct=self.instruct)
-                self.contexts[number] = Contexts(context, len(chosen))
-        else:
-            if numbers != _ALL_ROUNDS or arrangement != "interleaved":
-                raise ArgumentError(
-                    f"the experiment {experiment.name} replaces rounds and arrangement; leave them out. The options "
-                    "of an experiment are those of Experiment"
-                )
-            found = experiment.conditions(Material(data, self._items, self.instruct))
-            self.contexts |= {name: made for name, made in found.items() if isinstance(made, Contexts)}
-            self.unavailable = {name: made for name, made in found.items() if isinstance(made, str)}
+        for number in numbers if experiment is None else ():
+            rows = data.demonstration_rows(number, strict=strict)
+            shown = arrange(self.card, data.shown(rows), arrangement)
+            self.contexts[number] = Contexts(write_context(self.card, shown, instruct=self.instruct), len(rows))
+        if experiment is not None:
+            if numbers != ALL_ROUNDS or arrangement != "interleaved":
+                raise ArgumentError(f"the experiment {experiment.name} replaces rounds and arrangement; leave them out")
+            for name, made in experiment.conditions(Material(data, self._items, self.instruct)).items():
+                if isinstance(made, str):
+                    self.unavailable[name] = made
+                else:
+                    self.contexts[name] = made
             if not self.contexts:
                 reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
                 raise ArgumentError(f"{self.card.title}: the experiment has no condition: {reasons}")
@@ -248,17 +227,9 @@ class LongICLExperimentor(FixedAttributes):
         """
         return self.contexts[number].context_of(place)
 
-    def queries(self) -> tuple[LongICLQuery, ...]:
-        """Return all queries, round by round."""
-        return tuple(
-            LongICLQuery(number, place, item, self.context(number, place), question)
-            for number in self.rounds
-            for place, (item, question) in enumerate(zip(self._items, self._questions, strict=True))
-        )
-
     def prompt_set(self) -> list[str]:
-        """Return the prompts, in the order of :meth:`queries`."""
-        return [query.prompt for query in self.queries()]
+        """Return the prompts, round by round."""
+        return [str(query.prompt) for query in self.all_queries()]
 
     def round_queries(self, number: int | str) -> Sequence[Query]:
         """Return the queries of a round for the runner, each written when it is read.
@@ -279,10 +250,6 @@ class LongICLExperimentor(FixedAttributes):
     def conditions(self) -> Sequence[Condition]:
         """Return the conditions: named lists of queries."""
         return [Condition(round_name(number), self.round_queries(number)) for number in self.rounds]
-
-    def all_queries(self) -> list[Query]:
-        """Return the queries of all rounds for the runner, in the order of :meth:`queries`."""
-        return [query for condition in self.conditions() for query in condition.queries]
 
     def prompt_digests(self, number: int | str) -> Iterator[bytes]:
         """Yield the SHA-256 of each prompt of a round; a context that all items share is hashed once."""
@@ -323,11 +290,10 @@ class LongICLExperimentor(FixedAttributes):
     def settings(self) -> dict[str, Any]:
         """Return the options and digests that can change a score, as plain values."""
         files = {"train": self.data.train_file, "test": self.data.test_file}
-        names = ("variant", "test_number", "instruct", "arrangement", "parsing", "unparsed")
         return {
             "dataset": self.card.name,
             "rounds": list(self.rounds),
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in OPTIONS},
             "experiment": None if self.experiment is None else self.experiment.options(),
             "made_up": self.data.made_up,
             "files": {split: {"sha256": file.sha256, "verified": file.verified} for split, file in files.items()},
@@ -335,6 +301,11 @@ class LongICLExperimentor(FixedAttributes):
         }
 
     # -- running
+
+    @property
+    def free_text(self) -> bool:
+        """Predictions may be texts, which :meth:`score` parses."""
+        return True
 
     @property
     def steps(self) -> int:
@@ -346,15 +317,11 @@ class LongICLExperimentor(FixedAttributes):
         if not self.card.structured:
             return
         if isinstance(function, GuidesReplies) and function.guided:
-            raise ArgumentError(
-                f"{self.card.title}: items have several labels, but guided={function.guided!r} allows one. Leave "
-                "guided out"
-            )
+            raise ArgumentError(f"{self.card.needs_text}, and guided={function.guided!r} allows one label only")
         if callable(getattr(function, "generate", None)):
             raise ArgumentError(
-                f"{self.card.title}: items have several labels, so predictions must be text, but "
-                f"{type(function).__name__} scores labels; wrap it: text_inference(kernel), from "
-                "StaICC.kernels.text_inference"
+                f"{self.card.needs_text}, but {type(function).__name__} scores labels; wrap it: text_inference(kernel) "
+                "of StaICC.kernels.text_inference"
             )
 
     def run(
@@ -391,15 +358,12 @@ class LongICLExperimentor(FixedAttributes):
                 self.score_round(key, predictions)  # ends the run now, not after all rounds
             answers += predictions
             timing[name] = time.monotonic() - before
-            if self.experiment is None:
-                continue
-            longest = max(queries, key=lambda query: len(query.prompt))
-            cost = forecast_prompts(forward_inference, [longest.prompt], longest.label_space)
-            if cost.longest_prompt is not None:  # of one prompt, without what the model may generate
-                scores_labels = any(not isinstance(prediction, (str, Failure)) for prediction in predictions)
-                timing[f"{name}, tokens"] = float(
-                    cost.longest_prompt - (0 if scores_labels else cost.output_tokens or 0)
-                )
+            if self.experiment is not None:
+                longest = max(queries, key=lambda query: len(query.prompt))
+                cost = forecast_prompts(forward_inference, [longest.prompt], longest.label_space)
+                if cost.longest_prompt is not None:  # of one prompt, without what the model may generate
+                    writes = all(isinstance(prediction, (str, Failure)) for prediction in predictions)
+                    timing[f"{name}, tokens"] = float(cost.longest_prompt - writes * (cost.output_tokens or 0))
         return replace(self.assemble(conditions, answers), timing=timing)
 
     def _predict(self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> list[Any]:
@@ -414,10 +378,11 @@ class LongICLExperimentor(FixedAttributes):
             return [Failure(reason)] * len(queries)
         for place, answer in enumerate(answers if self.card.structured else ()):
             if not isinstance(answer, (str, Failure)):
-                reason = f"items of {self.card.title} have several labels, so the prediction must be text"
                 if options.on_error == "raise":
-                    raise OutputError(f"{part.name}, query {place}: {reason}, not {type(answer).__name__}")
-                answers[place] = Failure(reason)
+                    raise OutputError(
+                        f"{part.name}, query {place}: {self.card.needs_text}, not {type(answer).__name__}"
+                    )
+                answers[place] = Failure(self.card.needs_text)
         return answers
 
     # -- scoring
@@ -439,14 +404,14 @@ class LongICLExperimentor(FixedAttributes):
 
     def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
         """Score the predictions of all conditions, as :meth:`score` does."""
-        each = len(self._items)
-        if len(answers) != each * len(conditions):
+        size = len(self._items)
+        if len(answers) != size * len(conditions):
             raise OutputError(
-                f"{self.card.title}: expected {each * len(conditions)} predictions ({each} items in "
+                f"{self.card.title}: expected {size * len(conditions)} predictions ({size} items in "
                 f"{len(conditions)} rounds), found {len(answers)}"
             )
         scores = [
-            self.score_round(number, answers[place * each : (place + 1) * each])
+            self.score_round(number, answers[place * size : (place + 1) * size])
             for place, number in enumerate(self.rounds)
         ]
         values = {score.name: score.value for score in scores}
@@ -463,6 +428,7 @@ class LongICLExperimentor(FixedAttributes):
             "metric": self.card.scoring.metric,
             "rounds": {score.name: score.record for score in scores},
             "settings": self.settings(),
+            **({} if label is None else {"majority_label": label}),
         }
         if self.experiment is not None:
             divided["experiment"] = analyse(
@@ -474,8 +440,6 @@ class LongICLExperimentor(FixedAttributes):
                 {score.name: score.tallies if score.value is not None else () for score in scores},
                 self.statistics.level if self.statistics.intervals else None,
             )
-        if label is not None:
-            divided["majority_label"] = label
         details = self._details(conditions, scores, averaged)
         return DatasetRun(divided, averaged, details, (), details.intervals, answers, scores)
 
@@ -489,59 +453,50 @@ class LongICLExperimentor(FixedAttributes):
         card = replace(self.card, labels=contexts.labels or self.card.labels)
         names = dict(zip(self.card.labels, contexts.labels, strict=False))
         back = {name: label for label, name in names.items()}
-        parsed: list[str | None] = []
-        tallies: list[Tally | None] = []
+        parsed: list[str | None] = [None] * len(answers)
+        tallies: list[Tally | None] = [None] * len(answers)
         unparsed: dict[int, str] = {}
         failed: Counter[str] = Counter()
         empty = 0
         for place, (item, answer) in enumerate(zip(self._items, answers, strict=True)):
-            withheld = isinstance(answer, Failure)
-            if isinstance(answer, Failure) and answer.reply is None:
-                failed[answer.reason] += 1
-                parsed.append(None)
-                tallies.append(None)
+            withheld = answer if isinstance(answer, Failure) else None
+            if withheld is not None and withheld.reply is None:
+                failed[withheld.reason] += 1
                 continue
-            response = "" if withheld else answer  # withheld: empty, as published
-            reply = answer.reply if isinstance(answer, Failure) else answer
+            response = "" if withheld is not None else answer  # withheld: empty, as published
+            reply = withheld.reply if withheld is not None else answer
             empty += isinstance(reply, str) and not reply.strip()
-            what = "condition" if self.experiment else "round"
-            where = f"{self.card.title}, {what} {number}, query {place} (row {item.row})"
-            tally, text = tally_prediction(
-                card,
-                response,
-                relabelled(item, names[item.gold[0]]) if names else item,
-                variant=self.parsing,
-                prompt=None if self.parsing == "published" else contexts.context_of(place) + self._questions[place],
-                where=where,
-            )
+            asked = replace(item, gold=(names[item.gold[0]],)) if names else item
+            prompt = None if self.parsing == "published" else contexts.context_of(place) + self._questions[place]
+            kind = "condition" if self.experiment else "round"
+            where = f"{self.card.title}, {kind} {number}, query {place} (row {item.row})"
+            try:
+                tally, parsed[place] = tally_prediction(card, response, asked, self.parsing, prompt)
+            except OutputError as error:
+                raise OutputError(f"{where}: {error}") from error
             if names:
                 tally = Tally(item.gold, tuple(back[name] for name in tally.predicted), item.gold * bool(tally.correct))
+            tallies[place] = tally
             if isinstance(response, str) and tally.gold and not tally.predicted:
                 rule_of_parser = "no label" if response.strip() else "empty"
-                unparsed[place] = answer.reason if withheld else unparsed_reason(rule_of_parser, response)
+                unparsed[place] = unparsed_reason(rule_of_parser, response) if withheld is None else withheld.reason
                 if self.unparsed == "error":
                     raise OutputError(
                         f"{where}: {unparsed[place]}. unparsed='wrong' or 'excluded' continues without it"
                     )
-            parsed.append(text)
-            tallies.append(tally)
         bounds = None
         if self.unparsed == "excluded" and unparsed:
             if not failed:
-                wrong = [tally for tally in tallies if tally is not None]
                 right = [
-                    Tally(tally.gold, tally.gold, tally.gold) if place in unparsed else tally
-                    for place, tally in enumerate(wrong)
+                    Tally(tally.gold, tally.gold, tally.gold) if tally and place in unparsed else tally
+                    for place, tally in enumerate(tallies)
                 ]
-                low, high = (value_of(score_tallies(rule, assumed, self.variant)) for assumed in (wrong, right))
+                low, high = (value_of(score_tallies(rule, assumed, self.variant)) for assumed in (tallies, right))
                 bounds = (low, high)
             tallies = [None if place in unparsed else tally for place, tally in enumerate(tallies)]
-        kept = scored(rule, [tally for tally in tallies if tally is not None], self.variant)
-        reasons = alike(failed)
-        note = _why_not_scored(reasons, failed.total(), len(answers))
-        if not failed and not kept:
-            note = "not scored: all responses are unparsed"
-        score = None if note else score_tallies(rule, kept, self.variant)
+        kept, reasons = scored(rule, tallies, self.variant), alike(failed)
+        score = None if failed else score_tallies(rule, kept, self.variant)
+        note = "" if score is not None else _why_not_scored(reasons, failed.total(), len(answers))
         record: dict[str, Any] = {
             "round": number,
             "demonstrations": contexts.demonstrations,
@@ -554,35 +509,23 @@ class LongICLExperimentor(FixedAttributes):
             "note": note,
             "labels": label_counts(self.card, kept),
         }
-        if rule.metric == "micro_f1":
-            record["items"] = self._counts_of_items(tallies, score)
-        value = None if score is None else value_of(score)
-        return ConditionScore(round_name(number), answers, parsed, tallies, unparsed, value, note, bounds, record)
-
-    def _counts_of_items(
-        self, tallies: Sequence[Tally | None], score: Mapping[str, float] | None
-    ) -> list[list[int | None]]:
-        """Return row, and numbers of true, predicted and correct labels, of each scored item (null if it failed).
-
-        F1 of two runs is compared with these counts.
-        """
-        items: list[list[int | None]] = []
-        left = None if score is None else score["gold"]
-        for item, tally in zip(self._items, tallies, strict=True):
-            if left is not None and left <= 0:
-                break
-            parts = (None,) * 3 if tally is None else (len(tally.gold), len(tally.predicted), len(tally.correct))
-            items.append([item.row, *parts])
-            left = left if left is None or tally is None else left - len(tally.gold)
-        return items
+        if rule.metric == "micro_f1":  # row, and numbers of true, predicted and correct labels: to compare two runs
+            record["items"] = [
+                [item.row, *(None if tally is None else len(getattr(tally, part)) for part in PARTS)]
+                for item, tally in zip(self._items, kept, strict=False)
+            ]
+            while score is not None and record["items"][-1][1] is None:  # as in results of 1.0.0
+                record["items"].pop()
+        return ConditionScore(
+            round_name(number), answers, parsed, tallies, unparsed, value_of(score), note, bounds, record
+        )
 
     # -- details
 
     def _details(
         self, conditions: Sequence[Condition], scores: Sequence[ConditionScore], averaged: Mapping[str, float | None]
     ) -> DatasetDetails:
-        queries = [query for condition in conditions for query in condition.queries]
-        prompts, marks = digest_prompts(queries)
+        prompts, marks = digest_prompts(query for condition in conditions for query in condition.queries)
         missing = {score.name: score.note for score in scores if score.value is None}
         if missing:
             missing["mean"] = f"no score in {', '.join(missing)}"
@@ -590,27 +533,25 @@ class LongICLExperimentor(FixedAttributes):
         if averaged["uniform"] is None:
             missing["uniform"] = missing["majority"] = "a random guess of entities is not defined"
         defined = [score for score in scores if score.value is not None]
-        bounds: dict[str, tuple[float | None, ...]] = {
-            score.name: score.bounds for score in scores if score.bounds is not None
-        }
+        bounds = {score.name: score.bounds for score in scores if score.bounds is not None}
         if bounds:
-            ends = [score.bounds or (score.value, score.value) for score in scores]
-            bounds["mean"] = (mean([low for low, _ in ends]), mean([high for _, high in ends]))
+            low, high = zip(*(score.bounds or (score.value, score.value) for score in scores), strict=True)
+            bounds["mean"] = (mean(low), mean(high))
         excluded = sum(len(score.unparsed) for score in defined) if self.unparsed == "excluded" else 0
+        structured = self.card.structured
         return DatasetDetails(
-            asked=len(queries),
-            distinct=self.distinct,
+            **self.known_details(),
             scored=len(defined) * len(self._items) - excluded,
             failed=sum(score.record["asked"] - score.record["answered"] for score in scores),
             prompts=prompts,
             query_digests=marks,
-            conditions=() if self.card.structured else tuple(map(self._record, scores)),
+            conditions=() if structured else tuple(map(self._record, scores)),
             missing=missing,
             notes=self._notes(scores),
             intervals=self._intervals(scores) if self.statistics.intervals else {},
-            baselines={}
-            if self.card.structured
-            else {score.name: self._baselines(score, averaged["majority"] or 0.0) for score in defined},
+            baselines={
+                score.name: self._baselines(score, averaged["majority"] or 0.0) for score in defined if not structured
+            },
             failures=tuple(
                 FailedQuery(score.name, place, answer.reason)
                 for score in scores
@@ -619,23 +560,20 @@ class LongICLExperimentor(FixedAttributes):
             ),
             unparsed=_unparsed(scores),
             bounds=bounds,
-            data=self.data.test_file.identity,
         )
 
     def _intervals(self, scores: Sequence[ConditionScore]) -> dict[str, Interval]:
         """Return the intervals of the rounds and of their mean, with the item as the unit."""
         level = self.statistics.level
+        known = {score.name: score.tallies for score in scores if score.value is not None}
         parts = {
-            score.name: part
-            for score in scores
-            if score.value is not None
-            and (part := score_part(self.card, self.variant, score.tallies, level)) is not None
+            name: part
+            for name, tallies in known.items()
+            if (part := score_part(self.card, self.variant, tallies, level)) is not None
         }
         if len(parts) == len(scores):
             parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
-        return {
-            name: part.interval(level, "Wilson score, design effect and t, unit: item") for name, part in parts.items()
-        }
+        return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
 
     def _labels(self, score: ConditionScore) -> list[int | None]:
         """Return the predicted label index of each query; ``None`` if it failed or is excluded."""
@@ -739,9 +677,9 @@ def _unparsed(scores: Sequence[ConditionScore]) -> tuple[FailedQuery, ...]:
 
 
 def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int) -> str:
-    """Return why the score of a round is undefined; empty if it is defined."""
+    """Return why the score of a round is undefined."""
     if not failed:
-        return ""
+        return "not scored: all responses are unparsed"
     if all(is_too_long(reason) for reason, _ in reasons):
         listed = "; ".join(reason for reason, _ in reasons)
         count = f"{failed} of {asked} queries without an answer"

@@ -14,7 +14,7 @@ import functools
 import importlib.resources
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from StaICC.datasets.json_reading import read_value
 from StaICC.errors import unknown_name
@@ -27,38 +27,29 @@ ROUNDS = 5
 class FileSpec:
     """One file format of a split, with its names and published digests."""
 
-    names: tuple[str, ...]
-    """Paths in the data folder; the first one is the installed name."""
-    made_up: tuple[str, ...]
-    """Paths of synthetic rows for tests; their counts and digests are not checked."""
     format: str
     """Reader, a key of :data:`StaICC.benchmarks.long_icl.files.READERS`."""
-    rows: int | None
+    names: tuple[str, ...] = ()
+    """Paths in the data folder; the first one is the installed name."""
+    made_up: tuple[str, ...] = ()
+    """Paths of synthetic rows for tests; their counts and digests are not checked."""
+    rows: int | None = None
     """Rows of the published file; None if unknown."""
-    sha256: tuple[str, ...]
+    sha256: tuple[str, ...] = ()
     """Digests of the published file, one for each known serialisation of the same rows."""
-    rows_sha256: str | None
+    rows_sha256: str | None = None
     """Digest of the rows as read (see :func:`StaICC.benchmarks.long_icl.data.load`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class DemonstrationRule:
-    """How demonstrations are selected (see :mod:`StaICC.benchmarks.long_icl.prompts`)."""
+class SelectionRule:
+    """How demonstrations or test items are selected (see :mod:`StaICC.benchmarks.long_icl.prompts`)."""
 
     rule: str
-    expected: tuple[int, ...]
-    """Number of demonstrations of rounds 1 to 5 with the published data."""
-
-
-@dataclass(frozen=True, slots=True)
-class TestRule:
-    """How test items are selected (see :mod:`StaICC.benchmarks.long_icl.prompts`)."""
-
-    __test__ = False  # pytest collects classes by this name
-
-    rule: str
-    size: int | None
-    """Number of turns, or of items per label; None if the rule has no such number."""
+    expected: tuple[int, ...] = ()
+    """Number of demonstrations of rounds 1 to 5 with the published data; empty for test items."""
+    size: int | None = None
+    """Number of turns, or of items per label, of test items; None if the rule has no such number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +85,7 @@ class AnswerFormat:
             >>> card("discovery").answers.normal("Actually,")
             'actually'
         """
-        text = text.strip()
-        if self.delete:
-            text = text.translate(dict.fromkeys(map(ord, self.delete)))
+        text = text.strip().translate(dict.fromkeys(map(ord, self.delete)))
         return text.lower().strip() if self.lower else text
 
 
@@ -141,26 +130,26 @@ class TaskCard:
     """Kind of item: ``text``, ``pair``, ``relation``, ``entities`` or ``dialogue``."""
     source: str
     licence: str
-    restricted: bool
-    """The licence requires an action before use."""
-    terms: str
-    """The licence terms in a sentence or two."""
     citation: str
-    obtain: str
-    """How to get the files."""
-    offensive: bool
-    """The texts contain offensive language."""
     labels: tuple[str, ...]
     """Label names, in prompt order and in the order of label indices."""
-    other_labels: tuple[str, ...]
-    """Labels in the files that the benchmark leaves out."""
-    files: Mapping[str, tuple[FileSpec, ...]]
-    """Accepted files of ``train`` and ``test``, in order of preference."""
-    demonstrations: DemonstrationRule
-    test: TestRule
+    demonstrations: SelectionRule
+    test: SelectionRule
     template: PromptTemplate
     answers: AnswerFormat
     scoring: ScoringRule
+    restricted: bool = False
+    """The licence requires an action before use."""
+    terms: str = ""
+    """The licence terms in a sentence or two."""
+    obtain: str = ""
+    """How to get the files."""
+    offensive: bool = False
+    """The texts contain offensive language."""
+    other_labels: tuple[str, ...] = ()
+    """Labels in the files that the benchmark leaves out."""
+    files: Mapping[str, tuple[FileSpec, ...]] = field(default_factory=dict)
+    """Accepted files of ``train`` and ``test``, in order of preference."""
     hub: HubTable | None = None
     """Where the hub has the rows; None if it has not."""
 
@@ -168,6 +157,11 @@ class TaskCard:
     def structured(self) -> bool:
         """Whether an item has several labels, so that the prediction must be text."""
         return self.kind in ("entities", "dialogue")
+
+    @property
+    def needs_text(self) -> str:
+        """Why a prediction that is not text cannot be scored."""
+        return f"items of {self.title} have several labels, so the prediction must be text"
 
     def notice(self) -> str:
         """Return licence, terms and source, to show before the data are used."""

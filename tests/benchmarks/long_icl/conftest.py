@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import card
+from StaICC.benchmarks.long_icl import LongICL, LongICLExperimentor, card
+from StaICC.benchmarks.long_icl.prompts import Item, write_answer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "long_icl.json"
 DATA = "STAICC_LONGICL_DATA"
@@ -47,10 +49,30 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.line(f"{_absent[0]}; set it to the folder with banking77_train.csv and the others")
 
 
+SETS = ("banking77", "goemotions", "discovery", "tacred", "few_nerd", "dialogre")
+SINGLE = SETS[:4]
+"""The data sets with one label per item."""
+
+
+def make(folder: Any, datasets: Any = None, rounds: Any = (1, 2), test_number: Any = 12, **more: Any) -> LongICL:
+    if "experiment" in more:
+        rounds = (1, 2, 3, 4, 5)  # conditions replace them
+    options = {"verify": False, "announce": lambda notice: None, **more}
+    return LongICL(folder, datasets, rounds, test_number, **options)
+
+
+def text_item(text: str, label: str, row: int = 0) -> Item:
+    return Item("text", row, (text,), (label,))
+
+
+def right_answers(own: LongICLExperimentor) -> list[str]:
+    """What the demonstrations would show, for each prompt."""
+    return [write_answer(own.card, item) for item in own.test_items] * len(own.rounds)
+
+
 def _rows(name: str, per_label: int, split: str) -> list[tuple[str, str]]:
     """Invented texts with labels: label by label, then once more."""
-    labels = card(name).labels
-    return [(f"{split} text {turn} of {label} ", label) for turn in range(per_label) for label in labels]
+    return [(f"{split} text {turn} of {label} ", label) for turn in range(per_label) for label in card(name).labels]
 
 
 def _tacred(name: str, per_label: int, split: str) -> list[dict[str, Any]]:
@@ -111,20 +133,23 @@ def write_small(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    """A folder with small data of all six data sets."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    return write_small(folder)
+@pytest.fixture(scope="session")
+def small_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small(tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
+def small(small_files: Path, tmp_path: Path) -> Path:
+    """A folder with small data of all six data sets, which a test may change."""
+    return Path(shutil.copytree(small_files, tmp_path / "small"))
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str | bytes], Path]:
     """Writes a file and gives its path."""
 
-    def put(name: str, content: str | bytes) -> Path:
-        path = tmp_path / name
+    def put(content: str | bytes) -> Path:
+        path = tmp_path / "file"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 

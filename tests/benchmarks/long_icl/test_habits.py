@@ -16,14 +16,15 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "kernels" / "endpoint"))
 
 import endpoint_server
 
-from StaICC.benchmarks.long_icl import LongICL, parse_answer
-from StaICC.benchmarks.long_icl.prompts import dialogue_item
+from StaICC.benchmarks.long_icl import LongICL
 from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.errors import OutputError
 from StaICC.kernels.endpoint import EndpointKernel
 from StaICC.kernels.text_inference import text_inference
 from StaICC.results import Result
+from tests.benchmarks.long_icl.conftest import make
 
+ITEMS = 20
 LABELS = ["admiration", "joy", "anger", "confusion"]
 
 
@@ -67,7 +68,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def oracle(benchmark: LongICL, habit: Habit) -> tuple[Callable[..., None], dict[str, str]]:
     """Return how the server replies, and the true label of each prompt."""
-    gold = {query.prompt: query.item.gold[0] for query in benchmark[0].queries()}
+    own = benchmark[0]
+    gold = {str(query.prompt): own.card.labels[query.label] for query in own.all_queries()}
 
     def reply(handler: Any, right: Any) -> None:
         prompt = handler.body["messages"][-1]["content"]
@@ -78,35 +80,37 @@ def oracle(benchmark: LongICL, habit: Habit) -> tuple[Callable[..., None], dict[
     return reply, gold
 
 
-def make(small: Path, **options: Any) -> LongICL:
-    return LongICL(small, ["goemotions"], rounds=(1, 2), test_number=40, verify=False, **options)
+def kernel_of(served: Any) -> EndpointKernel:
+    return EndpointKernel(served.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01)
 
 
-@pytest.mark.parametrize("policy", ["wrong", "excluded"])
-@pytest.mark.parametrize("name", HABITS)
-def test_each_family_gets_its_score(served: Any, small: Path, name: str, policy: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [(name, policy) for name in HABITS for policy in ("wrong", "excluded")[: 1 + bool(HABITS[name].fifth is not None)]],
+)
+def test_each_family_gets_its_score(served: Any, small_files: Path, name: str, policy: str) -> None:
     habit = HABITS[name]
-    benchmark = make(small, parsing="tolerant", unparsed=policy)
+    benchmark = make(small_files, ["goemotions"], test_number=ITEMS, parsing="tolerant", unparsed=policy)
     served.always, gold = oracle(benchmark, habit)
-    kernel = EndpointKernel(served.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01)
+    kernel = kernel_of(served)
     result = benchmark(kernel)
-    assert kernel.usage.requests == len(gold) + 1 <= 1.02 * len(gold)  # one asks for the edition
+    assert kernel.usage.requests == len(gold) + 1  # one asks for the edition
     kernel.close()
     details = result.details["goemotions"]
     lost = 0
-    for number, prompts in ((1, list(gold)[:40]), (2, list(gold)[40:])):
+    for number, prompts in ((1, list(gold)[:ITEMS]), (2, list(gold)[ITEMS:])):
         unparsed = [prompt for prompt in prompts if habit.fifth is not None and fifth(prompt)]
         right = sum(guess(prompt, gold[prompt]) == gold[prompt] for prompt in prompts if prompt not in unparsed)
         left = len(prompts) - len(unparsed) * (policy == "excluded")
         assert result.divided["goemotions"][f"{number}R"] == right / left
         if policy == "excluded" and unparsed:
-            assert details.bounds[f"{number}R"] == (right / 40, (right + len(unparsed)) / 40)
+            assert details.bounds[f"{number}R"] == (right / ITEMS, (right + len(unparsed)) / ITEMS)
         lost += len(unparsed)
     assert len(details.unparsed) == lost
     assert bool(lost) == (habit.fifth is not None)
     if lost:
-        assert f"{lost} of 80 replies are unparsed" in str(result)
-        assert f"{lost} ({lost / 80:.1%})" in str(result)
+        assert f"{lost} of {2 * ITEMS} replies are unparsed" in str(result)
+        assert f"{lost} ({lost / 2 / ITEMS:.1%})" in str(result)
     assert result.complete
     assert "parsing=tolerant,parser=3" in str(result.signature)
     again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
@@ -114,44 +118,25 @@ def test_each_family_gets_its_score(served: Any, small: Path, name: str, policy:
     assert all(one.status == Recomputed() for one in verify(again, benchmark))
 
 
-def test_published_parsing_counts_what_it_cannot_read(served: Any, small: Path) -> None:
-    benchmark = make(small)
+def test_published_parsing_counts_what_it_cannot_read(served: Any, small_files: Path) -> None:
+    benchmark = make(small_files, ["goemotions"], test_number=ITEMS)
     served.always, _ = oracle(benchmark, HABITS["reasoning"])
-    kernel = EndpointKernel(served.url, endpoint_server.MODEL, scoring="text", api="chat")
+    kernel = kernel_of(served)
     result = benchmark(text_inference(kernel))
     kernel.close()
     assert result.divided["goemotions"]["mean"] == 0
-    assert len(result.details["goemotions"].unparsed) == 80
-    assert '80 of 80 replies are unparsed and count as wrong, such as (no label): "<think>Could be anger' in str(result)
+    assert len(result.details["goemotions"].unparsed) == 2 * ITEMS
+    assert (
+        f'{2 * ITEMS} of {2 * ITEMS} replies are unparsed and count as wrong, such as (no label): "<think>Could be'
+        in str(result)
+    )
 
 
-def test_a_reply_without_a_label_may_end_the_run(served: Any, small: Path) -> None:
-    benchmark = make(small, parsing="tolerant", unparsed="error")
+def test_a_reply_without_a_label_may_end_the_run(served: Any, small_files: Path) -> None:
+    benchmark = make(small_files, ["goemotions"], test_number=ITEMS, parsing="tolerant", unparsed="error")
     served.always, gold = oracle(benchmark, HABITS["filtered"])
-    kernel = EndpointKernel(served.url, endpoint_server.MODEL, scoring="text", api="chat")
+    kernel = kernel_of(served)
     with pytest.raises(OutputError, match=r"GoEmotions, round 1, query \d+ .*withheld the reply"):
         benchmark(kernel)
     assert len(served.requests) == len(gold) // 2 + 1  # the second round is not asked
     kernel.close()
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        "per:age, per:friends",
-        "<think>per:pet?</think>per:age, per:friends",
-        '["per:age", "per:friends"]',
-        "1. per:age\n2. per:friends",
-        "- **per:age**\n- **per:friends**",
-        "```\nper:age, per:friends\n```",
-    ],
-)
-def test_tolerant_lists(response: str) -> None:
-    item = dialogue_item(0, "Speaker 1: a", (("a", "b", "per:age"), ("a", "c", "per:friends")))
-    assert parse_answer("dialogre", response, item, variant="tolerant") == "per:age, per:friends"
-
-
-def test_tolerant_entities() -> None:
-    for response in ("Calder Bay: location-GPE", "<think>x: y</think>\n1. **Calder Bay**: location-GPE"):
-        found = parse_answer("few_nerd", response, {"sentence": "Off to Calder Bay."}, variant="tolerant")
-        assert found == [["Calder Bay", "location-GPE"]]

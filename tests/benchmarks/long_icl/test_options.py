@@ -13,6 +13,7 @@ import pytest
 from StaICC.benchmarks import Statistics
 from StaICC.benchmarks.long_icl import Experiment, LongICL
 from StaICC.results import Result
+from tests.benchmarks.long_icl.conftest import make
 
 EXPERIMENTS = [
     Experiment("context", (1024, 4096)),
@@ -20,7 +21,6 @@ EXPERIMENTS = [
     Experiment("position", (3,), 1),
     Experiment("controls", (), 1),
 ]
-
 IN_SIGNATURE: dict[str, list[Any]] = {
     "data_dir": ["changed"],
     "datasets": [["tacred"]],
@@ -35,40 +35,27 @@ IN_SIGNATURE: dict[str, list[Any]] = {
     "statistics": [Statistics(level=0.8), Statistics(level=0.9)],
 }
 """Other values of the options that are in the signature."""
-
-NO_NUMBER: dict[str, list[Any]] = {
-    "data_dir": ["copy"],
-    "verify": [False],
-    "announce": [print],
-}
+NO_NUMBER: dict[str, list[Any]] = {"data_dir": ["copy"], "verify": [False], "announce": [print]}
 """Other values of the options that change no number."""
 
 
-def cases(options: dict[str, list[Any]]) -> list[tuple[str, Any]]:
-    return [(name, value) for name, values in options.items() for value in values]
-
-
-def model(prompt: str, label_space: list[str]) -> str:
-    return label_space[zlib.crc32(prompt.encode()) % 3]
-
-
-@pytest.fixture
-def options(small: Path) -> dict[str, Any]:
-    for name in ("copy", "changed"):
-        shutil.copytree(small, small.parent / name)
-    path = small.parent / "changed" / "discovery_test.tsv"
+@pytest.fixture(scope="module")
+def folders(small_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("options")
+    for name in ("small", "copy", "changed"):
+        shutil.copytree(small_files, home / name)
+    path = home / "changed" / "discovery_test.tsv"
     path.write_text(path.read_text("utf-8").replace("text", "word"), "utf-8", newline="")
-    data_sets = ["discovery", "tacred"]  # without published digests, so verify=True accepts them
-    quiet = {"announce": lambda notice: None}
-    return {"data_dir": small, "datasets": data_sets, "rounds": [1, 2], "test_number": 30, "verify": True, **quiet}
+    return home
 
 
-def run(options: dict[str, Any], name: str, value: Any) -> Result:
-    if name == "data_dir":
-        value = options["data_dir"].parent / value
-    if name == "experiment":
-        options = {key: given for key, given in options.items() if key != "rounds"}  # conditions replace them
-    return LongICL(**{**options, name: value})(model)
+def run(home: Path, **options: Any) -> Result:
+    options = {"datasets": ["discovery", "tacred"], "verify": True, **options}  # without published digests
+
+    def model(prompt: str, label_space: list[str]) -> str:
+        return label_space[zlib.crc32(prompt.encode()) % 3]
+
+    return make(home / options.pop("data_dir", "small"), **options)(model)
 
 
 def numbers(result: Result) -> dict[str, Any]:
@@ -76,39 +63,67 @@ def numbers(result: Result) -> dict[str, Any]:
     return {key: value for key, value in result.to_dict().items() if key not in left_out}
 
 
+@pytest.fixture(scope="module")
+def base(folders: Path) -> Result:
+    return run(folders)
+
+
 def test_every_option_is_listed() -> None:
     assert set(inspect.signature(LongICL).parameters) == IN_SIGNATURE.keys() | NO_NUMBER.keys()
 
 
-@pytest.mark.parametrize(("name", "value"), cases(IN_SIGNATURE))
-def test_an_option_that_changes_a_number_is_in_the_signature(options: dict[str, Any], name: str, value: Any) -> None:
-    base, other = LongICL(**options)(model), run(options, name, value)
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in IN_SIGNATURE for value in IN_SIGNATURE[name]])
+def test_an_option_that_changes_a_number_is_in_the_signature(
+    folders: Path, base: Result, name: str, value: Any
+) -> None:
+    other = run(folders, **{name: value})
     assert numbers(base) != numbers(other)
     assert base.signature.differences(other.signature)
 
 
-@pytest.mark.parametrize(("name", "value"), cases(NO_NUMBER))
-def test_other_options_change_no_number(options: dict[str, Any], name: str, value: Any) -> None:
-    base, other = LongICL(**options)(model), run(options, name, value)
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in NO_NUMBER for value in NO_NUMBER[name]])
+def test_other_options_change_no_number(folders: Path, base: Result, name: str, value: Any) -> None:
+    other = run(folders, **{name: value})
     assert numbers(base) == numbers(other)
     assert base.signature == other.signature
 
 
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"variant": "strict"}, {"options"}),
+        ({"rounds": (2, 1)}, {"options", "prompts"}),
+        ({"instruct": True}, {"options", "prompts"}),
+        ({"arrangement": "grouped"}, {"options", "prompts"}),
+        ({"test_number": None}, {"rows", "prompts"}),
+        ({"datasets": ["goemotions"]}, {"datasets", "data", "prompts"}),
+        ({"datasets": None}, {"datasets", "data", "prompts"}),
+        ({"statistics": Statistics(intervals=False)}, {"statistics"}),
+    ],
+)
+def test_fields_of_the_signature(small_files: Path, change: dict[str, Any], fields: set[str]) -> None:
+    benchmark = make(small_files, ["tacred"])
+    signature = benchmark.signature()
+    assert (signature.fields["rows"], signature.fields["options"]) == ("12", "variant=published,rounds=1+2")
+    assert benchmark(lambda prompt, label_space: 0).signature.differences(signature) == {"scoring": ("function", None)}
+    other = make(small_files, **{"datasets": ["tacred"], **change}).signature()
+    assert set(signature.differences(other)) == fields
+
+
 @pytest.mark.parametrize("variant", ["published", "strict"])
 @pytest.mark.parametrize("name", ["discovery", "tacred", "few_nerd", "dialogre"])
-def test_a_test_number_above_the_number_of_items_is_none(options: dict[str, Any], name: str, variant: str) -> None:
-    options |= {"datasets": [name], "variant": variant, "verify": False}
-    base = run(options, "test_number", None)
-    test_items = LongICL(**options | {"test_number": None})[0].test_items
-    items = sum(len(item.gold) if name == "dialogre" else 1 for item in test_items)
-    for number in (items, items + 1, 10**9):
-        assert run(options, "test_number", number) == base
-    assert base.signature.fields["rows"] == "all"
-    assert run(options, "test_number", items - 1).signature.fields["rows"] == str(items - 1)
+def test_a_test_number_above_the_number_of_items_is_none(small_files: Path, name: str, variant: str) -> None:
+    def signature(number: int | None) -> Any:
+        return make(small_files, [name], [1], number, variant=variant).signature()
+
+    items = make(small_files, [name], [1], None, variant=variant)[0].test_items
+    count = sum(len(item.gold) if name == "dialogre" else 1 for item in items)
+    assert {signature(number) for number in (count, count + 1, 10**9)} == {signature(None)}
+    assert signature(None).fields["rows"] == "all"
+    assert signature(count - 1).fields["rows"] == str(count - 1)
 
 
-def test_a_test_number_that_cuts_some_data_sets_only(options: dict[str, Any]) -> None:
-    sizes = sorted(len(one.test_items) for one in LongICL(**options | {"test_number": None}))
-    assert sizes[0] < sizes[1]
-    fields = LongICL(**options | {"test_number": sizes[0]}).signature().fields
-    assert fields["rows"] == str(sizes[0])
+def test_a_test_number_that_cuts_some_data_sets_only(small_files: Path) -> None:
+    least, most = sorted(len(own.test_items) for own in make(small_files, ["discovery", "tacred"], test_number=None))
+    assert least < most
+    assert make(small_files, ["discovery", "tacred"], test_number=least).signature().fields["rows"] == str(least)

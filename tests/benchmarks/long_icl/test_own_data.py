@@ -64,7 +64,7 @@ def test_prompts_are_those_of_the_published_rule() -> None:
         "exact format. The examples are as follows: \n"
     )
     one = LongICL(datasets=[own], rounds=(3, 1), test_number=len(asked))["kinds"]
-    assert [query.item.row for query in one.queries()[:3]] == [split.test.indexes[place] for place in range(3)]
+    assert [item.row for item in one.test_items[:3]] == [split.test.indexes[place] for place in range(3)]
     for number, start in ((3, 0), (1, len(asked))):
         context = head + "".join(f"text: {text}\nlabel: {label}\n" for text, label in turns(shown, number))
         expected = [f"{context}text: {text}\nlabel: " for text, _ in asked]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import LongICLExperimentor, card, load
-from StaICC.benchmarks.long_icl.data import find
+from StaICC.benchmarks.long_icl.data import LongICLData, find
 from StaICC.benchmarks.long_icl.files import READERS
-from StaICC.benchmarks.long_icl.prompts import at_most, by_passes, by_turns, write_answer
-from StaICC.benchmarks.long_icl.task import LongICLQuery
+from StaICC.benchmarks.long_icl.prompts import at_most, by_passes, by_turns
+from tests.benchmarks.long_icl.conftest import right_answers
 
 SETS = [
     "banking77",
@@ -24,6 +24,7 @@ SETS = [
     "synthetic_dialogre",
     "dialogre",
 ]
+_loaded: dict[str, LongICLData] = {}
 
 
 def sha(text: str) -> str:
@@ -34,44 +35,40 @@ def joined(numbers: list[int]) -> str:
     return sha(",".join(map(str, numbers)))
 
 
-def place(published: Path, key: str) -> tuple[str, Path]:
-    """Name and folder of a golden data set; skipped where it may not be shipped and is not there."""
+def data_of(published: Path, key: str) -> LongICLData:
+    """A golden data set, read once; skipped where it may not be shipped and is not there."""
     name = key.removeprefix("synthetic_")
     folder = published / "synthetic" if key.startswith("synthetic_") else published
-    if find(name, folder, "train") is None:
+    if not find(name, folder):
         pytest.skip(f"{key} is not in {folder}: {card(name).instructions()}")
-    return name, folder
+    if key not in _loaded:
+        _loaded[key] = load(name, folder)
+    return _loaded[key]
 
 
 @pytest.mark.parametrize("key", SETS)
 def test_test_items(published: Path, golden: dict[str, Any], key: str) -> None:
-    name, folder = place(published, key)
-    expected = golden["datasets"][key]["test_selection"]
-    data = load(name, folder)
+    expected, data = golden["datasets"][key]["test_selection"], data_of(published, key)
     items = data.test_items(expected["test_number"])
     assert joined([item.row for item in items]) == expected["indices_sha256"]
     assert len(items) == expected["used"]
+    labels, selected = [row.label for row in data.test], len(data.test)
     if "selected_before_cut_indices_sha256" in expected:
-        rows = [data.test[i].item().row for i in by_turns([row.label for row in data.test], expected["turns"])]
-        assert len(rows) == expected["selected_before_cut"]
+        rows = [data.test[place].item().row for place in by_turns(labels, expected["turns"])]
         assert joined(rows) == expected["selected_before_cut_indices_sha256"]
+        selected = len(rows)
     elif "pairs" in expected:
-        assert len(data.test) == expected["selected_before_cut"]
         assert sum(len(item.gold) for item in items) == expected["pairs"]
     elif "turns" in expected:
-        places = at_most([row.label for row in data.test], data.card.labels, expected["turns"])
-        assert len(places) == expected["selected_before_cut"]
-    else:
-        assert len(data.test) == expected["selected_before_cut"]
+        selected = len(at_most(labels, expected["turns"]))
+    assert selected == expected["selected_before_cut"]
 
 
 @pytest.mark.parametrize("mode", ["plain", "instruct"])
 @pytest.mark.parametrize("key", SETS)
 def test_prompts(published: Path, golden: dict[str, Any], key: str, mode: str) -> None:
-    name, folder = place(published, key)
-    entry = golden["datasets"][key]
-    data = load(name, folder)
-    arrangements = ["interleaved", "grouped"] if name == "tacred" else ["interleaved"]
+    data, entry = data_of(published, key), golden["datasets"][key]
+    arrangements = ["interleaved", "grouped"] if "tacred" in key else ["interleaved"]
     for arrangement in arrangements:
         own = LongICLExperimentor(
             data,
@@ -113,20 +110,17 @@ LOADERS = {
 @pytest.mark.parametrize("split", ["train", "test"])
 @pytest.mark.parametrize("key", LOADERS)
 def test_rows_as_read(published: Path, golden: dict[str, Any], key: str, split: str) -> None:
-    name = LOADERS[key]
-    expected = golden["loaders"][f"{key}_{split}"]
-    found = find(name, published / "synthetic" if "synthetic" in key else published, split)
-    assert found is not None
-    rows = list(READERS[found[1].format](found[0], card(name)))
-    assert len(rows) == expected["rows"]
-    assert sha(json.dumps([row.form for row in rows], separators=(",", ":"))) == expected["rows_sha256"]
-    if "single_label_rows" in expected:
-        assert sum(row.label is not None for row in rows) == expected["single_label_rows"]
-    if "entities" in expected:
-        assert sum(len(row.item().gold) for row in rows) == expected["entities"]
-    if "utf8_bytes_of_text" in expected:
-        assert sum(len(row.form[0].encode()) for row in rows) == expected["utf8_bytes_of_text"]
-    spec = found[1]
+    name, expected = LOADERS[key], golden["loaders"][f"{key}_{split}"]
+    path, spec = find(name, published / "synthetic" if "synthetic" in key else published)[split]
+    rows = list(READERS[spec.format](path, card(name)))
+    found = {
+        "rows": len(rows),
+        "rows_sha256": sha(json.dumps([row.form for row in rows], separators=(",", ":"))),
+        "single_label_rows": sum(row.label is not None for row in rows),
+        "entities": sum(len(row.item().gold) for row in rows),
+        "utf8_bytes_of_text": sum(len(row.form[0].encode()) for row in rows),
+    }
+    assert not {part for part in found.keys() & expected.keys() if found[part] != expected[part]}
     if spec.rows_sha256 is not None:
         assert (spec.rows, spec.rows_sha256) == (expected["rows"], expected["rows_sha256"])
 
@@ -138,71 +132,53 @@ def plain(rows: list[Any]) -> str:
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_tacred_as_text(published: Path, golden: dict[str, Any], split: str) -> None:
     """All rows are detokenised as the reference program does it."""
-    found = find("tacred", published / "synthetic", split)
-    assert found is not None
+    path, spec = find("tacred", published / "synthetic")[split]
     rows = []
-    for row in READERS[found[1].format](found[0], card("tacred")):
-        item = row.item()
-        sentence, subject, object_ = item.texts
-        rows.append({**_pair(subject, object_, item.gold[0]), "sentence": sentence})
+    for row in READERS[spec.format](path, card("tacred")):
+        sentence, subject, object_ = row.item().texts
+        rows.append({**_pair((subject, object_), row.item().gold[0]), "sentence": sentence})
     assert plain(rows) == golden["datasets"]["synthetic_tacred"]["data"][f"processed_{split}_sha256"]
 
 
 @pytest.mark.parametrize("key", ["synthetic_dialogre", "dialogre"])
 def test_dialogre_as_processed(published: Path, golden: dict[str, Any], key: str) -> None:
     """Pairs, order of the training rows, and texts are those of the benchmark's processed files."""
-    name, folder = place(published, key)
-    expected = golden["datasets"][key]["data"]
-    data = load(name, folder)
+    data, expected = data_of(published, key), golden["datasets"][key]["data"]
     assert len(data.train) == expected["kept_train_rows"]
-    train = []
-    for one in (i for taken in by_passes([row.label for row in data.train], len(data.train)) for i in taken):
-        item = data.train[one].item()
-        train.append({"dialogue": item.texts[0], **_pair(*item.arguments[0], item.gold[0])})
+    items = [data.train[place].item() for place in by_passes([row.label for row in data.train], len(data.train))]
+    train = [{"dialogue": item.texts[0], **_pair(item.arguments[0], item.gold[0])} for item in items]
     assert plain(train) == expected["processed_train_sha256"]
-    test = []
-    for row in data.test:
-        item = row.item()
-        pairs = zip(item.arguments, item.gold, strict=True)
-        test.append({"dialogue": item.texts[0], "relations": [_pair(*pair, relation) for pair, relation in pairs]})
+    test = [
+        {"dialogue": item.texts[0], "relations": [*map(_pair, item.arguments, item.gold)]}
+        for item in (row.item() for row in data.test)
+    ]
     assert plain(test) == expected["processed_test_sha256"]
 
 
-def _pair(subject: str, object_: str, relation: str) -> dict[str, str]:
-    return {"object_entity": object_, "relation": relation, "subject_entity": subject}
-
-
-def answers(queries: tuple[LongICLQuery, ...], name: str, *, echo: bool) -> list[str]:
-    own = card(name)
-    return [
-        (query.prompt if echo else "") + write_answer(own, query.item) + ("\nand so on" if echo else "")
-        for query in queries
-    ]
-
-
-@pytest.mark.parametrize("echo", [False, True])
-@pytest.mark.parametrize("key", ["banking77", "goemotions", "few_nerd", "dialogre"])
-def test_perfect_answers(published: Path, golden: dict[str, Any], key: str, echo: bool) -> None:
-    name, folder = place(published, key)
-    expected = golden["oracle"][name]
-    own = LongICLExperimentor(load(name, folder), rounds=[1])
-    score = own.score(answers(own.queries(), name, echo=echo)).values["rounds"]["1R"]["score"]
-    for part in ("accuracy", "gold", "predicted", "correct", "precision", "recall", "f1"):
-        if part in expected:
-            assert score[part] == pytest.approx(expected[part], abs=1e-12)
+def _pair(entities: tuple[str, ...], relation: str) -> dict[str, str]:
+    return {"object_entity": entities[1], "relation": relation, "subject_entity": entities[0]}
 
 
 @pytest.mark.parametrize("echo", [False, True])
 @pytest.mark.parametrize("key", SETS)
-def test_perfect_answers_are_perfect_in_the_strict_variant(published: Path, key: str, echo: bool) -> None:
-    name, folder = place(published, key)
-    own = LongICLExperimentor(load(name, folder), rounds=[1], variant="strict")
-    assert own.score(answers(own.queries(), name, echo=echo)).values["1R"] == 1.0
+def test_perfect_answers(published: Path, golden: dict[str, Any], key: str, echo: bool) -> None:
+    data = data_of(published, key)
+    assert key.startswith("synthetic") or key in golden["oracle"]
+    for variant in ("published", "strict"):
+        own = LongICLExperimentor(data, rounds=[1], variant=variant)
+        answers = right_answers(own)
+        if echo:
+            answers = [f"{prompt}{text}\nand so on" for prompt, text in zip(own.prompt_set(), answers, strict=True)]
+        score = own.score(answers).values["rounds"]["1R"]["score"]
+        expected = golden["oracle"].get(key, {}) if variant == "published" else {}
+        for part in {"accuracy", "gold", "predicted", "correct", "precision", "recall", "f1"} & expected.keys():
+            assert score[part] == pytest.approx(expected[part], abs=1e-12)
+        assert variant == "published" or list(score.values())[-1] == 1.0
 
 
 def test_strict_test_set_of_goemotions(published: Path) -> None:
     """No label takes another's place; the rule of the published variant gives joy 26 items."""
-    data = load("goemotions", published)
+    data = data_of(published, "goemotions")
     for strict, joy, size in ((False, 26, 20), (True, 19, 20)):
         labels = [label for item in data.test_items(strict=strict) for label in item.gold]
         assert len(labels) == 500
@@ -212,6 +188,6 @@ def test_strict_test_set_of_goemotions(published: Path) -> None:
 
 def test_few_nerd_demonstrations_are_the_published_beginnings(published: Path) -> None:
     """The rule that chooses them gives exactly the fixed table of the published code."""
-    data = load("few_nerd", published)
+    data = data_of(published, "few_nerd")
     for number, size in enumerate(data.card.demonstrations.expected, 1):
         assert [item.row for item in data.demonstrations(number)] == list(range(size))

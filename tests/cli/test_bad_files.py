@@ -1,0 +1,331 @@
+"""Files that are damaged, of another kind, or no files, to every command that reads one: one line, status 2."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import shutil
+import socket
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.cli import main
+from StaICC.inference.store import PredictionStore, query_key
+from StaICC.methods.run import run_all
+from StaICC.results.result import with_digests
+
+LIMITS = ["--datasets", "mini", "--limit", "2"]
+NESTED = b"[" * 200_000 + b"]" * 200_000
+Cli = Callable[..., tuple[int, str, str]]
+
+TEXTS: dict[str, bytes] = {
+    "empty": b"",
+    "blank": b" \n\n",
+    "mark": b"\xef\xbb\xbf",
+    "utf-16": '{"id": "a"}'.encode("utf-16"),
+    "not utf-8": b'{"id": "\xff"}',
+    "NUL": b"\x00" * 100,
+    "NUL in a key": b'{"id\x00": 1}',
+    "half": b'{"id": "a", ',
+    "number": b"1",
+    "huge integer": b"1" * 5000,
+    "huge integer in an object": b'{"schema": ' + b"9" * 10_000 + b"}",
+    "infinite": b'{"schema": 1e999, "index": 1e999}',
+    "nan": b'{"kind": NaN, "logits": [NaN, NaN]}',
+    "list": b"[]",
+    "null": b"null",
+    "text": b'"text"',
+    "deep": NESTED,
+    "deep, not closed": b"[" * 200_000,
+    "deep objects": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
+    "deep inside": b'{"kind": "result", "schema": 2, "details": ' + b"[" * 900 + b"]" * 900 + b"}",
+    "escape": b"\x1b[2J\x07",
+    "picture": b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+    "zip": b"PK\x03\x04" + bytes(100),
+    "database": b"SQLite format 3\x00" + bytes(200),
+    "pickle": b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.",
+    "lone surrogate": b'{"kind": "\\ud800", "id": "\xed\xa0\x80"}',
+    "twice": b'{"kind": "group", "schema": 2, "name": "a", "parts": {}, "parts": {}}',
+    "carriage returns": b"id,index\ra,1\rb,2\r",
+    "csv": b"id,index\na,1\n",
+    "wide cell": b"id,label\n" + b"a" * 300_000 + b",b\n",
+    "open quote": b'id,label\n"a,b\n',
+    "kind only": b'{"kind": "result"}',
+    "kind is a list": b'{"kind": ["result"], "schema": 1}',
+    "schema is true": b'{"kind": "result", "schema": true}',
+    "newer": b'{"kind": "result", "schema": 99999}',
+}
+RESULTS: dict[str, list[str]] = {
+    "compare": ["compare", "good.json", "FILE"],
+    "report": ["report", "FILE", "-o", "out.html"],
+    "export scores": ["export", "scores", "FILE"],
+    "export queries": ["export", "queries", "FILE", "-o", "out.csv"],
+    "verify": ["verify", "FILE"],
+    "published": ["published", "--result", "FILE"],
+}
+OTHERS: dict[str, list[str]] = {
+    "score": ["score", "normal", "FILE", *LIMITS],
+    "score csv": ["score", "normal", "FILE.csv", *LIMITS],
+    "score partial": ["score", "normal", "FILE", *LIMITS, "--partial", "--json", "out.json"],
+    "run store": ["run", "normal", *LIMITS, "--store", "FILE"],
+    "store info": ["store", "info", "FILE"],
+    "store export": ["store", "export", "FILE", "-o", "out.jsonl"],
+    "store merge into": ["store", "merge", "FILE", "good.sqlite"],
+    "store merge from": ["store", "merge", "out.sqlite", "FILE"],
+}
+COMMANDS = {**RESULTS, **OTHERS}
+MAKES = ("run store", "store merge into")
+"""Commands that make the file if it is not there."""
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a result, a store and prompts."""
+    folder = tmp_path_factory.mktemp("good")
+    StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0).save(folder / "good.json")
+    with PredictionStore(folder / "good.sqlite") as store:
+        store.put_many("model", [(query_key("p", ["a", "b"]), 1)])
+    main(["prompts", "normal", *LIMITS, "-o", str(folder / "prompts.jsonl")])
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(good, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def given(command: str, name: str) -> list[str]:
+    return [word.replace("FILE", name) for word in COMMANDS[command]]
+
+
+def refused(found: tuple[int, str, str], what: object) -> None:
+    status, out, err = found
+    assert (status, out) == (2, ""), (what, found)
+    assert err.startswith("staicc: "), what
+    assert err.count("\n") == 1, what
+    assert len(err) < 2000, what
+    assert "\x1b" not in err, what
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_other_contents(folder: Path, staicc: Cli, command: str) -> None:
+    for content, data in TEXTS.items():
+        for name in ("bad", "bad.csv"):
+            (folder / name).write_bytes(data)
+        found = staicc(*given(command, "bad"))
+        if content == "empty" and command in MAKES:
+            assert found[0] == 0  # a run that was killed while it made the store may leave an empty file
+            continue
+        refused(found, content)
+        assert not list(folder.glob("out*")), content
+        assert (folder / "bad").read_bytes() == data
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_file(folder: Path, staicc: Cli, command: str) -> None:
+    (folder / "a folder").mkdir()
+    os.symlink("loop", "loop")
+    names = ["good.json/x", "x" * 300]
+    names += [] if command in MAKES else ["not there", "new\nline\x1b"]
+    names += [] if command == "score csv" else ["a folder", "loop", "/dev/zero"]
+    if command in RESULTS:
+        names.append("a\0b")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("socket")
+        names.append("socket")
+    for name in names:
+        refused(staicc(*given(command, name)), name)
+    for name in ("closed", "closed.csv"):
+        (folder / name).write_bytes(b"{}")
+        (folder / name).chmod(0)
+    if os.geteuid() != 0:
+        refused(staicc(*given(command, "closed")), "no permission")
+
+
+def test_a_database_of_another_program(folder: Path, staicc: Cli) -> None:
+    connection = sqlite3.connect("bad")
+    connection.execute("CREATE TABLE notes (text)")
+    connection.commit()
+    connection.close()
+    before = Path("bad").read_bytes()
+    for command in OTHERS:
+        if command != "score csv":
+            refused(staicc(*given(command, "bad")), command)
+    assert Path("bad").read_bytes() == before
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("command", RESULTS)
+def test_a_result_is_read_from_a_pipe(command: str, staicc: Cli) -> None:
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(Path("good.json").read_bytes()), daemon=True)
+    writer.start()
+    assert staicc(*given(command, "pipe"))[0] == 0
+    writer.join()
+
+
+def test_nested_groups_are_read(staicc: Cli) -> None:
+    part: Any = json.loads(Path("good.json").read_text("utf-8"))
+    for depth in range(60):
+        part = {"schema": 2, "kind": "group", "name": str(depth), "parts": {"inner": part}}
+    Path("f.json").write_text(json.dumps(part), "utf-8")
+    status, _, err = staicc("verify", "f.json")
+    assert status == 2
+    assert "nested more than 100 deep" in err
+
+
+# -- predictions and stores that are nearly right
+
+
+def values(draw: random.Random, depth: int = 0) -> Any:
+    """A value of any JSON type; seldom one that fits."""
+    kinds: list[Callable[[], Any]] = [
+        lambda: None,
+        lambda: draw.choice([True, False]),
+        lambda: draw.choice([0, 1, -1, 10**400, -(2**70), 7]),
+        lambda: draw.choice([0.5, float("nan"), float("inf"), -1e308, 1e-320]),
+        lambda: draw.choice(["", "a", "food", "\x1b[2J", "\u202e", "\ud800", "\x00", "9" * 5000, "=1", "a\nb"]),
+    ]
+    if depth < 3:
+        kinds += [
+            lambda: [values(draw, depth + 1) for _ in range(draw.randrange(5))],
+            lambda: {str(values(draw, 3))[:20]: values(draw, depth + 1) for _ in range(draw.randrange(4))},
+        ]
+    return draw.choice(kinds)()
+
+
+def prompts() -> list[Any]:
+    return [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_predictions_of_any_type(staicc: Cli) -> None:
+    for seed in range(100):
+        draw = random.Random(seed)
+        records = [{"id": prompt["id"], "index": 0} for prompt in prompts()]
+        place = draw.randrange(len(records))
+        if draw.random() < 0.3:
+            records[place]["id"] = values(draw)
+        else:
+            del records[place]["index"]
+            records[place][draw.choice(["probabilities", "logits", "index", "label"])] = values(draw)
+        if draw.random() < 0.3:  # as lm_eval logs it
+            doc = draw.choice([values(draw), {"id": values(draw), "label_space": values(draw), "prompt": values(draw)}])
+            records[0] = {"doc": doc, "resps": values(draw), "filtered_resps": values(draw), "arguments": values(draw)}
+        Path("bad").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+        found = staicc(*given("score", "bad"))
+        if found[0] == 0:  # the value happened to fit
+            assert found[1].startswith("Normal")
+        else:
+            refused(found, seed)
+
+
+def test_changed_bytes(folder: Path, staicc: Cli) -> None:
+    """Valid files with bytes changed, cut out or put in: right, or refused in one line."""
+    spaces = [(prompt["id"], prompt["label_space"]) for prompt in prompts()]
+    lines = [{"id": key, "probabilities": [1 / len(space)] * len(space)} for key, space in spaces]
+    contents = {
+        "bad": "".join(json.dumps(line) + "\n" for line in lines).encode(),
+        "bad.csv": ("id,label\n" + "".join(f"{key},{space[0]}\n" for key, space in spaces)).encode(),
+        "bad.sqlite": Path("good.sqlite").read_bytes(),
+    }
+    commands = [("score", "bad"), ("score", "bad.csv")]
+    commands += [(command, "bad.sqlite") for command in ("store info", "store export", "store merge from")]
+    for seed in range(80):
+        draw = random.Random(seed)
+        for name, content in contents.items():
+            data = bytearray(content)
+            for _ in range(draw.choice([1, 1, 3, 20])):
+                place = draw.randrange(len(data))
+                piece = draw.choice([bytes([draw.randrange(256)]), b"\x00", b"[", b'"', b"\xff\xfe", b"9" * 400, b"\r"])
+                cut = draw.choice([0, len(piece), draw.randrange(100)])
+                data[place : place + cut] = piece
+            Path(name).write_bytes(data)
+        for command, name in commands:
+            for left in folder.glob("out*"):
+                left.unlink()
+            found = staicc(*given(command, name))
+            if found[0] not in (0, 1):
+                refused(found, (seed, command))
+
+
+# -- saved results with any value changed
+
+FILES = int(os.environ.get("STAICC_FUZZED_FILES", "2000"))
+"""Damaged files of the slow test; a tenth of them goes through all commands, the others through ``verify``."""
+
+
+@pytest.fixture(scope="module")
+def edits() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("result_edits", Path(__file__).parents[1] / "result_edits.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["result_edits"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def model(prompt: str, label_space: list[str]) -> list[float]:
+    return [len(prompt) % (7 + place) - 3.5 for place in range(len(label_space))]
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """Results of every kind, as plain values."""
+    csv = tmp_path_factory.mktemp("own") / "own.csv"
+    csv.write_text("text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(90)), "utf-8")
+    suite = StaICC.Suite(datasets=["mini"], limit=4)(model)
+    methods = ["vanilla", "contextual_calibration", "batch_calibration"]
+    small = StaICC.Normal(datasets=["mini"], limit=2)
+    results = (
+        suite,
+        StaICC.GLER(datasets=["mini"], limit=4)(
+            lambda prompt, label_space: None if len(prompt) % 5 == 0 else model(prompt, label_space),
+            on_error="collect",
+        ),
+        suite["Normal"],
+        StaICC.Normal(datasets=[StaICC.Dataset.from_file(csv, "text", "label")], limit=4)(model),
+        StaICC.Normal(datasets=["mini"])(model, precision=0.3),
+        run_all(StaICC.load_kernel("ppm"), small, "staicc", 4, methods=methods),
+    )
+    return list(json.loads(json.dumps([with_digests(result.to_dict()) for result in results])))
+
+
+@pytest.mark.parametrize("number", [20, pytest.param(FILES, marks=pytest.mark.slow)])
+def test_changed_values(number: int, documents: list[Any], edits: ModuleType, staicc: Cli) -> None:
+    rng = random.Random(number)
+    statuses = []
+    for place in range(number):
+        Path("bad").write_bytes(edits.damaged(rng.choice(documents), rng))
+        for command in RESULTS if number < 100 or place % 10 == 0 else ["verify"]:
+            started = time.process_time()
+            status, _, err = staicc(*given(command, "bad"))
+            assert time.process_time() - started < 5, command
+            assert status in (0, 1, 2, 3), command
+            warned = err.count("the file was changed after it was written")  # before it cannot be compared
+            assert status != 2 or err.count("\n") == 1 + warned, (command, err)
+            statuses.append((command, status))
+    assert ("verify", 1) in statuses
+    assert statuses.count(("verify", 2)) > number / 3
+
+
+def test_prompt_digests_that_are_no_base64_are_named(edits: ModuleType, staicc: Cli) -> None:
+    whole = json.loads(Path("good.json").read_text("utf-8"))
+    edited = edits.edited(whole, ("details", "mini", "query_digests"), "A")
+    for document in (edited, edits.edited(edited, ("signature", "datasets"), "own")):
+        Path("f.json").write_text(json.dumps(with_digests(document)), "utf-8")
+        assert staicc("verify", "f.json")[0] == 1
