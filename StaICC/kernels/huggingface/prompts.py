@@ -27,6 +27,7 @@ that shows the current date gets a constant one, so that the same prompt has the
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import re
 from bisect import bisect_left
@@ -75,6 +76,9 @@ def choose(name: str, value: Choice, legal: Any) -> Choice:
     if value not in get_args(legal):
         raise ArgumentError(f"{name} must be one of {', '.join(map(repr, get_args(legal)))}, not {value!r}")
     return value
+
+
+_types = functools.cache(get_type_hints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +135,7 @@ class KernelOptions:
     """Also report the total probability of the labels."""
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self)).items():
+        for name, kind in _types(type(self)).items():  # type: ignore[arg-type]
             value = getattr(self, name)
             if get_origin(kind) is Literal:
                 choose(name, value, kind)
