@@ -335,11 +335,29 @@ def outputs_of(page: Path) -> dict[str, str]:
     return {commands_of(above)[-1]: block.code for above, block in pairs if block.rule == "output"}
 
 
+def output_of(words: list[str], command: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that must end well, and return what it prints; worker processes start from a program only."""
+    if args_for_a_program := {"--workers", "--help", "--version"} & set(words):
+        done = run(["-m", "StaICC", *words], folder)
+        assert done.returncode == 0, f"{command} ({args_for_a_program})\n{done.stderr}"
+        return done.stdout
+    capsys.readouterr()
+    status = StaICC.cli.main(words)
+    out, err = capsys.readouterr()
+    assert status == 0, f"{command}\n{err}"
+    return out
+
+
 WITH_COMMANDS = [page for page in PAGES if console_of(page, "console")]
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
-def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
     rows = [f'premise {i},"hypothesis {i}",{"yes" if i % 2 else "no"}' for i in range(30)]
     (tmp_path / "nli.csv").write_text("\n".join(["premise,hypothesis,label", *rows]), encoding="utf-8")
     outputs = outputs_of(page)
@@ -355,11 +373,10 @@ def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
             continue
         args = parse(words)
         if args is None or only_parsed(args, tmp_path) is None:
-            done = run(["-m", "StaICC", *words], tmp_path)
-            assert done.returncode == 0, f"{command}\n{done.stderr}"
+            out = output_of(words, command, tmp_path, capsys)
             if (shown := outputs.pop(command, None)) is not None:
                 known = shown.removesuffix("...\n")
-                assert (done.stdout if known == shown else done.stdout[: len(known)]).rstrip() == known.rstrip()
+                assert (out if known == shown else out[: len(known)]).rstrip() == known.rstrip()
     assert not outputs, "the page shows outputs of commands that were not run"
 
 
@@ -400,7 +417,7 @@ def anchors_of(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_extras_and_commands_of_the_text_are_there(page: Path) -> None:
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text):
         path, _, anchor = target.partition("#")
@@ -408,29 +425,20 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert file.exists(), target
         if anchor and file.suffix == ".md":
             assert anchor in anchors_of(file), target
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_extras_exist(page: Path) -> None:
     declared = (ROOT / "pyproject.toml").read_text("utf-8")
     for extras in re.findall(r"(?:staicc|'\.|\s\.)\[([\w,]+)\]", page.read_text(encoding="utf-8")):
         for extra in extras.split(","):
             assert re.search(rf"^{extra} = \[", declared, re.MULTILINE), extra
-
-
-def test_enough_programs_run() -> None:
-    """That blocks are moved to the rules that run nothing should be noticed."""
-    assert len(RUN) >= max(50, 0.7 * len(PYTHON))
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_in_the_text_parse(page: Path) -> None:
-    text = FENCE.sub("", page.read_text(encoding="utf-8"))
     for command in re.findall(r"`((?:python -m StaICC|staicc) [^`]+)`", text):
         words = words_of(" ".join(command.split()).removesuffix(" ..."))
         assert words is not None
         if words and not command.endswith("..."):
             parse(words)
+
+
+def test_enough_programs_run() -> None:
+    """That blocks are moved to the rules that run nothing should be noticed."""
+    assert len(RUN) >= max(50, 0.7 * len(PYTHON))
 
 
 def test_a_semicolon_that_a_shell_would_take_is_noticed() -> None:

@@ -242,42 +242,19 @@ def test_installed_for_real() -> None:
 
 
 def test_one_of_each_kind_on_the_command_line(plugin_site: Path, tmp_path: Path) -> None:
-    words = ["--model", "label_counts:2", "--datasets", "example_tickets", "--limit", "4", "--json", "result.json"]
-    command(
-        plugin_site,
-        tmp_path,
-        "run",
-        "symbol-labels",
-        *words,
-        "--metrics",
-        "standard+brier_score",
-        "--store",
-        "s.sqlite",
-    )
-    result = load(tmp_path / "result.json")
-    assert f"Symbol_labels@{ORIGIN}" in str(result.signature)
-    assert f"standard+brier_score@{ORIGIN}" in str(result.signature)
-    command(plugin_site, tmp_path, "run", "normal", *words, "--method", "sharpened", "--method-option", "exponent=3.0")
+    def staicc(line: str) -> str:
+        return command(plugin_site, tmp_path, *line.split())
+
+    options = "--model label_counts:2 --datasets example_tickets --limit 4 --json result.json"
+    staicc(f"run symbol-labels {options} --metrics standard+brier_score --store s.sqlite")
+    signature = str(load(tmp_path / "result.json").signature)
+    assert f"Symbol_labels@{ORIGIN}" in signature
+    assert f"standard+brier_score@{ORIGIN}" in signature
+    staicc(f"run normal {options} --method sharpened --method-option exponent=3.0")
     assert load(tmp_path / "result.json").signature.fields["method"] == f"sharpened@{ORIGIN} paper exponent=3.0"
-    words = [
-        "--model",
-        "staicc_example.kernel:LabelCounts",
-        "--datasets",
-        "staicc_example.data:tickets",
-        "--limit",
-        "4",
-    ]
-    command(
-        plugin_site,
-        tmp_path,
-        "run",
-        "staicc_example.benchmark:SymbolLabels",
-        *words,
-        "--metrics",
-        "accuracy+staicc_example.metric:brier_score",
-    )
-    lines = command(plugin_site, tmp_path, "prompts", "symbol-labels", "--datasets", "example_tickets", "--limit", "1")
-    assert "bug" in lines
+    options = "--model staicc_example.kernel:LabelCounts --datasets staicc_example.data:tickets --limit 4"
+    staicc(f"run staicc_example.benchmark:SymbolLabels {options} --metrics accuracy+staicc_example.metric:brier_score")
+    assert "bug" in staicc("prompts symbol-labels --datasets example_tickets --limit 1")
 
 
 def test_the_listing_has_plugins_and_options(plugin_site: Path, tmp_path: Path) -> None:
@@ -317,37 +294,6 @@ def test_the_commands_of_the_page(plugin_site: Path, tmp_path: Path) -> None:
     assert re.findall(r"^\[project\.entry[^#`]+", page, re.MULTILINE)
     for line in re.search(r"```toml\n(.+?)```", page, re.DOTALL)[1].splitlines():  # type: ignore[index]
         assert line in (PLUGIN / "pyproject.toml").read_text("utf-8").splitlines(), line
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run", "nromal", "--datasets", "mini"], "did you mean 'normal'?"),
-        (["run", "normal", "--datasets", "mimi"], "did you mean 'mini'?"),
-        (["run", "normal", "--datasets", "mini", "--model", "pmp"], "did you mean 'ppm'?"),
-        (["run", "normal", "--datasets", "mini", "--metrics", "standart"], "did you mean 'standard'?"),
-        (["run", "normal", "--datasets", "mini", "--metrics", "standard+acuracy"], "did you mean 'accuracy'?"),
-        (["run", "normal", "--datasets", "mini", "--method", "vanila"], "did you mean 'vanilla'?"),
-        (
-            ["run", "normal", "--datasets", "mini", "--method", "knn_prompt", "--method-option", "knnk=3"],
-            "did you mean 'knn_k'?",
-        ),
-        (
-            ["run", "normal", "--datasets", "mini", "--method", "knn_prompt", "--method-option", "knn_k=three"],
-            "option 'knn_k': got 'three', expected int",
-        ),
-        (["run", "normal", "--datasets", "mini", "--method-option", "knn_k=3"], "Choose one with --method"),
-        (["run", "normal", "--datasets", "mini", "--model", "no_such_module:kernel"], "no module 'no_such_module'"),
-        (["show", "kernel"], "did you mean 'kernels'?"),
-    ],
-)
-def test_typing_errors_on_the_command_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        status = main(words)
-    except SystemExit as end:
-        status = int(end.code or 0)
-    assert status == 2
-    assert message in capsys.readouterr().err
 
 
 # -- conflicts and broken plug-ins
@@ -603,24 +549,18 @@ def test_unfit_texts_are_refused(text: str) -> None:
         read_options("mine", [Options], ["whole=1", "whole=1"])
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"whole": 2.0},
-        {"whole": True},
-        {"real": "1"},
-        {"real": True},
-        {"switch": 1},
-        {"word": 3},
-        {"choice": "up"},
-        {"maybe": "5"},
-        {"whole": None},
-        {"wole": 3},
-    ],
-)
-def test_unfit_values_are_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ArgumentError):
-        make_options("mine", Options, given)
+def test_unfit_values_are_refused() -> None:
+    unfit: dict[str, list[Any]] = {
+        "whole": [2.0, True, None],
+        "real": ["1", True],
+        "switch": [1],
+        "word": [3],
+        "choice": ["up"],
+    }
+    for name, values in {**unfit, "maybe": ["5"], "wole": [3]}.items():
+        for value in values:
+            with pytest.raises(ArgumentError):
+                make_options("mine", Options, {name: value})
 
 
 def test_options_that_no_method_has() -> None:
@@ -629,22 +569,8 @@ def test_options_that_no_method_has() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'batch_size'"):
         run_all(letters, Normal(datasets=["mini"]), options={"batchsize": 3})
     assert options_of(NoOptions) == []
-    assert {fact.name for name in TABLE_2 for fact in options_of(METHODS[name].options)} == {
-        "sample_length",
-        "batch_size",
-        "instructions",
-        "demonstration_set_cut",
-        "orders",
-        "knn_k",
-        "shared_contexts",
-        "texts",
-        "candidates",
-        "samples_per_label",
-        "shared_demonstrations",
-        "encoder",
-        "rule",
-        "exclude_duplicates",
-    }
+    names = {fact.name for name in TABLE_2 for fact in options_of(METHODS[name].options)}
+    assert names >= {"knn_k", "batch_size", "sample_length", "instructions", "orders", "encoder"}
     for spec in METHODS.values():
         assert all(fact.help.endswith(".") or ":" in fact.help for fact in options_of(spec.options)), spec.name
     with pytest.raises(ArgumentError, match="expected a dataclass"):

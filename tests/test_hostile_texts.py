@@ -231,8 +231,7 @@ def test_warnings(own: Dataset) -> None:
         check(str(warning.message))
 
 
-@pytest.mark.parametrize("name", ["own", "failing"])
-def test_log_records_of_a_run(results: dict[str, Any], benchmark: Benchmark, name: str, caplog: Any) -> None:
+def test_log_records_of_a_run(benchmark: Benchmark, caplog: Any) -> None:
     caplog.set_level(logging.DEBUG, "StaICC")
     benchmark(lambda prompt, label_space: 0, progress=False)
     assert caplog.records
@@ -292,46 +291,30 @@ def test_commands(results: dict[str, Any], tmp_path: Path, capsys: Any, monkeypa
 # -- by construction
 
 
-def functions(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        text = path.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef) and node.name in names:
-                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", ast.get_source_segment(text, node) or ""
+SOURCES = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+NUMBERS_ONLY = ("datasets/catalogue.py", "inference/forecast.py", "results/details.py", "kernels/transport.py")
+ELSEWHERE = ("results/comparison.py", "datasets/table.py", "registry.py")
 
 
-def test_every_str_and_repr_escapes() -> None:
-    numbers_only = (
-        "datasets/catalogue.py",
-        "inference/forecast.py",
-        "results/details.py",
-        "kernels/transport.py",
-    )
-    elsewhere = ("results/comparison.py",)
-    found = dict(functions(("__str__", "__repr__")))
-    assert len(found) > 20
-    for where, text in found.items():
-        escaped = re.search(r"\b(one_line|visible|lines|format_\w+|repr)\(|![r]", text)
-        assert escaped or where.startswith((*numbers_only, *elsewhere, "datasets/table.py", "registry.py")), where
-
-
-def test_every_logger_escapes() -> None:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        text = path.read_text("utf-8").replace("getLogger(name).addFilter", "")  # redacts other packages' records
-        assert path.name == "safe_text.py" or "getLogger(" not in text, path
-
-
-def test_every_warning_escapes() -> None:
-    found = 0
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def test_every_str_repr_logger_and_warning_escapes() -> None:
+    texts, messages = 0, 0
+    for path, source in SOURCES.items():
+        plain = source.replace("getLogger(name).addFilter", "")  # redacts other packages' records
+        assert path == "safe_text.py" or "getLogger(" not in plain, path
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef) and node.name in ("__str__", "__repr__"):
+                texts += 1
+                text = ast.get_source_segment(source, node) or ""
+                escaped = re.search(r"\b(one_line|visible|lines|format_\w+|repr)\(|![r]", text)
+                assert escaped or path in (*NUMBERS_ONLY, *ELSEWHERE), f"{path}:{node.lineno}"
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
-                found += 1
+                messages += 1
                 for value in ast.walk(node.args[0]):
                     if isinstance(value, ast.FormattedValue):
                         safe = value.conversion == ord("r") or ast.unparse(value.value).startswith("one_line(")
                         assert safe, f"{path}:{node.lineno}"
-    assert found >= 4
+    assert texts > 20
+    assert messages >= 4
 
 
 def test_no_text_adds_a_line() -> None:

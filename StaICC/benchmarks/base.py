@@ -309,11 +309,8 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
             return [None] * len(self)
         if isinstance(predictions, Mapping):
             return self._by_name(predictions, "preentered_prediction")
-        if (
-            isinstance(predictions, (str, bytes))
-            or not hasattr(predictions, "__len__")
-            or len(predictions) != len(self)
-        ):
+        is_list = hasattr(predictions, "__len__") and not isinstance(predictions, (str, bytes))
+        if not is_list or len(predictions) != len(self):
             raise ArgumentError(
                 f"preentered_prediction needs one list of predictions for each of the {len(self)} data sets (a list "
                 f"of {len(self)} lists), not {predictions!r:.60}"
@@ -337,6 +334,8 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
         forward_inference: Inference | Sequence[Inference] | None = None,
         preentered_prediction: Sequence[Any] | Mapping[str, Any] | None = None,
         return_outputs: bool = False,
+        precision: float | None = None,
+        score: str | None = None,
         **run: Unpack[RunSettings],
     ) -> Result:
         """Run the benchmark.
@@ -350,6 +349,9 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
             preentered_prediction: Instead of functions: for each data set, in order or by name, one prediction
                 for each prompt.
             return_outputs: Keep the prediction of each query in ``result.outputs``.
+            precision: Evaluate test rows in a fixed random order, and stop when half the width of the interval of the
+                score is at most this; ``result.stopping`` has the interval (see docs/early_stopping.md).
+            score: The score that ``precision`` is about: ``"accuracy"`` (the default) or ``"likelihood"``.
             **run: Store, executor, failure policy, progress; see
                 :class:`~StaICC.benchmarks.running.RunSettings`.
 
@@ -362,6 +364,12 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
         """
         given = self.given_functions(list_of_forward_inference, forward_inference)
         functions, predictions_given = self.functions_and_predictions(given, preentered_prediction)
+        if precision is not None or score is not None:
+            if precision is None or preentered_prediction is not None:
+                got = "no precision" if precision is None else "preentered_prediction"
+                raise ArgumentError(f"early stopping needs precision=... and an inference function: got {got}")
+            arguments = (batched_inference, return_outputs, return_divided_results, run)
+            return self.run_to_precision(precision, score, functions, *arguments)
         runs: dict[str, DatasetRun] = {}
         steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
@@ -375,6 +383,22 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
         return context.deliver(self.collect(runs, context.seconds, predictions, return_outputs, return_divided_results))
 
     __call__ = auto_run
+
+    def run_to_precision(
+        self, precision: float, score: str | None, functions: Sequence[Inference], *how: Any
+    ) -> Result:
+        """Run until half the width of the interval of a score is at most ``precision``.
+
+        Args:
+            precision: The target.
+            score: Name of the score; accuracy by default.
+            functions: The inference function of each data set.
+            *how: The last four arguments of :func:`~StaICC.benchmarks.race.run_early`.
+
+        Raises:
+            ArgumentError: The score is no mean over test rows.
+        """
+        raise ArgumentError(f"early stopping needs scores that are means over test rows: got {self.benchmark_name}")
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function: queries, tokens, time and cost.

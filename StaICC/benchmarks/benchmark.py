@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 from StaICC.benchmarks.base import BaseBenchmark, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings
-from StaICC.benchmarks.running import RunSettings
 from StaICC.benchmarks.task import Statistics, Task
 from StaICC.datasets import Dataset, names
 from StaICC.errors import ArgumentError, unknown_name
@@ -150,59 +149,15 @@ class Benchmark(BaseBenchmark[Experimentor]):
         """Return the warnings about the data sets."""
         return data_warnings(self.experimentor)
 
-    # -- running
-
-    def auto_run(
-        self,
-        list_of_forward_inference: Sequence[Inference] | Inference | Mapping[str, Inference] | None = None,
-        return_divided_results: bool = True,
-        batched_inference: bool = False,
-        *,
-        forward_inference: Inference | Sequence[Inference] | None = None,
-        preentered_prediction: Sequence[Any] | Mapping[str, Any] | None = None,
-        return_outputs: bool = False,
-        precision: float | None = None,
-        score: str | None = None,
-        **run: Unpack[RunSettings],
+    def run_to_precision(
+        self, precision: float, score: str | None, functions: Sequence[Inference], *how: Any
     ) -> Result:
-        """Run the benchmark; all other arguments as for :meth:`~StaICC.benchmarks.base.BaseBenchmark.auto_run`.
+        """Run until half the width of the interval of a score is at most ``precision``; arguments as for the base."""
+        from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
 
-        Args:
-            list_of_forward_inference: One inference function for all data sets, or a list with one for each.
-            return_divided_results: Whether the dictionary shows the scores of each data set.
-            batched_inference: The functions take the list of all prompts and return the list of predictions.
-            forward_inference: Another name of ``list_of_forward_inference``.
-            preentered_prediction: Instead of functions: one prediction for each prompt of each data set.
-            return_outputs: Keep the prediction of each query in ``result.outputs``.
-            precision: Evaluate test rows in a fixed random order, and stop when half the width of the interval of the
-                score is at most this; ``result.stopping`` has the interval (see docs/early_stopping.md).
-            score: The score that ``precision`` is about: ``"accuracy"`` (the default) or ``"likelihood"``.
-            **run: Settings of the run.
-        """
-        functions = self.given_functions(list_of_forward_inference, forward_inference)
-        if precision is not None:
-            from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
-
-            if preentered_prediction is not None:
-                raise ArgumentError("precision needs an inference function: got preentered_prediction")
-            rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
-            chosen, _ = self.functions_and_predictions(functions, None)
-            context, (result,) = run_early(
-                rule, self, [chosen], batched_inference, return_outputs, return_divided_results, run
-            )
-            return context.deliver(result)
-        if score is not None:
-            raise ArgumentError(f"score={score!r} says what precision is about: got no precision. Give it too")
-        return super().auto_run(
-            functions,
-            return_divided_results,
-            batched_inference,
-            preentered_prediction=preentered_prediction,
-            return_outputs=return_outputs,
-            **run,
-        )
-
-    __call__ = auto_run
+        rule = StoppingRule.for_experimentors("precision", precision, score, self.experimentor)
+        context, (result,) = run_early(rule, self, [functions], *how)
+        return context.deliver(result)
 
     def collect(self, *arguments: Any, **settings: Any) -> Result:
         """Build the result; arguments as for :meth:`~StaICC.benchmarks.base.BaseBenchmark.collect`."""

@@ -712,55 +712,49 @@ def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
     Args:
         experimentors: The data sets of all benchmarks of the run.
     """
-    found: dict[str, None] = {}
+    sentences: list[str] = []
     names: dict[str, str] = {}
-    for one in experimentors:
-        pool, k = len(one.demonstration_set()), one.get_k()
-        name = one.dataset.card.name
+    for experimentor in experimentors:
+        dataset, pool, k = experimentor.dataset, len(experimentor.demonstration_set()), experimentor.get_k()
+        name = dataset.card.name
         if k > pool > 0:
-            found[
-                f"{name}: k = {k} is larger than the demonstration set ({pool} rows), so demonstrations repeat within "
-                "a prompt. Use a smaller k or more rows"
-            ] = None
-        if isinstance(one.dataset.source, (BuiltIn, ReleasedWheel)):
+            rows = f"the demonstration set ({pool} rows), so demonstrations repeat within a prompt"
+            sentences.append(f"{name}: k = {k} is larger than {rows}. Use a smaller k or more rows")
+        if isinstance(dataset.source, (BuiltIn, ReleasedWheel)):
             continue  # as they were published
-        first = names.setdefault(one.dataset.table.digest, name)
+        first = names.setdefault(dataset.table.digest, name)
         if first != name:
-            found[f"{name}: its rows are those of {first}, so they count twice in the means. Remove one"] = None
-        found |= dict.fromkeys(
-            f"{name}: {text}" for text in (*one.dataset.remarks, *_of_rows(one.dataset, one.row_count))
-        )
-    return list(found)
+            sentences.append(f"{name}: its rows are those of {first}, so they count twice in the means. Remove one")
+        sentences += [f"{name}: {text}" for text in (*dataset.remarks, *_of_rows(dataset, experimentor.row_count))]
+    return list(dict.fromkeys(sentences))
 
 
 def _of_rows(dataset: Dataset, tested: int) -> tuple[str, ...]:
-    split, sizes = split_dataset(dataset), dataset.card.split
-    found = []
+    split, space = split_dataset(dataset), dataset.card.label_space
+    sentences = []
     if tested < FEW_ROWS:
         width = 100 * 1.96 * math.sqrt(0.25 / tested)
         rows = f"{tested} of {dataset.card.rows} rows {'are' if tested > 1 else 'is'}"
-        more = "Use more rows" if tested == sizes.test else "Use a larger limit"
-        found.append(f"{rows} tested: an accuracy of 50 % is known to +/- {min(width, 50):.0f} points. {more}")
-    test = _texts(split.test)
-    for part in (split.demonstration, split.calibration):
-        leaked = len(test.keys() & _texts(part).keys())
+        more = "Use more rows" if tested == len(split.test) else "Use a larger limit"
+        sentences.append(f"{rows} tested: an accuracy of 50 % is known to +/- {min(width, 50):.0f} points. {more}")
+    test, *others = (_texts(view) for view in (split.test, split.demonstration, split.calibration))
+    for part, texts in zip(("demonstration", "calibration"), others, strict=True):
+        leaked = len(test.keys() & texts.keys())
         if leaked:
-            found.append(
-                f"{leaked} different test texts are also in the {part.name.removeprefix(dataset.card.name + '-')} set, "
-                "with their labels. Remove duplicate rows"
-            )
+            where = f"also in the {part} set, with their labels"
+            sentences.append(f"{leaked} different test texts are {where}. Remove duplicate rows")
     labels: dict[tuple[str, ...], set[int]] = {}
-    for view in (split.test, split.demonstration, split.calibration):
-        for text, own in _texts(view).items():
-            labels.setdefault(text, set()).update(own)
-    unclear = sum(len(own) > 1 for own in labels.values())
+    for texts in (test, *others):
+        for text, of_text in texts.items():
+            labels.setdefault(text, set()).update(of_text)
+    unclear = sum(len(of_text) > 1 for of_text in labels.values())
     if unclear:
-        found.append(f"{unclear} texts have two or more labels in different rows. Correct their labels")
-    missing = sorted(set(range(len(dataset.card.label_space))) - {one for own in test.values() for one in own})
-    if missing and sizes.test >= FEW_ROWS:
-        names = ", ".join(repr(dataset.card.label_space[one]) for one in missing[:3])
-        found.append(f"{len(missing)} labels have no test row, such as {names}. Use more rows")
-    return tuple(found)
+        sentences.append(f"{unclear} texts have two or more labels in different rows. Correct their labels")
+    missing = sorted(set(range(len(space))).difference(*test.values()))
+    if missing and len(split.test) >= FEW_ROWS:
+        names = ", ".join(repr(space[label]) for label in missing[:3])
+        sentences.append(f"{len(missing)} labels have no test row, such as {names}. Use more rows")
+    return tuple(sentences)
 
 
 def _texts(view: SubsetView) -> dict[tuple[str, ...], set[int]]:

@@ -89,9 +89,7 @@ class StoppingRule:
         first = experimentors[0]
         name = _SHORT_NAMES.get(score or "accuracy", score or "accuracy")
         if not first.task.row_scores:
-            raise ArgumentError(
-                f"early stopping needs scores that are means over test rows: got {first.task.name}, expected Normal"
-            )
+            raise ArgumentError(f"early stopping needs scores that are means over test rows: got {first.task.name}")
         if name not in first.task.row_scores:
             raise unknown_name(
                 "score for early stopping",

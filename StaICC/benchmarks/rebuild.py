@@ -6,7 +6,6 @@ so that no file can cause a long computation.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -39,8 +38,6 @@ from StaICC.results import Result, ResultGroup
 from StaICC.results.provenance import GIVEN
 
 if TYPE_CHECKING:
-    import os
-
     from StaICC.benchmarks.experimentor import Experimentor
     from StaICC.benchmarks.long_icl import LongICL
 
@@ -164,7 +161,7 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
 
 def _statistics(recorded: Mapping[str, Any]) -> Statistics:
     statistics = Statistics(**recorded["statistics"])
-    return dataclasses.replace(statistics, tried=validate_integer("tried", statistics.tried, 1, _MOST_TRIED))
+    return replace(statistics, tried=validate_integer("tried", statistics.tried, 1, _MOST_TRIED))
 
 
 def _metrics(recorded: Mapping[str, Any]) -> MetricSet:

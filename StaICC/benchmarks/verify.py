@@ -369,7 +369,7 @@ def verify_file(
     problems = tuple(map(Contradicted, digest_problems(data)))
     about_file = Verification(name, None, f"the digests {'differ' if problems else 'are the same'}", problems)
     saved = {key: value for key, value in data.items() if key != DIGESTS}
-    verifier = _Verifier(rerun, data_dir, *matching_files([result], [*data_files, Path(path).parent, Path()]))
+    verifier = _Verifier(rerun, data_dir, matching_files([result], [*data_files, Path(path).parent, Path()])[0])
     return [about_file, *verifier.findings(result, saved, benchmark)]
 
 
@@ -399,7 +399,7 @@ def verify(
         ArgumentError: The benchmark does not fit the result, or a file is not the one of a data set of the result.
         DataMissingError: A file or folder is not there.
     """
-    verifier = _Verifier(rerun, data_dir, *matching_files([result], data_files))
+    verifier = _Verifier(rerun, data_dir, matching_files([result], data_files)[0])
     return list(verifier.findings(result, result.to_dict(), benchmark))
 
 
@@ -434,25 +434,20 @@ def matching_files(
     return [[file for file, digest in digests.items() if digest is None or digest in one] for one in recorded]
 
 
+@dataclass(slots=True)
 class _Verifier:
-    """Verifies a result, or a group with all its parts.
+    """Verifies a result, or a group with all its parts."""
 
-    Args:
-        rerun: Which queries to predict again.
-        data_dir: Folder with the data of LongICL.
-        data_files: Files and folders of the user's own data.
-    """
-
-    def __init__(
-        self,
-        rerun: Rerun | None,
-        data_dir: str | os.PathLike[str] | None,
-        data_files: Sequence[str | os.PathLike[str]],
-    ) -> None:
-        self.rerun = rerun
-        self.places = (data_dir, data_files)
-        self.sources: list[Source] = []  # of the queries that can be predicted again
-        self.raced: dict[str, _BenchmarkRecords] = {}  # the results of a race, by their path
+    rerun: Rerun | None
+    """Which queries to predict again."""
+    data_dir: str | os.PathLike[str] | None
+    """Folder with the data of LongICL."""
+    data_files: Sequence[str | os.PathLike[str]]
+    """Files and folders of the user's own data."""
+    sources: list[Source] = field(default_factory=list)
+    """The queries that can be predicted again."""
+    raced: dict[str, _BenchmarkRecords] = field(default_factory=dict)
+    """The results of a race, by their path."""
 
     def findings(
         self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any
@@ -483,7 +478,7 @@ class _Verifier:
             members = dict.fromkeys(group, benchmark)
         elif sweep is None and benchmark is None:
             try:
-                benchmark = rebuild(group, *self.places)
+                benchmark = rebuild(group, self.data_dir, self.data_files)
             except StaICCError as error:
                 found.append(_refused(error, where))
         if sweep is None and isinstance(benchmark, BenchmarkGroup):
@@ -535,7 +530,7 @@ class _Verifier:
             benchmark = first_rows(benchmark, result.stopping.rounds)
         elif benchmark is None:
             try:
-                benchmark, own = rebuild(result, *self.places), own_metrics(result)
+                benchmark, own = rebuild(result, self.data_dir, self.data_files), own_metrics(result)
             except StaICCError as error:
                 yield Verification(result.benchmark, None, "nothing was computed again", (_refused(error, where),))
                 return

@@ -143,9 +143,7 @@ def _plain(value: object, expected: int) -> object:
     value = _converted(value)
     if type(value) in (list, tuple, bool, int):
         return value
-    if isinstance(value, (list, tuple)) or (
-        isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview))
-    ):
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
         return list(itertools.islice(value, expected + _MOST_OVER))
     return value
 
@@ -185,15 +183,11 @@ def _number(value: object, place: int, label_space: Sequence[str]) -> float:
     plain = _converted(value)
     if plain is not value and isinstance(plain, list) and len(plain) == 1:
         plain = plain[0]  # an array or a tensor of one number
-    if (
-        isinstance(plain, (bool, str, bytes, list, tuple, complex))
-        or not hasattr(plain, "__float__")
-        or isinstance(plain, type)
-        or _is_time(value)
-    ):
+    no_number = isinstance(plain, (bool, str, bytes, list, tuple, complex, type)) or not hasattr(plain, "__float__")
+    if no_number or _is_time(value):
         raise OutputError(f"the value for label {label_space[place]!r} is {_describe(value)}, expected a number")
     try:
-        return float(plain)
+        return float(plain)  # type: ignore[arg-type]
     except Exception as error:
         raise OutputError(
             f"the value for label {label_space[place]!r} cannot be read as a number: {_error(error)}"
@@ -227,12 +221,10 @@ def _describe(value: object) -> str:
         return f"a {kind}, which has no order"
     if hasattr(value, "columns") and hasattr(value, "to_numpy"):
         return f"a {kind} (sort its columns by label, and return to_numpy())"
-    if inspect.isgenerator(value) or inspect.iscoroutine(value):
-        return (
-            f"a {kind} (return a list)"
-            if inspect.isgenerator(value)
-            else "a coroutine (asynchronous functions are not awaited)"
-        )
+    if inspect.isgenerator(value):
+        return f"a {kind} (return a list)"
+    if inspect.iscoroutine(value):
+        return "a coroutine (asynchronous functions are not awaited)"
     try:
         return f"{_clip(str(value))} of type {kind}"
     except Exception:

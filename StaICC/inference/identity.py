@@ -311,7 +311,7 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
     if isinstance(value, (list, tuple)):
         return text("list", *value)
     if isinstance(value, (set, frozenset)):
-        return f"(set: {sorted(_text(one, values, seen) for one in value)})"
+        return f"(set: {sorted(_text(item, values, seen) for item in value)})"
     if isinstance(value, Mapping):
         return text("mapping", *_flat(value))
     if isinstance(value, types.ModuleType):
@@ -328,7 +328,7 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
         own = [base for base in value.__mro__ if not _is_installed(_file(base))]
         source = " ".join([value.__qualname__, *map(_source, own)])
         return text(
-            f"class {source}", *(one for base in own for member in vars(base).values() for one in _used(member))
+            f"class {source}", *(used for base in own for member in vars(base).values() for used in _used(member))
         )
     stated = _stated(value)
     if stated is not None:
@@ -345,7 +345,7 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
 
 
 def _flat(pairs: Mapping[Any, Any]) -> list[object]:
-    return [one for pair in sorted(pairs.items(), key=lambda pair: repr(pair[0])) for one in pair]
+    return [item for pair in sorted(pairs.items(), key=lambda pair: repr(pair[0])) for item in pair]
 
 
 def _file(cls: type) -> str:

@@ -102,7 +102,7 @@ def tolerance_of(function: Inference) -> float | None:
         :data:`TOLERANCE`.
     """
     declared = _declared(function, _DEEPEST)
-    return None if None in declared else max((one for one in declared if one is not None), default=TOLERANCE)
+    return None if None in declared else max((value for value in declared if value is not None), default=TOLERANCE)
 
 
 def _declared(function: object, deepest: int) -> list[float | None]:

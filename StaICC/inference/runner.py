@@ -201,7 +201,7 @@ def report_phase(
         answers: Their predictions.
     """
     if options.progress is not None:
-        by_key = {(one.prompt, one.label_space): answer for one, answer in zip(queries, answers, strict=True)}
+        by_key = {(query.prompt, query.label_space): answer for query, answer in zip(queries, answers, strict=True)}
         failed = sum(isinstance(answer, Failure) for answer in by_key.values())
         done = len(by_key)
         options.progress(Progress(done, done, part.name, part.number, part.parts, 0, failed, phase))

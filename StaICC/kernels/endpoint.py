@@ -54,9 +54,10 @@ import math
 import os
 import re
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, set_integers, unknown_name
@@ -85,6 +86,9 @@ Unlisted = Literal["refuse", "bound"]
 
 _SPECIAL = re.compile(r"(?:<\|[^<>|\s]+\|>|</?[A-Za-z_]+>|\[[A-Z]+\])$")  # <|im_start|>, </s>, [BOS]
 _SLACK = 1e-3  # servers compute in 16 bits: a log-probability may come out this much above zero
+
+
+_OTHER_SCORING = "use scoring='top-logprobs' or 'text'"
 
 
 class NoMatch(OutputError):
@@ -147,14 +151,14 @@ def echoed_tokens(body: Json, text: str) -> EchoedTokens:
     echoed = choice.get("text")
     if not isinstance(echoed, str) or not echoed.startswith(text):
         raise EndpointError(
-            f"the server did not echo the text that was sent (it sent back {clip(echoed)}); it cut or changed the "
-            "prompt, or does not know echo. Use scoring='top-logprobs' or 'text' for such a server"
+            f"the server did not echo the text that was sent, but {clip(echoed)}: it cut or changed the prompt, or "
+            f"does not know echo; {_OTHER_SCORING}"
         )
     generated = echoed[len(text) :]
     found = choice.get("logprobs")
     tokens, values = (found.get("tokens"), found.get("token_logprobs")) if isinstance(found, Mapping) else (None, None)
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
-        raise EndpointError("no log-probabilities of the prompt's tokens; use scoring='top-logprobs' or 'text'")
+        raise EndpointError(f"no log-probabilities of the prompt's tokens; {_OTHER_SCORING}")
     if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
         raise EndpointError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
     numbers = [value for value in values if value is not None]
@@ -170,15 +174,14 @@ def echoed_tokens(body: Json, text: str) -> EchoedTokens:
         if spelled is not None:
             if after == 0 and (generated or counted):
                 raise EndpointError(
-                    "the server generated a token after the prompt, but its log-probability is not behind those of the "
-                    "prompt; they are cut short or shifted. Use scoring='top-logprobs' for such a server"
+                    f"no log-probability of the generated token: they are cut short or shifted; {_OTHER_SCORING}"
                 )
             first = len(tokens) - after - len(spelled)
             last = len(tokens) - after
             return EchoedTokens(tuple(tokens[first:last]), tuple(spelled), tuple(values[first:last]))
     raise EndpointError(
-        f"the tokens whose log-probabilities the server gave do not spell the text that was sent (they end in "
-        f"{clip(''.join(tokens[-4:]))}, the text in {clip(text[-30:])}); they are cut short or shifted"
+        f"the server's tokens do not spell the text that was sent (they end in {clip(''.join(tokens[-4:]))}, the text "
+        f"in {clip(text[-30:])}); they are cut short or shifted"
     )
 
 
@@ -419,8 +422,8 @@ async def echo(ask: Ask, text: str) -> EchoedTokens:
     return echoed_tokens(body, text)
 
 
-async def _generated(ask: Ask, text: str) -> tuple[str, float] | None:
-    """The most probable next token and its log-probability; None if the server's answer does not say."""
+async def _compared(ask: Ask, text: str) -> tuple[str, float, float] | None:
+    """Generate a token after a text, and echo both; return the token and its two log-probabilities."""
     body = await ask({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     try:
         choice = body["choices"][0]
@@ -429,7 +432,30 @@ async def _generated(ask: Ask, text: str) -> tuple[str, float] | None:
         return None
     if not isinstance(token, str) or not token.strip() or token != choice.get("text") or not isinstance(value, float):
         return None
-    return token, value
+    echoed = await echo(ask, text + token)
+    again = echoed.log_probabilities[-1]
+    return (token, value, again) if echoed.tokens[-1] == token and isinstance(again, float) else None
+
+
+async def _echo_fault(ask: Ask, prompt: str) -> str | None:
+    """Compare at the end of the prompt, then before its last words, until that tells something; return the fault."""
+    text, agreements = prompt.rstrip(), 0
+    for _ in range(_ATTEMPTS):
+        compared = await _compared(ask, text) if text else None
+        if compared is not None:
+            token, value, again = compared
+            if abs(again - value) > DOUBT:
+                return (
+                    f"the server's echo cannot be trusted: the token {token!r} has log-probability {value:.3f} when it "
+                    f"is generated, but {again:.3f} in the echoed prompt; {_OTHER_SCORING}"
+                )
+            agreements += 1
+            if agreements == _AGREEMENTS:
+                return None
+        text = "".join(re.split(r"(\s+)", text)[:-2])
+    if not agreements:
+        _LOG.warning("a server's echoed log-probabilities could not be compared with generated ones; they are believed")
+    return None
 
 
 class EchoTrust:
@@ -437,8 +463,8 @@ class EchoTrust:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._done = False
-        self._failure: str | None = None
+        self._checked = False
+        self._fault: str | None = None
 
     async def check(self, ask: Ask, prompt: str) -> None:
         """Check the server's echo on a prompt, unless that was done.
@@ -448,42 +474,11 @@ class EchoTrust:
             EndpointError: The server failed.
         """
         async with self._lock:
-            if not self._done:
-                self._done = await self._try(ask, prompt)
-        if self._failure is not None:
-            raise UnusableEndpointError(self._failure)
-
-    async def _try(self, ask: Ask, prompt: str) -> bool:
-        """Compare at the end of the prompt, then before its last words, until that tells something."""
-        text = prompt.rstrip()
-        agreements = 0
-        for _ in range(_ATTEMPTS):
-            agreements += bool(text) and await self._compare(ask, text)
-            if agreements == _AGREEMENTS or self._failure is not None:
-                return True
-            text = "".join(re.split(r"(\s+)", text)[:-2])
-        if not agreements:
-            _LOG.warning(
-                "a server's echoed log-probabilities could not be compared with generated ones; they are believed"
-            )
-        return True
-
-    async def _compare(self, ask: Ask, text: str) -> bool:
-        generated = await _generated(ask, text)
-        if generated is None:
-            return False
-        token, value = generated
-        echoed = await echo(ask, text + token)
-        again = echoed.log_probabilities[-1]
-        if echoed.tokens[-1] != token or not isinstance(again, float):
-            return False
-        if abs(again - value) > DOUBT:
-            self._failure = (
-                f"the server's echo cannot be trusted: the token {token!r} has log-probability {value:.3f} when it is "
-                f"generated, but {again:.3f} in the echoed prompt (a server may shift them by one token); use "
-                "scoring='top-logprobs' or 'text' for this server"
-            )
-        return True
+            if not self._checked:
+                self._fault = await _echo_fault(ask, prompt)
+                self._checked = True
+        if self._fault is not None:
+            raise UnusableEndpointError(self._fault)
 
 
 __all__ = ["EndpointError", "EndpointKernel", "EndpointUsage", "NoMatch"]
@@ -533,13 +528,6 @@ def _check_prompts(prompts: Sequence[str]) -> None:
             )
 
 
-def _check_no_key(texts: Mapping[str, str | None]) -> None:
-    """Refuse options that hold the key: they are shown in results."""
-    for name, text in texts.items():
-        if isinstance(text, str) and has_key(text):
-            raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out")
-
-
 def _redacted(error: Exception) -> OutputError:
     """The error without the key, and without what it was raised in."""
     if not isinstance(error, OutputError):  # a response that no check expected
@@ -562,8 +550,7 @@ def _checked_url(given: object) -> str:
         raise ArgumentError("base_url is no address; expected one such as 'http://localhost:8000/v1'") from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ArgumentError(
-            "base_url must hold no user name, password, query or fragment, which would get into results; a key belongs "
-            "into the environment variable OPENAI_API_KEY"
+            f"base_url must hold no user name, password, query or fragment; a key belongs into {KEY_VARIABLE}"
         )
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ArgumentError("base_url must begin with http:// or https:// and name a host")
@@ -628,12 +615,13 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                 raise ArgumentError(f"{name} must be a number of seconds above 0, not {value!r}")
         if not isinstance(self.allow_edition_change, bool):
             raise ArgumentError(f"allow_edition_change must be True or False, not {self.allow_edition_change!r}")
-        _check_no_key({name: getattr(self, name) for name in ("base_url", "model", "served_model", "system")})
+        for name in ("base_url", "model", "served_model", "system"):  # they are shown in results
+            if has_key(getattr(self, name) or ""):
+                raise ArgumentError(
+                    f"{name} holds the key from {KEY_VARIABLE}, and would get into results; leave it out"
+                )
         if self.api == "chat" and self.scoring == "prompt-logprobs":
-            raise ArgumentError(
-                "the chat interface does not echo prompts, so scoring='prompt-logprobs' needs api='completions'; "
-                "with api='chat' use scoring='top-logprobs' or 'text'"
-            )
+            raise ArgumentError(f"api: got 'chat', which does not echo prompts; {_OTHER_SCORING}")
         for name, given in (("system", self.system), ("guided", self.guided == "json")):
             if given and self.api != "chat":
                 raise ArgumentError(f"{name}: got {getattr(self, name)!r} with api='completions', expected api='chat'")
@@ -667,10 +655,8 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                 raise ArgumentError(f"got prompt_format={written!r}, expected plain or chat, and no api")
             given["api"] = _FORMATS[written]
         if not mark or not model or not address:
-            raise ArgumentError(
-                "a served model is given as openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model; "
-                f"{'the model' if address else 'the address'} is missing"
-            )
+            example = "openai:http://localhost:8000/v1#my-model"
+            raise ArgumentError(f"a served model is given as openai:BASE_URL#MODEL, such as {example}")
         return cls(address, model, **given)
 
     @property
@@ -681,18 +667,15 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
 
     def identity(self) -> Identity:
         """Who predicts and how, without asking the server; the served edition is in :attr:`editions`."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
         who = {"kernel": f"endpoint {_VERSION}", "server": self.base_url, "model": self.model}
         if self.served_model is not None:
             who["served_model"] = self.served_model
         texts = {name: str(value) for name, value in given.items()}
-        texts |= {one.name: "" for one in fields(ReplySettings)} | self.reply_settings()
-        settings = {}
-        for name in given.keys() - WHO - NO_NUMBERS:
-            other, value = _APPLIES.get(name, (name, given[name]))
-            if given[other] == value and texts[name]:
-                settings[name] = texts[name]
-        return Identity(who, settings)
+        texts |= {field.name: "" for field in fields(ReplySettings)} | self.reply_settings()
+        applies = {name: given[other] == value for name, (other, value) in _APPLIES.items()}
+        names = [name for name in given.keys() - WHO - NO_NUMBERS if applies.get(name, True) and texts[name]]
+        return Identity(who, {name: texts[name] for name in names})
 
     @property
     def recheck_tolerance(self) -> None:
@@ -841,7 +824,9 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
     def rendered(self, prompts: Sequence[str]) -> list[str]:
         """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
         sent = [self._request(prompt, {}) for prompt in prompts]
-        return [one["prompt"] if "prompt" in one else json.dumps(one["messages"], ensure_ascii=False) for one in sent]
+        return [
+            body["prompt"] if "prompt" in body else json.dumps(body["messages"], ensure_ascii=False) for body in sent
+        ]
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
@@ -851,7 +836,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
 
     def __getstate__(self) -> dict[str, Any]:
         editions = [tuple(edition) for edition in self._live["editions"]]
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, "editions": editions}
+        return {**{field.name: getattr(self, field.name) for field in fields(self)}, "editions": editions}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update({name: value for name, value in state.items() if name != "editions"})
@@ -859,8 +844,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
 
     def _open(self, editions: Iterable[Edition]) -> None:
         """Start without connections and with all counts 0."""
-        counts = {one.name: 0 for one in fields(EndpointUsage)}
-        self.__dict__["_live"] = {"editions": list(editions), "counts": counts}
+        self.__dict__["_live"] = {"editions": list(editions), "counts": Counter()}
 
     def _session(self) -> _Session:
         """The connections of this process."""
@@ -868,7 +852,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         with _CREATION:
             session: _Session | None = live.get("session")
             if session is None or session.transport.process != os.getpid():  # a forked child has no event loop yet
-                options = ServerOptions(**{one.name: getattr(self, one.name) for one in fields(ServerOptions)})
+                options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
                 transport = Transport(options, live["editions"], live["counts"])
                 live["session"] = session = _Session(transport, EchoTrust())
             return session
@@ -898,8 +882,8 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
             try:
                 await asyncio.gather(*workers)
             finally:
-                for one in workers:
-                    one.cancel()
+                for task in workers:
+                    task.cancel()
 
         session.transport.run(whole())
         return [outcomes[place] for place in range(len(prompts))]
@@ -916,9 +900,8 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
             return softmax(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
         complete = functools.partial(ask, "completions")
         await session.trust.check(complete, prompt)
-        found = await asyncio.gather(*(echo(complete, prompt + label) for label in labels), return_exceptions=True)
-        echoes = [one for one in found if not isinstance(one, BaseException)]
-        errors = [one for one in found if isinstance(one, BaseException)]
+        echoes = await asyncio.gather(*(echo(complete, prompt + label) for label in labels), return_exceptions=True)
+        errors = [error for error in echoes if isinstance(error, BaseException)]
         if errors:
             raise next((error for error in errors if isinstance(error, RunEndingError)), errors[0])
-        return softmax(joint_log_probabilities(echoes, prompt, labels))
+        return softmax(joint_log_probabilities(cast("list[EchoedTokens]", echoes), prompt, labels))

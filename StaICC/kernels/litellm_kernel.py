@@ -123,7 +123,7 @@ class LiteLLMKernel(ReplyKernel, ReplySettings):
             try:
                 response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
             except Exception as error:
-                names = {one.__name__ for one in type(error).__mro__}
+                names = {base.__name__ for base in type(error).__mro__}
                 kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
                 kind = RunEndingError if names & {*_ENDS_RUN} else kind
                 failure = kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}")

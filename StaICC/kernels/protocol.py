@@ -135,7 +135,7 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
     """
     check_interfaces(function)
     if isinstance(function, DeclaresCapabilities):
-        if not all(isinstance(one, Capability) for one in function.capabilities):
+        if not all(isinstance(item, Capability) for item in function.capabilities):
             raise ArgumentError(f"capabilities: got {function.capabilities!r:.80}, expected a set of Capability")
         return frozenset(function.capabilities)
     found = {Capability.LABEL_SCORES}

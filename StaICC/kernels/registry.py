@@ -70,16 +70,16 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         *left_out: Names of fields that are no options.
     """
     hints = get_type_hints(record, localns={"KW_ONLY": Any})  # Python 3.10 refuses this mark as a type
-    texts = dict(pair for one in reversed(record.__mro__[:-1]) for pair in _docstrings(one))
+    texts = dict(pair for base in reversed(record.__mro__[:-1]) for pair in _docstrings(base))
     return [
         OptionFact(
-            one.name,
-            _type_text(hints[one.name], str(one.type)),
-            one.default,
-            one.metadata.get("help") or texts.get(one.name, ""),
+            field.name,
+            _type_text(hints[field.name], str(field.type)),
+            field.default,
+            field.metadata.get("help") or texts.get(field.name, ""),
         )
-        for one in fields(record)
-        if one.name not in left_out
+        for field in fields(record)
+        if field.name not in left_out
     ]
 
 

@@ -67,7 +67,7 @@ class ReplySettings:
 
     def reply_settings(self) -> dict[str, str]:
         """Return the settings that are sent, as text, for the identity."""
-        values = {one.name: getattr(self, one.name) for one in fields(ReplySettings)}
+        values = {field.name: getattr(self, field.name) for field in fields(ReplySettings)}
         if self.max_completion_tokens is not None:
             values["max_tokens"] = None
         sent = {name: value for name, value in values.items() if value not in (None, "")}

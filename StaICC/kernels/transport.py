@@ -35,8 +35,9 @@ import threading
 import time
 import traceback
 import weakref
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -152,19 +153,19 @@ def clip(text: object, length: int = 160) -> str:
 class EndpointUsage:
     """Requests and tokens of a kernel in this process so far."""
 
-    requests: int
+    requests: int = 0
     """Requests sent, retries included."""
 
-    retries: int
+    retries: int = 0
     """Number of retries."""
 
-    prompt_tokens: int
+    prompt_tokens: int = 0
     """Tokens of prompts, as the server counted them."""
 
-    completion_tokens: int
+    completion_tokens: int = 0
     """Tokens of completions, as the server counted them."""
 
-    uncounted: int
+    uncounted: int = 0
     """Responses without token counts."""
 
     failed: int = 0
@@ -327,7 +328,7 @@ class Transport:
     """
 
     def __init__(
-        self, options: ServerOptions, editions: list[Edition] | None = None, counts: dict[str, int] | None = None
+        self, options: ServerOptions, editions: list[Edition] | None = None, counts: Counter[str] | None = None
     ) -> None:
         self._openai = require("openai", "endpoint", "the endpoint kernel")
         self.process = os.getpid()
@@ -346,7 +347,7 @@ class Transport:
         )
         self._free = asyncio.Semaphore(options.concurrency)
         self._not_before = 0.0
-        self._counts = {one.name: 0 for one in fields(EndpointUsage)} if counts is None else counts
+        self._counts = Counter() if counts is None else counts
         loop = self._loop = asyncio.new_event_loop()
         threading.Thread(target=_spin, args=(loop, self._client), name="staicc-endpoint", daemon=True).start()
         redact_logs()
@@ -474,31 +475,9 @@ class Transport:
                 code = f"{inside.get('code') or ''} {inside.get('type') or ''}"
                 text = str(inside.get("message") or inside.get("detail") or text)
         said = f"status {status}" + (f": {clip(text)}" if text.strip() else "")
-        if 300 <= status < 400:
-            place = clip(redact(headers.get("location", "nowhere")).partition("?")[0])
-            return _Fault(
-                f"the server redirects to {place} ({said}); give the address that it really has",
-                error=UnusableEndpointError,
-            )
-        if status in (400, 403) and _WITHHELD.search(f"{code} {text}"):
-            return _Fault(f"the server withheld the reply (content filter; {said})", error=WithheldReplyError)
-        if status in (400, 413, 422, 500) and is_too_long(f"{code.replace('_', ' ')} {text}"):
-            return _Fault(f"the prompt is longer than the model's context length ({said}); shorten it or use fewer k")
-        if status == 402 or (status in (400, 403, 429) and _QUOTA.search(code if status == 429 else text)):
-            return _Fault(f"the quota is used up ({said})", error=UnusableEndpointError)
-        if status in (401, 403):
-            advice = "check it" if self._has_key else "there is none"
-            reason = f"the server wants a valid key from {KEY_VARIABLE}; {advice} ({said})"
-            return _Fault(reason, error=UnusableEndpointError)
-        if status == 404:
-            reason = f"the server has no such address, or no model {self._options.model!r} ({said})"
-            return _Fault(reason, error=UnusableEndpointError)
-        if status in (400, 422) and _SETTING.search(f"{code} {text}"):
-            return _Fault(
-                f"the server refuses a setting ({said}); change it, or leave it out of the request with "
-                "temperature=none, for example. max_completion_tokens=N replaces max_tokens",
-                error=UnusableEndpointError,
-            )
+        lasting = self._lasting_fault(status, headers.get("location", "nowhere"), code, text)
+        if lasting is not None:
+            return _Fault(f"{lasting[0]} ({said})", error=lasting[1])
         may_pass = status in _MAY_PASS or status > 505
         wait = retry_after(headers, time.time()) if may_pass else None
         if wait is not None and wait > self._options.longest_wait:
@@ -507,6 +486,27 @@ class Transport:
                 f"again later, or raise it ({said})"
             )
         return _Fault(f"the server failed or refused ({said})", may_pass, wait=wait)
+
+    def _lasting_fault(self, status: int, location: str, code: str, text: str) -> tuple[str, type[OutputError]] | None:
+        """Return why a request would fail again, and the error that says so."""
+        if 300 <= status < 400:
+            place = clip(redact(location).partition("?")[0])
+            return f"the server redirects to {place}; give the address that it really has", UnusableEndpointError
+        if status in (400, 403) and _WITHHELD.search(f"{code} {text}"):
+            return "the server withheld the reply, by a content filter", WithheldReplyError
+        if status in (400, 413, 422, 500) and is_too_long(f"{code.replace('_', ' ')} {text}"):
+            return "the prompt is longer than the model's context length; shorten it or use fewer k", EndpointError
+        if status == 402 or (status in (400, 403, 429) and _QUOTA.search(code if status == 429 else text)):
+            return "the quota is used up", UnusableEndpointError
+        if status in (401, 403):
+            key = "check it" if self._has_key else "there is none"
+            return f"the server wants a valid key from {KEY_VARIABLE}; {key}", UnusableEndpointError
+        if status == 404:
+            return f"the server has no such address, or no model {self._options.model!r}", UnusableEndpointError
+        if status in (400, 422) and _SETTING.search(f"{code} {text}"):
+            advice = "change it or leave it out (temperature=none); max_completion_tokens=N replaces max_tokens"
+            return f"the server refuses a setting; {advice}", UnusableEndpointError
+        return None
 
     def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
         """Count the tokens of a response and check which model served it."""
@@ -545,8 +545,7 @@ class Transport:
             self._counts["failed"] += 1
             raise EditionError(
                 f"{self._options.base_url}: the served edition of {self._options.model!r} changed from "
-                f"{self._editions[0]} to {seen}; predictions of different editions must not be mixed. Start again with "
-                "a new store, or accept the change with allow_edition_change=True"
+                f"{self._editions[0]} to {seen}. Use a new store, or accept the change with allow_edition_change=True"
             )
         self._editions.append(seen)
 

@@ -339,7 +339,7 @@ class VLLMKernel:
             sequences = list(self._beginnings(prompts, label_space, free)[1])
         else:
             shared = 0 if new_tokens or "losses" in features else self.format.deciding(label_space)[1]
-            sequences = self._read([[one] for one in prompts], more=free).before(shared)
+            sequences = self._read([[prompt] for prompt in prompts], more=free).before(shared)
         sizes = [len(row) for row in sequences]
         return Forecast(
             tokens=sum(sizes),

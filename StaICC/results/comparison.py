@@ -236,15 +236,17 @@ class NonInferiority:
     margin: float
     p_value: float | None
     """One-sided, corrected for the pairs of runs (Holm); ``None`` if undefined."""
-    shown: bool
-    """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
+        return self.p_value is not None and self.p_value <= (1.0 - COVERAGE) / 2.0
 
     def __str__(self) -> str:
         p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
-        shown = "shown" if self.shown else "not shown"
         return (
-            f"{self.run} not worse than {self.than} by more than {self.margin:g}: {shown} "
-            f"(one-sided p {p_value}, level 0.025)"
+            f"{self.run} not worse than {self.than} by more than {self.margin:g}: "
+            f"{'shown' if self.shown else 'not shown'} (one-sided p {p_value}, level 0.025)"
         )
 
 
@@ -543,12 +545,11 @@ def _figures(name: str, difference: PairedDifference, queries: int) -> DatasetCo
 def _non_inferiority(
     first: str, second: str, difference: PairedDifference, margin: float | None, better: bool
 ) -> tuple[NonInferiority, ...]:
-    if margin is None:
-        return ()
     gains = (difference, difference.negated) if better else (difference.negated, difference)
     return tuple(
-        NonInferiority(run, than, margin, None if gain.unbounded else upper_p_value(gain, -margin), shown=False)
+        NonInferiority(run, than, margin, None if gain.unbounded else upper_p_value(gain, -margin))
         for run, than, gain in zip((first, second), (second, first), gains, strict=True)
+        if margin is not None
     )
 
 
@@ -578,12 +579,6 @@ def _label_differences(first: Result, second: Result, pairs: Mapping[str, Paired
             yield Difference(f"labels of {dataset}", *("/".join(one) or None for one in labels))
 
 
-def _with_holm(one: DatasetComparison, corrected: float | None) -> DatasetComparison:
-    if corrected is None or not isinstance(one.outcome, Tested):
-        return one
-    return replace(one, outcome=Tested(one.outcome.p_value, corrected))
-
-
 def _corrected(made: Sequence[Comparison], all_pairs: int | None) -> Iterator[Comparison]:
     """Correct the p-values of data sets over data sets and pairs, those of means over pairs.
 
@@ -599,19 +594,21 @@ def _corrected(made: Sequence[Comparison], all_pairs: int | None) -> Iterator[Co
         tests = all_pairs * len(p_values) // len(made)
         return iter([None if p is None else min(1.0, p * tests) for p in p_values])
 
-    of_datasets = corrected([one.p_value for each in made for one in each.datasets])
-    of_means = corrected([each.overall.p_value for each in made])
-    sides = zip(*(each.non_inferiority for each in made), strict=True)
-    of_margins = [corrected([one.p_value for one in side]) for side in sides]
-    for each in made:
-        datasets = tuple(_with_holm(one, next(of_datasets)) for one in each.datasets)
+    def tested(line: DatasetComparison, p: float | None) -> DatasetComparison:
+        return line if p is None or line.p_value is None else replace(line, outcome=Tested(line.p_value, p))
+
+    of_datasets = corrected([line.p_value for pair in made for line in pair.datasets])
+    of_means = corrected([pair.overall.p_value for pair in made])
+    of_margins = [
+        corrected([one.p_value for one in side]) for side in zip(*(pair.non_inferiority for pair in made), strict=True)
+    ]
+    for pair in made:
+        datasets = tuple(tested(line, next(of_datasets)) for line in pair.datasets)
         p_of_mean = next(of_means)
-        tested = tuple(
-            replace(one, p_value=p, shown=p is not None and p <= (1.0 - COVERAGE) / 2.0)
-            for one, p in zip(each.non_inferiority, map(next, of_margins), strict=True)
-        )
-        mean = None if each.mean is None else _with_holm(each.mean, p_of_mean)
-        yield replace(each, datasets=datasets, mean=mean, non_inferiority=tested)
+        mean = tested(pair.mean, p_of_mean) if pair.mean else None
+        sides = zip(pair.non_inferiority, of_margins, strict=True)
+        margins = tuple(replace(one, p_value=next(p_values)) for one, p_values in sides)
+        yield replace(pair, datasets=datasets, mean=mean, non_inferiority=margins)
 
 
 def _leaves_queries_out(result: Result) -> str | None:
@@ -628,20 +625,17 @@ def _ranking(
     if partial:
         return tuple(Rank(run, values[run], "", Untested(partial)) for run in order)
     outcomes = {frozenset((one.first, one.second)): one.overall.outcome for one in compared}
-    best = order[0]
     groups: list[set[str]] = []
     if len(outcomes) == len(order) * (len(order) - 1) // 2:
-        differing = {pair for pair, outcome in outcomes.items() if isinstance(outcome, Tested) and outcome.significant}
-        groups = _groups(order, differing)
-    return tuple(
-        Rank(
-            run,
-            values[run],
-            "".join(_letter(n) for n, group in enumerate(groups) if run in group),
-            Best() if values[run] == values[best] else verdict_of(outcomes[frozenset((best, run))]),
+        groups = _groups(order, {pair for pair, one in outcomes.items() if isinstance(one, Tested) and one.significant})
+    ranks = []
+    for run in order:
+        letters = "".join(_letter(n) for n, group in enumerate(groups) if run in group)
+        best = values[run] == values[order[0]]
+        ranks.append(
+            Rank(run, values[run], letters, Best() if best else verdict_of(outcomes[frozenset((order[0], run))]))
         )
-        for run in order
-    )
+    return tuple(ranks)
 
 
 def _letter(number: int) -> str:
@@ -736,18 +730,17 @@ _GROUPS = "Runs share a letter if they are not shown to differ in the mean."
 
 def _tables(found: Sequence[BenchmarkComparison]) -> Iterator[_Table]:
     for each in found:
-        for one in each.comparisons:
-            title = f"{one.benchmark}: first {one.first}, second {one.second}"
-            yield _Table(title, one.introduction(), *one.table(), 1, one.conclusion(), one.signature)
+        for pair in each.comparisons:
+            title = f"{pair.benchmark}: first {pair.first}, second {pair.second}"
+            yield _Table(title, pair.introduction(), *pair.table(), 1, pair.conclusion(), pair.signature)
         if len(each.ranking) > 2:
-            head = ["rank", "run", "group", "verdict", each.metric]
             rows = [
                 [str(n), rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
                 for n, rank in enumerate(each.ranking, 1)
             ]
-            letters = any(rank.groups for rank in each.ranking)
             below = [f"The verdict is in comparison with the best run (Holm, level {LEVEL:g})."]
-            below += [_GROUPS] if letters else []
+            below += [_GROUPS] if any(rank.groups for rank in each.ranking) else []
+            head = ["rank", "run", "group", "verdict", each.metric]
             yield _Table(f"{each.benchmark}: ranking", [], head, rows, 4, below)
 
 
@@ -840,24 +833,26 @@ def _csv(found: Sequence[BenchmarkComparison]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     runs = ("first run", "second run", "data set", "rows", "first", "second", "difference")
     writer.writerow(["benchmark", "metric", *runs, "low", "high", "p", "p (Holm)", "detectable", "note"])
-    for one in (pair for each in found for pair in each.comparisons):
-        for row in one.lines:
-            ends = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
-            names = (one.benchmark, one.metric, one.first, one.second, row.dataset)
-            figures = (row.rows, *row.values, row.difference, *ends, row.p_value, row.holm, row.detectable)
-            reason = row.outcome.reason if isinstance(row.outcome, Untested) else ""
-            notes = "; ".join([*one.left_out, *one.conclusion()]) if row is one.overall else reason
-            cells = [csv_cell(_line(text)) for text in (*names, notes)]
-            writer.writerow([*cells[:-1], *figures, cells[-1]])
+    for pair in (pair for each in found for pair in each.comparisons):
+        for line in pair.lines:
+            ends = (line.interval.low, line.interval.high) if line.interval else (None, None)
+            names = (pair.benchmark, pair.metric, pair.first, pair.second, line.dataset)
+            figures = (line.rows, *line.values, line.difference, *ends, line.p_value, line.holm, line.detectable)
+            note = line.outcome.reason if isinstance(line.outcome, Untested) else ""
+            note = "; ".join([*pair.left_out, *pair.conclusion()]) if line is pair.overall else note
+            *cells, note = (csv_cell(_line(cell)) for cell in (*names, note))
+            writer.writerow([*cells, *figures, note])
     return text.getvalue().rstrip("\n")
 
 
 def _plain(each: BenchmarkComparison) -> dict[str, Any]:
     plain = dataclasses.asdict(each)
-    for one, values in zip(each.comparisons, plain["comparisons"], strict=True):
-        values["differences"] = [difference._asdict() for difference in one.differences]
-        for row, figures in zip(one.lines, [*values["datasets"], *filter(None, [values["mean"]])], strict=True):
-            saved = as_dict(row.outcome)
+    for pair, values in zip(each.comparisons, plain["comparisons"], strict=True):
+        values["differences"] = [difference._asdict() for difference in pair.differences]
+        for one, margin in zip(pair.non_inferiority, values["non_inferiority"], strict=True):
+            margin["shown"] = one.shown
+        for line, figures in zip(pair.lines, [*values["datasets"], values["mean"]], strict=False):
+            saved = as_dict(line.outcome)
             figures |= {"outcome": saved.pop("case"), "p_value": None, "holm": None, "reason": None, **saved}
     for rank, values in zip(each.ranking, plain["ranking"], strict=True):
         values["verdict"] = as_dict(rank.verdict)

@@ -8,6 +8,7 @@ the order of the records does not matter.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import Any
 
 from StaICC.errors import StaICCError
 from StaICC.metrics import paired_tests
-from StaICC.metrics.normalisation import normalise
+from StaICC.metrics.normalisation import Kind, normalise
 from StaICC.metrics.paired_tests import Contributions, PairedDifference, Queries, contributions, paired_difference
 from StaICC.metrics.registry import ScoreRecord, score_record
 from StaICC.metrics.robustness import noisy_label_shares
@@ -24,7 +25,7 @@ from StaICC.results.result import Result
 
 _NOT_SCORES = frozenset({"distribution", "uniform", "majority"})
 
-_LONGEST_REPLY = 100
+_LONGEST_REPLY = 100.0
 """Labels that one reply can name: the default limit of its tokens."""
 Key = tuple[int, int]
 """Test row, and place among the queries of this row."""
@@ -60,11 +61,11 @@ def query_keys(rows: Sequence[int]) -> list[Key]:
     Args:
         rows: The test row of each query.
     """
-    seen: dict[int, int] = {}
+    seen: Counter[int] = Counter()
     keys = []
     for row in rows:
-        keys.append((row, seen.get(row, 0)))
-        seen[row] = seen.get(row, 0) + 1
+        keys.append((row, seen[row]))
+        seen[row] += 1
     return keys
 
 
@@ -78,20 +79,16 @@ def probabilities_of(record: ConditionRecord, width: int) -> list[Any]:
     Raises:
         StaICCError: The predictions have no probabilities.
     """
-    answered = [label for label in record.predictions if label is not None]
+    predicted = [label for label in record.predictions if label is not None]
     if record.output == "labels":
-        rows: Sequence[Sequence[float]] = [[float(label == place) for place in range(width)] for label in answered]
+        rows: Sequence[Sequence[float]] = [[float(label == place) for place in range(width)] for label in predicted]
     elif record.scores is None or record.output not in ("probabilities", "logits"):
         raise _LeftOutError(f"the predictions are {record.output}, which have no probabilities")
     else:
-        rows = (
-            normalise(
-                unpack_scores(record.scores, width), "logits" if record.output == "logits" else "probabilities"
-            ).probabilities
-            or []
-        )
-    if len(rows) != len(answered):
-        raise _LeftOutError(f"the file has label scores of {len(rows)} queries, and predictions of {len(answered)}")
+        kind: Kind = "logits" if record.output == "logits" else "probabilities"
+        rows = normalise(unpack_scores(record.scores, width), kind).probabilities or []
+    if len(rows) != len(predicted):
+        raise _LeftOutError(f"the file has label scores of {len(rows)} queries, and predictions of {len(predicted)}")
     numbers = iter(rows)
     return [None if label is None else next(numbers) for label in record.predictions]
 
@@ -129,55 +126,48 @@ def _read(result: Result, name: str, score: ScoreRecord) -> _Records:
     if not details.conditions:
         raise _LeftOutError("the file has no records of its queries")
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
+    bare = {record.name for record in details.conditions if record.output == "labels"}
+    if score.reads == "probabilities" and bare:
+        raise _LeftOutError("the predictions are bare labels, which have no probabilities")
+    count_wrong = result.signature.fields.get("unparsed") == "wrong" and score.of_classification
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
         answers = list(record.predictions) if score.reads == "labels" else probabilities_of(record, width)
-        if result.signature.fields.get("unparsed") == "wrong" and score.of_classification:
-            for one in details.unparsed:
-                if one.condition == record.name:
-                    label = (record.truth[one.query] + 1) % width
-                    row = [float(place == label) for place in range(width)]
-                    answers[one.query] = label if score.reads == "labels" else row
-        if score.reads == "probabilities" and record.output == "labels":
-            raise _LeftOutError("the predictions are bare labels, which have no probabilities")
-        conditions[record.name] = dict(
-            zip(query_keys(record.rows), zip(record.truth, answers, strict=True), strict=True)
-        )
+        for one in details.unparsed if count_wrong else ():
+            if one.condition == record.name:
+                label = (record.truth[one.query] + 1) % width
+                answers[one.query] = label if score.reads == "labels" else [float(n == label) for n in range(width)]
+        pairs = zip(record.truth, answers, strict=True)
+        conditions[record.name] = dict(zip(query_keys(record.rows), pairs, strict=True))
     queries = sum(len(record.truth) for record in details.conditions)
     return _Records(conditions, details.labels, _weights(result, list(conditions)), queries)
 
 
 def _read_long_icl(details: DatasetDetails, values: Mapping[str, Any], metric: str) -> _Records:
     rounds = values.get("rounds") or {}
-    names = list(rounds) if metric == "mean" else [metric]
     records = {record.name: record for record in details.conditions}
     conditions: dict[str, dict[Key, tuple[int, Any]]] = {}
     most = (1.0, 1.0)
     f1 = values.get("metric") == "micro_f1"
-    for name in names:
-        items = rounds.get(name, {}).get("items")
-        record = records.get(name)
+    for name in rounds if metric == "mean" else [metric]:
         pairs: list[tuple[int, Any]]
-        if record is not None:
-            keys = query_keys(record.rows)
+        if (record := records.get(name)) is not None:
+            rows: Sequence[int] = record.rows
             pairs = [
                 (truth, guess if guess is None or not f1 else (int(guess == truth), 1 + (guess >= 0)))
                 for truth, guess in zip(record.truth, record.predictions, strict=True)
             ]
-        elif items is not None:  # several labels per item
-            keys = query_keys([item[0] for item in items])
+        elif (items := rounds.get(name, {}).get("items")) is not None:  # several labels per item
+            rows = [item[0] for item in items]
             pairs = [
                 (-1, None) if gold is None else (gold, (correct, gold + predicted))
                 for _, gold, predicted, correct in items
             ]
-            counts = [(gold, predicted) for _, gold, predicted, _ in items if gold is not None]
-            most = (
-                max([most[0], *(float(gold) for gold, _ in counts)]),
-                float(max([_LONGEST_REPLY, *(predicted for _, predicted in counts)])),
-            )
+            counts = [(float(gold), float(predicted)) for _, gold, predicted, _ in items if gold is not None]
+            most = max([most[0], *(gold for gold, _ in counts)]), max([_LONGEST_REPLY, *(one for _, one in counts)])
         else:
             raise _LeftOutError(f"the file has no records of the queries of {name}; run again with this version")
-        conditions[name] = dict(zip(keys, pairs, strict=True))
+        conditions[name] = dict(zip(query_keys(rows), pairs, strict=True))
     if not conditions:
         raise _LeftOutError("the run has no rounds here")
     weights = (1.0 / len(conditions),) * len(conditions)
@@ -200,9 +190,9 @@ def _relabelled(records: _Records, labels: tuple[str, ...]) -> _Records:
     old = [records.labels.index(name) for name in labels]
 
     def moved(answer: Any) -> Any:
-        if answer is None or isinstance(answer, int):
-            return answer if answer is None else new[answer]
-        return [answer[place] for place in old]
+        if isinstance(answer, (list, tuple)):
+            return [answer[place] for place in old]
+        return None if answer is None else new[answer]
 
     conditions = {
         name: {key: (new[truth], moved(answer)) for key, (truth, answer) in queries.items()}
@@ -258,12 +248,12 @@ class PairedRecords:
         if self.score.statistic == "consistency":
             one, two = (self._consistency(self._predictions[run]) for run in (first, second))
             return paired_difference([(1.0, one)], [(1.0, two)])
-        weighted: tuple[list[tuple[float, Contributions]], ...] = ([], [])
+        first_parts, second_parts = [], []
         for number, (name, queries) in enumerate(self._queries.items()):
-            parts = self._parts(queries, *(self._predictions[run][name] for run in (first, second)))
-            for run, part, found in zip((first, second), parts, weighted, strict=True):
-                found.append((self.runs[run].weights[number], part))
-        return paired_difference(*weighted)
+            parts = self._parts(queries, self._predictions[first][name], self._predictions[second][name])
+            first_parts.append((self.runs[first].weights[number], parts[0]))
+            second_parts.append((self.runs[second].weights[number], parts[1]))
+        return paired_difference(first_parts, second_parts)
 
     def _consistency(self, predictions: Mapping[str, Sequence[int]]) -> Contributions:
         """Return the mean share of the most frequent label over the conditions."""
@@ -315,11 +305,12 @@ def pair_records(results: Mapping[str, Result], name: str, metric: str) -> Paire
     if len(kinds) > 1:
         return f"the runs have other metrics here: {', '.join(map(str, kinds))}"
     keys: dict[str, list[Key]] = {}
-    for condition, queries in reference.conditions.items():
-        shared = [key for key in queries if all(key in records.conditions[condition] for records in runs.values())]
-        keys[condition] = sorted(
-            key for key in shared if all(records.conditions[condition][key][1] is not None for records in runs.values())
-        )
+    for condition in reference.conditions:
+        predicted = [
+            {key for key, (_, answer) in records.conditions[condition].items() if answer is not None}
+            for records in runs.values()
+        ]
+        keys[condition] = sorted(set.intersection(*predicted))
     if score.statistic == "consistency":
         whole = set.intersection(*map(set, keys.values()))
         keys = dict.fromkeys(keys, sorted(whole))

@@ -211,23 +211,17 @@ def figures(
         (0.5678, True)
     """
     found: Sequence[PublishedFigure] = _all()
-    if benchmark is not None:
-        named = {_fold(one): one for one in BENCHMARKS}.get(_fold(benchmark))
-        if named is None:
-            raise unknown_name("benchmark with published figures", benchmark, BENCHMARKS)
-        found = [one for one in found if one.benchmark == named]
-    if model is not None:
-        wanted = find_models(model)
-        found = [one for one in found if one.model in wanted]
-    if method is not None:
-        named = find_method(method)
-        found = [one for one in found if one.method == named]
-    for kind, value in (("dataset", dataset), ("metric", metric)):
-        if value is not None:
-            legal = {_fold(getattr(one, kind)): getattr(one, kind) for one in _all() if getattr(one, kind) is not None}
-            if _fold(value) not in legal:
-                raise unknown_name(f"{kind} with published figures", value, legal.values())
-            found = [one for one in found if getattr(one, kind) == legal[_fold(value)]]
+    given = {"benchmark": benchmark, "model": model, "method": method, "dataset": dataset, "metric": metric}
+    for kind, name in given.items():
+        if name is None:
+            continue
+        legal = {_fold(value): value for one in _all() if (value := getattr(one, kind)) is not None}
+        if kind in ("benchmark", "dataset", "metric") and _fold(name) not in legal:
+            raise unknown_name(f"{kind} with published figures", name, legal.values())
+        names = (
+            find_models(name) if kind == "model" else (find_method(name) if kind == "method" else legal[_fold(name)],)
+        )
+        found = [one for one in found if getattr(one, kind) in names]
     return tuple(found)
 
 

@@ -277,6 +277,10 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "schema": ("normal", {"schema": 1}),
     "identity": ("normal", {f"{PREDICTOR}/identity": "0" * 64}),
     "predictor of other data": ("normal", {f"{PREDICTOR}/datasets": ["TREC"]}),
+    "who": ("normal", {f"{PREDICTOR}/who": {"model": "gpt2"}}),
+    "how": ("normal", {f"{PREDICTOR}/how": {"label_scoring": "last"}}),
+    "failed queries of a predictor": ("normal", {f"{PREDICTOR}/failed": 1}),
+    "digest of failures": ("normal", {"provenance/failures": "0" * 12}),
     "no predictors": ("normal", {"provenance/predictors": []}),
     "method in the provenance": ("normal", {"provenance/method": "knn_prompt paper"}),
     "unknown entry": ("normal", {"certified by": "the authors"}),
@@ -286,9 +290,14 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "fewer settings tried in the arguments": ("tried", {f"{MADE}/statistics/tried": 1}),
     "no intervals in the arguments": ("normal", {f"{MADE}/statistics/intervals": False}),
     "option in the arguments": ("domain", {f"{MADE}/options/domain_query_length": 10}),
-    "precision": ("stopped", {"stopping/target": 0.05}),
-    "reason of stopping": ("stopped", {"stopping/reason": "all rows are evaluated"}),
-    "narrower interval": ("stopped", {"stopping/interval/low": 0.33}),
+    "interval of stopping": ("stopped", {"stopping/interval/low": 0.33}),
+    **{
+        f"{field} of stopping": ("stopped", {f"stopping/{field}": value})
+        for field, value in {
+            **{"estimate": 0.9, "target": 0.05, "rounds": 24, "all_rounds": 512, "queries": 10, "all_queries": 10},
+            **{"reason": "all rows are evaluated", "score": "macro_F1", "rule": "race"},
+        }.items()
+    },
     "stopped run": (
         "normal",
         {"stopping": Copied("stopped/stopping"), "signature/stopping": Copied("stopped/signature/stopping")},

@@ -112,6 +112,12 @@ def test_one_function_for_each_data_set(own: Dataset, stand_in: Any) -> None:
     assert result.details["own"].conditions[0].output == "labels"
 
 
+def test_the_strictest_policy_for_unparsed_replies_counts(own: Dataset) -> None:
+    members = {name: Normal(datasets=[own], limit=2, unparsed=name) for name in ("wrong", "error")}  # type: ignore
+    with pytest.raises(OutputError, match="unparsed"):
+        BenchmarkGroup("mine", members)(lambda prompt, label_space: "?")
+
+
 def test_batched_functions_get_every_condition_in_full(own: Dataset, stand_in: Any, anonymous: Any) -> None:
     lengths = []
 

@@ -12,6 +12,8 @@ import StaICC
 from StaICC import Normal
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import ArgumentError, OutputError
+from StaICC.metrics.intervals import ratio_part
+from StaICC.metrics.registry import SCORES
 
 LIKELIHOOD, ECE = "averaged_truelabel_likelihood", "expected_calibration_error_1"
 
@@ -145,6 +147,9 @@ def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int]) 
     assert baselines.max_random == pytest.approx(0.5)
     assert 0 <= baselines.p_value <= 1
     interval = result.details["own"].intervals["accuracy"]
+    correct = [row.index(max(row)) == label for row, label in zip(rows, truth, strict=True)]
+    of_rows = [float(first + second) for first, second in zip(correct[:12], correct[12:], strict=True)]
+    assert interval == ratio_part(of_rows, [2.0] * 12, 0.95).interval(0.95, SCORES["accuracy"].interval)
     assert interval.low <= result["Averaged results"]["accuracy"] <= interval.high
 
 

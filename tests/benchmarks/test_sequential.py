@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 from collections.abc import Callable
@@ -319,30 +318,6 @@ def test_the_decision_is_verified(early: Result, data: list[Dataset], tmp_path: 
     assert result.stopping.interval.level == 0.99
     assert_recomputed(result, strict)
     assert status_of(verify(result, normal(data))) != Recomputed()  # the level is another
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"estimate": 0.9},
-        {"interval": {"low": 0.6, "high": 0.61, "level": 0.95, "method": "confidence sequence cs1"}},
-        {"target": 0.05},
-        {"target": 0.3},
-        {"rounds": 16},
-        {"all_rounds": 512},
-        {"queries": 10},
-        {"all_queries": 10},
-        {"reason": "all rows are evaluated"},
-        {"score": "averaged_truelabel_likelihood"},
-        {"score": "macro_F1"},
-        {"rule": "race"},
-    ],
-)
-def test_an_edited_record_is_found(early: Result, data: list[Dataset], change: dict[str, Any]) -> None:
-    plain = copy.deepcopy(early.to_dict())
-    plain["stopping"] |= change
-    lines = [line for one in verify(result_from_dict(plain, "edited"), normal(data)) for line in one.contradicted]
-    assert any("stopping" in line or "conditions" in line or "prompts" in line for line in lines), lines
 
 
 # -- races

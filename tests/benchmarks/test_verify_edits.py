@@ -106,28 +106,6 @@ def test_every_kind_of_field_is_detected(share: int) -> None:
     assert ways.count("refused") < 60 / share
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "named"),
-    [
-        (("provenance", "predictors", 0, "who"), {"model": "gpt2"}, "provenance / predictors / 0 / identity"),
-        (("provenance", "predictors", 0, "how"), {"label_scoring": "last"}, "provenance / predictors / 0 / identity"),
-        (("provenance", "predictors", 0, "how"), {"label_scoring": "last"}, "signature / scoring"),
-        (("provenance", "predictors", 0, "identity"), "0" * 64, "provenance / predictors / 0 / identity"),
-        (("provenance", "predictors", 0, "failed"), 1, "provenance / predictors / 0 / failed"),
-        (("provenance", "predictors", 0, "datasets"), ["TREC"], "provenance / predictors"),
-        (("provenance", "predictors", 0, "datasets"), [], "provenance / predictors"),
-        (("provenance", "predictors"), [], "signature / scoring"),
-        (("provenance", "failures"), "0" * 12, "provenance / failures"),
-        (("provenance", "method"), "knn", "provenance / method"),
-        (("signature", "scoring"), "given", "signature / scoring"),
-        (("signature", "metrics"), "0.1.1", "signature / metrics"),
-    ],
-)
-def test_an_edit_of_who_and_how_is_named(path: tuple[Any, ...], value: Any, named: str) -> None:
-    lines = _contradicted(verify(Result.from_dict(edits.edited(document()["parts"]["Normal"], path, value))))
-    assert any(line.startswith(named) for line in lines), lines
-
-
 @pytest.mark.parametrize("batched", [False, True])
 def test_several_functions_and_given_predictions_are_consistent(batched: bool) -> None:
     own = [(f"text {row}", row % 2) for row in range(60)]

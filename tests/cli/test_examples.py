@@ -48,7 +48,7 @@ ELSEWHERE = {
     "data verify": "its status says whether data is installed: tests/cli/test_data.py",
     "run long-icl --data-dir DIR --rounds 1 2 --test-number 20": "needs the user's files: tests/cli/test_long_icl.py",
     "run long-icl --experiment context --levels 4K 8K 16K --dry-run": "needs the user's files: "
-    "tests/benchmarks/long_icl/test_experiments.py",
+    "tests/cli/test_long_icl.py",
 }
 """Examples that need what a test has not got, and where they are tested."""
 

@@ -17,33 +17,6 @@ from StaICC.results import load
 ROOT = Path(__file__).parents[2]
 
 
-def write_goemotions(folder: Path) -> Path:
-    """A small GoEmotions in the published format; nobody takes it for the published one."""
-    folder.mkdir(exist_ok=True)
-    for split in ("train", "test"):
-        lines = [f"{split} text {i}\t{i % 28}\tc{i}\n" for i in range(56)]
-        (folder / f"goemotions_{split}.tsv").write_text("".join(lines), encoding="utf-8", newline="")
-    return folder
-
-
-def write_tacred(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
-    for split in ("train", "test"):
-        rows = [
-            {
-                "token": [split, "Beck", "sold", f"kettle{i}"],
-                "subj_start": 1,
-                "subj_end": 1,
-                "obj_start": 3,
-                "obj_end": 3,
-            }
-            | {"id": str(i), "relation": label}
-            for i, label in enumerate(card("tacred").labels * 2)
-        ]
-        (folder / f"tacred_{split}.json").write_text(json.dumps(rows), encoding="utf-8", newline="")
-    return folder
-
-
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
@@ -53,69 +26,85 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return write_tacred(tmp_path / "data")
+    """TACRED and GoEmotions in the published formats; the latter is not the published one."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    places = {"subj_start": 1, "subj_end": 1, "obj_start": 3, "obj_end": 3}
+    for split in ("train", "test"):
+        rows = [
+            {"id": str(i), "token": [split, "Beck", "sold", f"kettle{i}"], "relation": label, **places}
+            for i, label in enumerate(card("tacred").labels * 2)
+        ]
+        (folder / f"tacred_{split}.json").write_text(json.dumps(rows), encoding="utf-8", newline="")
+    return folder
 
 
 RUN = ["run", "long-icl", "--datasets", "tacred", "--rounds", "1", "2", "--test-number", "6"]
 
 
-def test_run(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "result.json"
-    assert main([*RUN, "--data-dir", str(data), "--json", str(path), "--instruct", "--variant", "strict"]) == 0
+def test_run_save_and_verify(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, here = tmp_path / "result.json", ["--data-dir", str(data)]
+    store = ["--store", str(tmp_path / "store.sqlite"), "--published"]
+    options = ["--instruct", "--variant", "strict", "--parsing", "tolerant", "--unparsed", "excluded"]
+    assert main([*RUN, *here, *store, *options, "--json", str(path)]) == 0
     out, err = capsys.readouterr()
     assert card("tacred").notice() in err.splitlines()  # the licence, before anything is used
     assert out.startswith("LongICL\ndata set")
+    assert "not comparable: the published figures are for variant = published, this result has strict" in out
     result = load(path)
-    assert str(result) + "\n" == out
-    assert result.signature.fields["options"] == "variant=strict,rounds=1+2,instruct=yes"
-    assert result.signature.fields["rows"] == "6"
+    assert out.startswith(str(result))
+    assert "variant=strict,rounds=1+2,instruct=yes,parsing=tolerant" in str(result.signature)
+    assert (result.signature.fields["rows"], result.signature.fields["unparsed"]) == ("6", "excluded")
     assert result.details["tacred"].asked == 12
-
-
-def test_published_figures_on_request(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*RUN, "--data-dir", str(data), "--published"]) == 0
+    assert main([*RUN, *here, *store, *options]) == 0
+    assert capsys.readouterr().out == out
+    assert main(["verify", str(path), *here, "--rerun", "5", "--model", "ppm"]) == 0
     out = capsys.readouterr().out
-    assert "tacred, 1R" in out
-    assert "not comparable: the published figures are for test_number = 500, this result has " in out
+    assert "recomputed  LongICL, tacred: the 12 prompts are the same\n" in out
+    assert "5 of " in out
+    assert main(["verify", str(path)]) == 3  # the data are installed nowhere
+    assert "none of the data sets of LongICL is in" in capsys.readouterr().out
 
 
-def test_installed_data_are_the_default(
-    data: Path, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_experiments(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = [*RUN[:4], "--data-dir", str(data), "--test-number", "4", "--quiet"]
+    assert main([*run, "--experiment", "context", "--levels", "1K", "1500"]) == 0
+    out = capsys.readouterr().out
+    assert "tacred, 1K" in out
+    assert "experiment=context,levels=1024+1500" in out
+    assert main([*run, "--experiment", "position", "--shots", "1", "--seed", "2", "--dry-run"]) == 0
+    assert "queries         20\n" in capsys.readouterr().out
+
+
+def test_installed_data_are_the_default(data: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "install", "long-icl", "--from", str(data)]) == 0
     err = capsys.readouterr().err
     assert f"installed in {home / 'long_icl'}: tacred" in err
     assert err.index(card("tacred").notice()) < err.index("installed in")
     assert main([*RUN, "--json", "-"]) == 0
-    out = capsys.readouterr().out
-    assert json.loads(out)["benchmark"] == "LongICL"
-
-
-def test_a_named_data_set_that_cannot_be_installed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(capsys.readouterr().out)["benchmark"] == "LongICL"
     named = ["--datasets", "tacred", "dialogre", "--json"]
     assert main(["data", "install", "long-icl", "--from", str(data), *named]) == 1
     told = json.loads(capsys.readouterr().out)
-    assert told["datasets"] == ["tacred"]
-    assert list(told["skipped"]) == ["dialogre"]
-    assert (Path(told["path"]) / "tacred_test.json").is_file()
-    assert main(["data", "install", "long-icl", "--from", str(data / "nothing")]) == 3
-    assert "there is no folder" in capsys.readouterr().err
+    assert (told["path"], told["datasets"], list(told["skipped"])) == (str(home / "long_icl"), ["tacred"], ["dialogre"])
+    for source, said in ((["--from", str(data / "none")], "there is no folder"), (["--hub"], "STAICC_OFFLINE forbids")):
+        assert main(["data", "install", "long-icl", *source]) == 3
+        assert said in capsys.readouterr().err
 
 
-def test_files_that_are_not_the_published_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_goemotions(tmp_path / "own")
-    assert main(["run", "long-icl", "--data-dir", str(folder)]) == 3
-    assert "not the published file of GoEmotions" in capsys.readouterr().err
-
-
-def test_a_trial_of_everything_leaves_out_what_needs_text(
-    data: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+def test_a_trial_of_everything_leaves_out_data_sets_that_need_text(
+    data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", "long-icl", "--data-dir", str(data), "--rounds", "1", "--test-number", "3"]) == 0
+    run = ["run", "long-icl", "--data-dir", str(data), "--rounds", "1", "--test-number", "3"]
+    assert main(run) == 0
     out, err = capsys.readouterr()
     assert "left out, since they need a model that generates text: few_nerd, dialogre" in err
     assert "banking77: SKIPPED" in out
     assert "few_nerd" not in out
+    for split in ("train", "test"):
+        (data / f"goemotions_{split}.tsv").write_text("a\t1\tc\n", encoding="utf-8", newline="")
+    assert main(run) == 3
+    assert "not the published file of GoEmotions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -127,6 +116,10 @@ def test_a_trial_of_everything_leaves_out_what_needs_text(
         (["run", "long-icl", "--datasets", "few_nerd"], "few_nerd: items have several labels"),
         (["run", "long-icl", "--datasets", "tacrd"], "did you mean 'tacred'"),
         (["run", "long-icl", "--answers", "text"], "PPMKernel has no method generate"),
+        (["run", "long-icl", "--levels", "1K"], "--levels belongs to an experiment"),
+        (["run", "long-icl", "--experiment", "nothing"], "no experiment 'nothing'"),
+        (["run", "long-icl", "--experiment", "context", "--levels", "4M"], "such as 5 or 4K, not '4M'"),
+        (["run", "long-icl", "--test-number", "many"], "not 'many'"),
         (["run", "normal", "--datasets", "mini", "--rounds", "1"], "--rounds belongs to long-icl; normal has no"),
         (["run", "normal", "--datasets", "mini", "--published"], "--published belongs to long-icl"),
         (["data", "install", "long-icl"], "say where the files of long-icl come from"),
@@ -134,41 +127,28 @@ def test_a_trial_of_everything_leaves_out_what_needs_text(
         (["data", "install", "--hub"], "--from, --hub and --datasets belong to: data install long-icl"),
     ],
 )
-def test_what_does_not_fit(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
+def test_unfit_arguments(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status: object = None
+    try:
+        status = main(arguments)
+    except SystemExit as ended:
+        status = ended.code
+    assert status == 2
     assert said in capsys.readouterr().err
 
 
-def test_the_hub_is_not_asked_offline(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "install", "long-icl", "--hub"]) == 3
-    assert "STAICC_OFFLINE forbids fetching" in capsys.readouterr().err
-
-
-def test_a_wrong_number_of_items(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "long-icl", "--test-number", "many"])
-    assert ended.value.code == 2
-    assert "expected a number of test items, or 'all', not 'many'" in capsys.readouterr().err
-
-
-def test_the_store_goes_on(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = ["--store", str(tmp_path / "store.sqlite")]
-    assert main([*RUN, "--data-dir", str(data), *store]) == 0
-    first = capsys.readouterr().out
-    assert main([*RUN, "--data-dir", str(data), *store]) == 0
-    assert capsys.readouterr().out == first
-
-
 def test_as_a_process(data: Path, tmp_path: Path) -> None:
+    """Other commands do not load it, and its licence notice comes first."""
+    code = (
+        "import sys; from StaICC.cli import main; main(['cite']); "
+        "assert 'StaICC.benchmarks.long_icl' not in sys.modules; "
+        f"main({[*RUN, '--data-dir', str(data), '--test-number', 'all']!r})"
+    )
+    environment = {name: os.environ.get(name, "") for name in ("SYSTEMROOT", "STAICC_HOME")}
     done = subprocess.run(
-        [sys.executable, "-m", "StaICC", *RUN, "--data-dir", str(data), "--test-number", "all"],
+        [sys.executable, "-c", code],
         cwd=tmp_path,
-        env={
-            "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
-            "PYTHONPATH": str(ROOT),
-            "STAICC_HOME": str(tmp_path / "home"),
-            "PATH": "",
-        },
+        env={**environment, "PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,
         text=True,
         check=False,
@@ -176,27 +156,3 @@ def test_as_a_process(data: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "|rows:all|" in done.stdout
     assert done.stderr.startswith(card("tacred").notice())
-
-
-def test_other_commands_do_not_load_it() -> None:
-    code = "import sys; from StaICC.cli import main; main(['cite']); print('StaICC.benchmarks.long_icl' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"SYSTEMROOT": os.environ.get("SYSTEMROOT", ""), "PYTHONPATH": str(ROOT), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines()[-1] == "False"
-
-
-def test_a_saved_result_verifies(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    saved = str(tmp_path / "result.json")
-    assert main([*RUN, "--data-dir", str(data), "--model", "ppm", "--json", saved]) == 0
-    capsys.readouterr()
-    assert main(["verify", saved, "--data-dir", str(data)]) == 0
-    assert "recomputed  LongICL, tacred: the 12 prompts are the same\n" in capsys.readouterr().out
-    assert main(["verify", saved, "--data-dir", str(data), "--rerun", "5", "--model", "ppm"]) == 0
-    assert "5 of " in capsys.readouterr().out
-    assert main(["verify", saved]) == 3  # the data are installed nowhere
-    assert "none of the data sets of LongICL is in" in capsys.readouterr().out

@@ -256,12 +256,10 @@ def _whole_damages() -> Iterator[Damage]:
         "True": lambda labels: True,
         "False": lambda labels: False,
         "a float": lambda labels: 1.0,
-        "complex": lambda labels: 1j,
         "index -1": lambda labels: -1,
         "index past the end": n,
         "index too long to print": lambda labels: 10**5000,
         "no label": lambda labels: "surely no label",
-        "empty text": lambda labels: "",
         "all labels": lambda labels: " ".join(labels),
         "a lone surrogate": lambda labels: "\ud800",
         "a long text": lambda labels: "x" * 1_000_000,
@@ -271,37 +269,28 @@ def _whole_damages() -> Iterator[Damage]:
         "memoryview of bytes": lambda labels: memoryview(bytes(n(labels))),
         "empty list": lambda labels: [],
         "one too few": lambda labels: _row(labels)[:-1],
-        "one too many": lambda labels: [*_row(labels), 0.5],
         "a million numbers": lambda labels: [0.5] * 1_000_000,
         "a row within a list": lambda labels: [_row(labels)],
         "columns": lambda labels: [[number] for number in _row(labels)],
         "a list of itself": _own_list,
         "labels": list,
         "minus infinity throughout": lambda labels: [-math.inf] * n(labels),
-        "dictionary without a label": lambda labels: dict(zip(labels[1:], _row(labels)[1:], strict=True)),
         "dictionary with a further label": lambda labels: dict.fromkeys([*labels, "another"], 0.5),
         "dictionary by index": lambda labels: dict(enumerate(_row(labels))),
-        "dictionary keys": lambda labels: dict.fromkeys(_row(labels)).keys(),
         "set": lambda labels: set(_row(labels)),
         "generator": lambda labels: (number for number in _row(labels)),
         "iterator": lambda labels: iter(_row(labels)),
         "endless iterator": lambda labels: itertools.count(),
         "coroutine": lambda labels: _coroutine(),
         "object": lambda labels: object(),
-        "class": lambda labels: float,
-        "function": lambda labels: len,
         "an error": lambda labels: OwnError("returned, not raised"),
-        "an exit": lambda labels: SystemExit(0),
-        "an error without text": lambda labels: Silent(),
         "record": lambda labels: Record(),
         "array with nan": lambda labels: array.array("d", [math.nan] * n(labels)),
         "hostile": lambda labels: Hostile(),
         "dead": lambda labels: _dead(),
         "endless sequence": lambda labels: Endless(n(labels)),
-        "endless sequence of no length": lambda labels: Endless(0),
         "sequence that fails": lambda labels: Elsewhere(n(labels), OwnError("x")),
         "sequence that exits": lambda labels: Elsewhere(n(labels), GeneratorExit()),
-        "sequence that ends early": lambda labels: Elsewhere(n(labels), IndexError()),
         "list that hides a number": lambda labels: _lying("L", list, __len__=lambda self: n(labels))(
             [*_row(labels), 0.5]
         ),
@@ -309,7 +298,6 @@ def _whole_damages() -> Iterator[Damage]:
             _row(labels)[:-1]
         ),
         "list that never ends": lambda labels: _lying("L", list, __iter__=_endless)(_row(labels)),
-        "list whose iterator fails": lambda labels: _lying("L", list, __iter__=_raiser(OwnError("x")))(_row(labels)),
         "list that claims to be an array": lambda labels: _lying("L", list, tolist=lambda self: [math.nan] * n(labels))(
             _row(labels)
         ),
@@ -321,19 +309,10 @@ def _whole_damages() -> Iterator[Damage]:
             __lt__=lambda s, o: True,
             __gt__=lambda s, o: True,
         )(99),
-        "text that equals everything": lambda labels: _lying("S", str, __eq__=lambda s, o: True, __hash__=str.__hash__)(
-            "no label"
-        ),
-        "text whose strip fails": lambda labels: _lying("S", str, strip=_raiser(OwnError("x")))("no label"),
-        "__index__ of text": lambda labels: Indexing("0"),
-        "__index__ of a float": lambda labels: Indexing(0.0),
         "__index__ of a truth value": lambda labels: Indexing(True),
         "__index__ past the end": lambda labels: Indexing(n(labels)),
         "tolist of nan": lambda labels: Converting([math.nan] * n(labels)),
-        "tolist too long": lambda labels: Converting([*_row(labels), 0.5]),
         "tolist of a truth value": lambda labels: Converting(True),
-        "tolist of a float": lambda labels: Converting(0.0),
-        "tolist of itself": lambda labels: (lambda made: setattr(made, "given", made) or made)(Converting(None)),
     }
     for kind in (int, str, list, tuple, float, bool):
         wholes[f"pretending to be of {kind.__name__}"] = lambda labels, kind=kind: Pretending(kind)
@@ -360,19 +339,13 @@ def _whole_damages() -> Iterator[Damage]:
         wholes |= {
             "numpy inf": lambda labels: np.full(n(labels), -np.inf),
             "numpy half inf": lambda labels: np.full(n(labels), np.inf, np.float16),
-            "numpy row in a matrix": lambda labels: np.zeros((1, n(labels))),
             "numpy column": lambda labels: np.zeros((n(labels), 1)),
-            "numpy bools": lambda labels: np.zeros(n(labels), bool),
             "numpy float": lambda labels: np.float64(1),
-            "numpy complex": lambda labels: np.zeros(n(labels), complex),
-            "numpy texts": lambda labels: np.array(labels),
-            "numpy bytes": lambda labels: np.array([b"1"] * n(labels)),
             "numpy dates in nanoseconds": lambda labels: np.zeros(n(labels), "M8[ns]"),
             "numpy time span": lambda labels: np.timedelta64(0, "ns"),
             "numpy date": lambda labels: np.datetime64(0, "ns"),
             "numpy masked": lambda labels: np.ma.array(_row(labels), mask=[True] * n(labels)),
             "numpy masked scalar": lambda labels: np.ma.masked,
-            "numpy index past the end": lambda labels: np.int64(n(labels)),
         }
     for name, make in wholes.items():
         yield Damage(f"returns {name}", make)

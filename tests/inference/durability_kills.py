@@ -106,14 +106,10 @@ class Toll:
     """What kills cost."""
 
     kills: int = 0
-    too_late: int = 0
-    """The run had ended before the kill."""
     equal: int = 0
     resumed: int = 0
-    lost: int = 0
-    """Answers that were computed and had to be computed again."""
     most_lost: int = 0
-    """By one kill."""
+    """Answers that one kill lost, at most: they were computed and had to be computed again."""
 
 
 RECHECKED = 30
@@ -130,9 +126,7 @@ def kill_run(way: Way, folder: Path, moment: float, toll: Toll, group: bool) -> 
     killed = process.wait() == -signal.SIGKILL
     wait_until_empty(process.pid)
     toll.kills += killed
-    toll.too_late += not killed
     lost = (len(calls_of(folder / "calls")) - before[0]) - (stored(folder) - before[1])
-    toll.lost += lost
     toll.most_lost = max(toll.most_lost, lost)
     assert 0 <= lost <= way.workers * way.chunk + RECHECKED, f"{way.name}: a kill after {moment} s lost {lost} answers"
 

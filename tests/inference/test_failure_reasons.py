@@ -12,6 +12,7 @@ TOO_LONG = [
     "prompt 3 has 40123 tokens, but the model reads 32768 at most; use fewer demonstrations",
     "Error code: 400 - This model's maximum context length is 4096 tokens, however you requested 5012 tokens",
     "context_length_exceeded",
+    "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000",
     "the request exceeds the available context size. try increasing the context size or enable context shift",
     "prompt is too long: 210000 tokens > 200000 maximum",
     "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096",

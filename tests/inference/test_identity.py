@@ -67,6 +67,14 @@ def test_a_changed_function_gets_no_stale_prediction(
         assert run(changed, tmp_path / "run.sqlite", model_name="m")[0] == expected
 
 
+def test_replaced_methods_and_subclasses_make_an_identity_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert identity_of(PPMKernel()).complete
+    subclass = type("Mine", (PPMKernel,), {})
+    assert identity_of(subclass()).unidentified == ("the class Mine has no identity() of its own",)
+    monkeypatch.setattr(PPMKernel, "batch", lambda self, prompts, label_space: [[0.1, 0.9] for _ in prompts])
+    assert identity_of(PPMKernel()).unidentified == ("replaced method PPMKernel.batch",)
+
+
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_functions_run_with_a_store_and_a_name(name: str, tmp_path: Path) -> None:
     function, store = ORDINARY[name](), tmp_path / "run.sqlite"
@@ -97,7 +105,7 @@ def test_sources_are_equal_in_every_process() -> None:
         subprocess.run(
             command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
         ).stdout
-        for seed in "123"
+        for seed in "12"
     }
     assert len(found) == 1
 
@@ -144,15 +152,6 @@ def test_benchmarks_share_predictions_of_one_function(tmp_path: Path) -> None:
 def _two_sets() -> list[Dataset]:
     rows = [(("good",), 1), (("bad",), 0)] * 30
     return [Dataset.from_rows(rows, name=name, label_space=["no", "yes"]) for name in ("a", "b")]  # the same prompts
-
-
-def test_a_swapped_list_never_exchanges_predictions(tmp_path: Path, anonymous: Callable[[Any], Any]) -> None:
-    functions = [lambda prompt, label_space: 0, PPMKernel(2), PPMKernel(3)][:2]
-    benchmark = Normal(datasets=_two_sets(), limit=4)
-    for each in (functions, functions[::-1], functions):
-        for _ in range(2):
-            stored = benchmark(each, store=tmp_path / "run.sqlite", model_name="m")
-            assert anonymous(stored) == anonymous(benchmark(each))
 
 
 def test_functions_that_nothing_tells_apart_are_refused_under_one_name(
@@ -410,22 +409,6 @@ def test_a_kernel_without_a_tolerance_only_warns(tmp_path: Path, caplog: pytest.
     _, record = run(Drifting(1.0, None), tmp_path / "run.sqlite", _many(20))
     assert record.counts == RunCounts(computed=10, reused=10, rechecked=10)
     assert sum("computed again it is" in message for message in caplog.messages) == 10
-
-
-def test_labels_and_texts_must_be_equal(tmp_path: Path) -> None:
-    class Labelling:
-        def __init__(self, label: int) -> None:
-            self.label = label
-
-        def identity(self) -> Identity:
-            return Identity({"model": "labelling"})
-
-        def __call__(self, prompt: str, label_space: Any) -> int:
-            return self.label
-
-    run(Labelling(0), tmp_path / "run.sqlite", _many(3))
-    with pytest.raises(IdentityError, match=r"the store has 0 .*computed again it is 1"):
-        run(Labelling(1), tmp_path / "run.sqlite", _many(4))
 
 
 def test_a_recheck_that_fails(tmp_path: Path) -> None:

@@ -77,15 +77,6 @@ def test_the_rate_follows_a_change_and_long_chunks(seconds, size, rate):
     assert estimate.rate == pytest.approx(rate, rel=0.05)
 
 
-def test_a_million_reports_take_no_room():
-    clock = Clock()
-    pace = Pace(clock)
-    for done in range(100_000):
-        pace.update(report(done, total=100_000))
-        clock.now += 0.001
-    assert len(pace._seen) < 250
-
-
 def test_any_sequence_gives_sensible_numbers():
     draw = random.Random(1)
     for _ in range(200):

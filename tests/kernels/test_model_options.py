@@ -17,7 +17,6 @@ from StaICC.kernels.endpoint import NO_NUMBERS
 from StaICC.kernels.huggingface.prompts import NEUTRAL
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.registry import KERNELS, OptionFact, declared_options
-from StaICC.results import load
 
 LOADING = {fact.name for fact in declared_options(KERNELS["hf"])} & set(ModelSource.__dataclass_fields__)
 OTHER = {
@@ -152,25 +151,6 @@ def test_a_name_without_its_kind_is_suggested(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "gpt2").mkdir()
     monkeypatch.chdir(tmp_path)
     assert load_kernel("gpt2;dtype=float32;label_scoring=full").options.label_scoring == "full"
-
-
-def test_options_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    run = ["run", "normal", "--datasets", "mini", "--limit", "3", "--json"]
-    assert main([*run, str(tmp_path / "a.json"), "--model", "ppm;order=3"]) == 0
-    separate = ["--model", "ppm", "--model-option", "order=3", "--model-option", "escape=C"]
-    assert main([*run, str(tmp_path / "b.json"), *separate]) == 0
-    first, second = (load(tmp_path / name).provenance.predictors[0].identity for name in ("a.json", "b.json"))
-    assert first == second
-    for wrong, message in (
-        ("order", "expected name=value"),
-        ("ordr=3", "did you mean 'order'"),
-        ("order=x", "expected an integer"),
-    ):
-        assert main(["run", "normal", "--datasets", "mini", "--model", "ppm", "--model-option", wrong]) == 2
-        assert message in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["run", "normal", "--datasets", "mini", "--model-option", "order=3;escape=A"])
-    assert "without a semicolon" in capsys.readouterr().err
 
 
 def test_options_are_no_part_of_the_shown_name_and_their_folders_are_inputs(tmp_path: Path) -> None:

@@ -23,21 +23,17 @@ def test_the_tail_is_the_same_and_follows_the_label(head, labels, tail):
         assert prompt[:start].endswith(label)
 
 
-def test_labels_that_begin_and_end_alike():
-    labels = ["not bad", "not good", "nod"]
-    prompts = [f"x not bad y\nlabel: {label} text: nod not" for label in labels]
+@pytest.mark.parametrize(
+    ("prompts", "labels", "tail"),
+    [
+        (["not bad y\nlabel: not bad text: nod", "not bad y\nlabel: nod text: nod"], ["not bad", "nod"], " text: nod"),
+        (["label: A text: fine", "label: B text: fine"], ["good", "bad"], " text: fine"),  # labels written otherwise
+        (["a good b good c"], ["good"], " c"),
+    ],
+)
+def test_where_the_text_begins(prompts, labels, tail):
     starts = after_label(prompts, labels)
-    assert [prompt[start:] for prompt, start in zip(prompts, starts, strict=True)] == [" text: nod not"] * 3
-
-
-def test_labels_written_otherwise():
-    prompts = ["label: A text: fine", "label: B text: fine"]
-    starts = after_label(prompts, ["good", "bad"])
-    assert [prompt[start:] for prompt, start in zip(prompts, starts, strict=True)] == [" text: fine"] * 2
-
-
-def test_one_label():
-    assert after_label(["a good b good c"], ["good"]) == [len("a good b good")]
+    assert [prompt[start:] for prompt, start in zip(prompts, starts, strict=True)] == [tail] * len(prompts)
 
 
 @pytest.mark.parametrize(

@@ -121,12 +121,6 @@ def test_methods_a_and_d_on_abracadabra_by_hand(escape, character, expected):
     assert found == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_without_exclusion_the_shares_are_those_of_the_definition():
-    # After "abcaba" with order 1, the context "a" was followed by b twice: n = 2, q = 1.
-    for escape, share in [("A", 2 / 3), ("C", 2 / 3), ("D", 3 / 4)]:
-        assert probability(PPMKernel(1, escape), "b", "abcaba", "z") == pytest.approx(share)
-
-
 def test_it_learns_while_it_codes():
     # Empty history, alphabet {a, b}. a: 1/2 (order -1). Then "" has a 1 (n = q = 1): a 1/2. Then the context "a" has
     # been followed by a once: a 1/2. Then "a" has a 2: a 2/3, where order 0 alone would give 3/4.
@@ -147,20 +141,12 @@ def test_overlapping_occurrences_are_all_counted():
 # -- against the plain trie -------------------------------------------------------------------------------------------
 
 
-@given(texts, texts, orders, escapes)
-@settings(max_examples=200, deadline=None)
+@given(texts | any_texts, texts | any_texts, orders, escapes)
+@settings(max_examples=150, deadline=None)
 def test_log_probability_is_that_of_the_plain_trie(history, text, order, escape):
     alphabet = set(history + text + "abcz")
     expected = Trie(order, escape, alphabet).read(history).probability(text)
     found = PPMKernel(order, escape).log_probability(text, history, "abcz")
-    assert found == pytest.approx(math.log(expected), rel=1e-9, abs=1e-12)
-
-
-@given(any_texts, any_texts, escapes)
-@settings(max_examples=50, deadline=None)
-def test_any_unicode_text_agrees_with_the_plain_trie(history, text, escape):
-    expected = Trie(12, escape, set(history + text)).read(history).probability(text)
-    found = PPMKernel(escape=escape).log_probability(text, history)
     assert found == pytest.approx(math.log(expected), rel=1e-9, abs=1e-12)
 
 
@@ -171,16 +157,6 @@ def test_the_next_character_has_probabilities_that_sum_to_one(history, order, es
     kernel = PPMKernel(order, escape)
     total = math.fsum(probability(kernel, character, history, "".join(alphabet)) for character in alphabet)
     assert total == pytest.approx(1, abs=1e-12)
-
-
-@given(texts, texts, texts, orders)
-@settings(max_examples=50, deadline=None)
-def test_the_chain_rule_holds(history, first, second, order):
-    kernel = PPMKernel(order)
-    whole = kernel.log_probability(first + second, history, "z")
-    alphabet = history + first + second + "z"
-    parts = kernel.log_probability(first, history, alphabet) + kernel.log_probability(second, history + first, alphabet)
-    assert whole == pytest.approx(parts, rel=1e-9, abs=1e-9)
 
 
 # -- rows of labels ---------------------------------------------------------------------------------------------------
@@ -246,19 +222,6 @@ def test_a_label_listed_twice_shares_its_probability(prompt, labels):
     assert doubled == pytest.approx([row[0] / 2, *row[1:], row[0] / 2], abs=1e-12)
 
 
-def test_a_label_that_begins_another_does_not_always_win():
-    short, long = ppm_inference("so so -> no\n" + "great -> not\n" * 6 + "lovely -> ", ["no", "not"])
-    assert short < long
-    short, long = ppm_inference("so so -> not\n" + "great -> no\n" * 6 + "lovely -> ", ["no", "not"])
-    assert short > long
-
-
-def test_an_empty_prompt_knows_the_lengths_only():
-    assert ppm_inference("", ["ab", "cd"]) == pytest.approx([0.5, 0.5])
-    one, two = ppm_inference("", ["a", "bc"])
-    assert one > two
-
-
 def test_a_single_label_is_certain():
     assert ppm_inference("whatever", ["x"]) == [1.0]
     assert ppm_inference("", [""]) == [1.0]
@@ -275,22 +238,6 @@ def demonstrations(labels: list[str]) -> str:
     words = ["a warm film .", "what a bore .", "it is set in Rome .", "two hours long .", "no plot at all ."]
     shots = [f"review: {word}  sentiment: {label}\n" for word, label in zip(words, labels, strict=False)]
     return "".join(shots) + "review: I liked it .  sentiment: "
-
-
-@pytest.mark.parametrize("labels", [["negative", "positive"], ["bad", "good", "neutral"], ["悪い", "良い"]])
-def test_it_reads_the_demonstrations(labels):
-    for favourite in labels:
-        others = [label for label in labels if label != favourite]
-        row = ppm_inference(demonstrations([favourite, others[0], favourite, favourite]), labels)
-        assert row.index(max(row)) == labels.index(favourite)
-
-
-def test_a_longer_match_outweighs_frequency():
-    prompt = "q ? -> n\nr ? -> n\nhow many ! -> p\nhow many ! -> "
-    n, p = ppm_inference(prompt, ["n", "p"])
-    assert n < p
-    n, p = PPMKernel(order=3)(prompt, ["n", "p"])  # sees no more than "-> "
-    assert n > p
 
 
 # -- noisy channel ----------------------------------------------------------------------------------------------------
@@ -316,43 +263,24 @@ def test_the_noisy_channel_scores_the_text_behind_the_label(labels, kernel):
     assert turned == row[::-1]
 
 
-def test_the_noisy_channel_copies_what_followed_the_label():
-    head = "topic: war news: tanks roll in\ntopic: sport news: a late goal\n"
-    for query, expected in [("tanks are sent", 0), ("a late winner", 1)]:
-        row = ppm_inference([f"{head}topic: {label} news: {query}\n" for label in ("war", "sport")], ["war", "sport"])
-        assert row[expected] > 0.6
-
-
 def test_equal_noisy_channel_prompts_are_equally_likely():
     assert ppm_inference(["same", "same"], ["a", "b"]) == [0.5, 0.5]
-
-
-@given(st.lists(texts, min_size=2, max_size=2), escapes)
-@settings(max_examples=100, deadline=None)
-def test_any_pair_of_texts_gives_a_distribution(prompts, escape):
-    assert math.fsum(PPMKernel(escape=escape)(prompts, ["a", "b"])) == pytest.approx(1)
 
 
 # -- one call, many calls, other processes ----------------------------------------------------------------------------
 
 
-def test_a_batch_gives_the_rows_of_single_calls():
+def test_a_batch_gives_the_rows_of_single_calls_in_any_order():
     labels = ["negative", "positive"]
     prompts = [demonstrations(list(shots)) for shots in itertools.product(labels, repeat=3)]
     rows = ppm_inference.batch(prompts=prompts, label_space=labels)
     assert rows == [ppm_inference(prompt=prompt, label_space=labels) for prompt in prompts]
+    assert ppm_inference.batch(prompts[::-1], labels) == rows[::-1]
     assert ppm_inference.batch(prompts=[], label_space=labels) == []
     channel = [[f"{label} {prompt}" for label in labels] for prompt in prompts]
     assert ppm_inference.batch(channel, labels) == [ppm_inference(pair, labels) for pair in channel]
-
-
-def test_calls_do_not_influence_each_other():
-    labels = ["negative", "positive"]
-    prompts = [demonstrations(list(shots)) for shots in itertools.product(labels, repeat=4)]
-    expected = ppm_inference.batch(prompts, labels)
-    assert ppm_inference.batch(prompts[::-1], labels) == expected[::-1]
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(functools.partial(ppm_inference, label_space=labels), prompts)) == expected
+        assert list(pool.map(functools.partial(ppm_inference, label_space=labels), prompts)) == rows
     assert labels == ["negative", "positive"]
 
 

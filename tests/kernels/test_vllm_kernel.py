@@ -17,7 +17,7 @@ import pytest
 
 from StaICC import load_kernel
 from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, UnknownNameError
-from StaICC.inference.identity import identity_of
+from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels import vllm_kernel
 from StaICC.kernels.protocol import capabilities_of
 from StaICC.kernels.text_inference import text_inference
@@ -263,57 +263,39 @@ def test_chat_prompts_equal_the_torch_kernel(
         kernel.batch([channel(1)], LABELS)
 
 
-def test_identity_follows_files_engine_and_options(
-    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path
+def test_identity_follows_files_engine_device_and_options(
+    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = identity_of(load_kernel(f"vllm:{folder}"))
+    def identity(path: Path = folder, **options: Any) -> Identity:
+        return identity_of(load_kernel(f"vllm:{path}", **options))
+
+    first = identity()
     assert not first.unidentified
     assert first.who["vllm"] == "0.0-test"
-    assert identity_of(pickle.loads(pickle.dumps(load_kernel(f"vllm:{folder}")))).digest == first.digest
-    others = [
-        load_kernel(f"vllm:{folder}", label_scoring="full"),
-        load_kernel(f"vllm:{folder};dtype=bfloat16"),
-        load_kernel(f"vllm:{folder}", tensor_parallel_size=2),
-        load_kernel(f"vllm:{folder}", max_length=100),
-    ]
-    fake_vllm.__version__ = "0.1-test"
-    others.append(load_kernel(f"vllm:{folder}"))
-    digests = {first.digest, *(identity_of(kernel).digest for kernel in others)}
-    fake_vllm.__version__ = "0.0-test"
     kernel = load_kernel(f"vllm:{folder}")
+    assert identity_of(pickle.loads(pickle.dumps(kernel))) == identity(hf_token="secret-of-mine") == first
     before = kernel.batch(PROMPTS[:2], LABELS)
-    assert identity_of(kernel).digest == first.digest  # loading changes nothing
-    assert len(digests) == 6
-    copy = tmp_path / "copy"
-    make_model("Llama", seed=5, **SHAPE).save_pretrained(copy)
-    kernel.tokenizer.save_pretrained(copy)
-    assert identity_of(load_kernel(f"vllm:{copy}")).digest not in digests
+    assert identity_of(kernel) == first  # loading changes nothing
+    make_model("Llama", seed=5, **SHAPE).save_pretrained(tmp_path / "copy")
+    kernel.tokenizer.save_pretrained(tmp_path / "copy")
     kernel.release()
     assert kernel.batch(PROMPTS[:2], LABELS) == before
-
-
-def test_identity_follows_device_attention_and_further_files(
-    fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def digest(**options: Any) -> str:
-        return identity_of(load_kernel(f"vllm:{folder}", **options)).digest
-
-    base = digest()
-    assert digest(hf_token="secret-of-mine") == base  # a secret, which changes no number
+    options = [{"label_scoring": "full"}, {"dtype": "bfloat16"}, {"tensor_parallel_size": 2}, {"max_length": 100}]
+    others = [identity(**given) for given in options] + [identity(tmp_path / "copy")]
+    fake_vllm.__version__ = "0.1-test"
+    others.append(identity())
+    fake_vllm.__version__ = "0.0-test"
     monkeypatch.setenv("VLLM_ATTENTION_BACKEND", "XFORMERS")
-    other = digest()
-    monkeypatch.delenv("VLLM_ATTENTION_BACKEND")
+    others.append(identity())
     monkeypatch.setattr(sys.modules["vllm.platforms"].current_platform, "device_type", "cuda")
-    assert len({base, other, digest()}) == 3
-    for options in (
-        {"hf_config_path": str(folder)},
-        {"hf_overrides": {"text_config": {"path": str(folder)}}},
-        {"hf_overrides": lambda config: config},
-    ):
-        found = identity_of(load_kernel(f"vllm:{folder}", **options))
+    others.append(identity())
+    assert len({first.digest, *(other.digest for other in others)}) == 9
+    for overrides in ({"text_config": {"path": str(folder)}}, lambda config: config):
+        found = identity(hf_overrides=overrides)
         assert found.unidentified
         assert "0x" not in str(found.who)  # addresses differ in every process
-    assert not identity_of(load_kernel(f"vllm:{folder}", hf_overrides={"rope_theta": 5.0})).unidentified
+    assert identity(hf_config_path=str(folder)).unidentified
+    assert not identity(hf_overrides={"rope_theta": 5.0}).unidentified
 
 
 def test_files_that_change_while_the_engine_starts(
@@ -374,8 +356,6 @@ def test_names_options_and_errors(fake_vllm: Any, folder: Path, monkeypatch: pyt
         ("tensor_paralel_size=2", UnknownNameError, "'tensor_parallel_size'"),
         ("model=other", UnknownNameError, "model"),
         ("compile=true", UnknownNameError, "'compile'"),
-        ("label_scoring=middle", ArgumentError, "label_scoring"),
-        ("dtype", ArgumentError, "name=value"),
     ):
         with pytest.raises(error, match=word):
             load_kernel(f"vllm:{folder};{option}")
@@ -497,40 +477,3 @@ def test_the_engine_itself(folder: Path) -> None:  # pragma: no cover
     close(kernel.batch(queries, LABELS), other.batch(queries, LABELS), 1e-4)
     assert kernel.losses(PROMPTS) == pytest.approx(other.losses(PROMPTS), abs=1e-3)
     assert kernel.generate(PROMPTS[:4], 4) == other.generate(PROMPTS[:4], 4)
-
-
-@pytest.mark.slow
-@needs_vllm
-@pytest.mark.parametrize("style", ["chat", "chat-turns"])
-def test_chat_prompts_of_smollm2_in_the_engine_itself(style: str) -> None:  # pragma: no cover
-    """Token ids are those of the model's own template, and predictions those of the torch kernel."""
-    for package in ("gguf", "accelerate"):
-        pytest.importorskip(package)
-    options = {"dtype": "float32", "prompt_format": style}
-    kernel = load_kernel("vllm:smollm2;enforce_eager=true;max_model_len=512", **options)
-    prompts = [f"text: it was {word}. label: good\ntext: it is {word}. label: " for word in ("fine", "bad", "so so")]
-    recorded = Recorded(kernel)
-    for scoring in ("last", "full"):
-        kernel.options = dataclasses.replace(kernel.options, label_scoring=scoring)
-        found = kernel.batch(prompts, ["good", "bad", "no answer"])
-        close(
-            found,
-            load_kernel("smollm2", label_scoring=scoring, **options).batch(prompts, ["good", "bad", "no answer"]),
-            1e-4,
-        )
-    conversations = []
-    for prompt in prompts:
-        demonstration, _, query = prompt.partition(" good\n")
-        turns = [(f"{demonstration} ", "good"), (query, None)]
-        if style == "chat":
-            turns = [(prompt, None)]
-        conversations.append([])
-        for user, assistant in turns:
-            conversations[-1].append({"role": "user", "content": user})
-            conversations[-1] += [] if assistant is None else [{"role": "assistant", "content": assistant}]
-    expected = [
-        kernel.tokenizer.apply_chat_template(one, add_generation_prompt=True, tokenize=True, return_dict=False)
-        for one in conversations
-    ]
-    sent = [tuple(output.prompt_token_ids) for output in recorded.outputs]
-    assert set(sent[:3]) == {tuple(ids) for ids in expected}

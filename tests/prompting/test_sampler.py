@@ -85,21 +85,9 @@ def test_domain_modes_are_the_rule_of_the_reference(
 def test_where_no_list_can_fit_it_is_said_instead_of_looping() -> None:
     """The release loops for ever there (defect 14)."""
     labels = [0] * 6 + [1] * 3
-    with pytest.raises(
-        ArgumentError,
-        match=re.escape(
-            "out-of-domain mode cannot succeed on TREC: k = 4 demonstrations without label index 0 are needed, but "
-            "only 3 of 9 demonstrations lack it"
-        ),
-    ):
+    with pytest.raises(ArgumentError, match=r"out-of-domain .* TREC: k = 4 .* only 3 of 9 demonstrations lack it"):
         restrict_to_domain(9, 4, [1, 0], labels.__getitem__, False, "TREC")
-    with pytest.raises(
-        ArgumentError,
-        match=re.escape(
-            "in-domain mode cannot succeed on TREC: with k = 4, no demonstration of label index 2 can be drawn (0 of "
-            "9 demonstrations have it)"
-        ),
-    ):
+    with pytest.raises(ArgumentError, match=r"in-domain .* TREC: .* label index 2 .*0 of 9 demonstrations have it"):
         restrict_to_domain(9, 4, [1, 2], labels.__getitem__, True, "TREC")
 
 
@@ -151,29 +139,23 @@ def test_lists_by_hand_may_be_an_array() -> None:
     assert all(type(position) is int for row in checked for position in row)
 
 
+NO_LIST = "must be a list"
 BAD = [
-    (None, "the sampler must be a list of lists of positions, not NoneType"),
-    ("ab", "the sampler must be a list of lists of positions, not str"),
-    (iter([[0, 1]]), "the sampler must be a list of lists of positions, not list_iterator"),
-    ({(0, 1), (1, 2)}, "the sampler must be a list of lists of positions, not set"),
-    ([iter([0, 1]), [0, 1]], "row 0 of the sampler must be a list of positions, not list_iterator"),
+    *((None, NO_LIST), ("ab", NO_LIST), (iter([[0, 1]]), NO_LIST), ({(0, 1), (1, 2)}, NO_LIST)),
+    *(([iter([0, 1]), [0, 1]], f"row 0 of the sampler {NO_LIST}"), ([[0, 1], 7], f"row 1 of the sampler {NO_LIST}")),
+    (["ab", [0, 1]], f"row 0 of the sampler {NO_LIST}"),
     ([[0, 1]], "the sampler has 1 rows, expected one for each of the 2 test rows"),
-    ([[0, 1]] * 3, "the sampler has 3 rows, expected one for each of the 2 test rows"),
+    ([[0, 1]] * 3, "the sampler has 3 rows"),
     ([[0, 1], [0]], "row 1 of the sampler has 1 positions, expected k = 2 (set_k changes k)"),
-    ([[0, 1, 2], [0, 1]], "row 0 of the sampler has 3 positions, expected k = 2 (set_k changes k)"),
-    ([[0, 1], 7], "row 1 of the sampler must be a list of positions, not int"),
-    (["ab", [0, 1]], "row 0 of the sampler must be a list of positions, not str"),
+    ([[0, 1, 2], [0, 1]], "row 0 of the sampler has 3 positions"),
     ([[0, 1], [0, 3]], "row 1 of the sampler holds 3, expected positions 0 to 2 of the demonstration set"),
-    ([[-1, 1], [0, 1]], "row 0 of the sampler holds -1, expected positions 0 to 2 of the demonstration set"),
-    ([[0.0, 1], [0, 1]], "row 0 of the sampler holds 0.0, expected positions 0 to 2 of the demonstration set"),
-    ([[0, 1], [True, 1]], "row 1 of the sampler holds True, expected positions 0 to 2 of the demonstration set"),
-    ([["0", 1], [0, 1]], "row 0 of the sampler holds '0', expected positions 0 to 2 of the demonstration set"),
-    ([[None, 1], [0, 1]], "row 0 of the sampler holds None, expected positions 0 to 2 of the demonstration set"),
+    ([[0, 1], [True, 1]], "row 1 of the sampler holds True"),
+    *(([[bad, 1], [0, 1]], f"row 0 of the sampler holds {bad!r}") for bad in (-1, 0.0, "0", None)),
 ]
 
 
 @pytest.mark.parametrize(("sampler", "message"), BAD)
 def test_bad_lists_are_refused_naming_the_first_bad_row(sampler: Any, message: str) -> None:
     """The release accepts ragged lists (defect 11)."""
-    with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ArgumentError, match=re.escape(message)):
         check_demonstration_lists(sampler, 2, 2, 3)

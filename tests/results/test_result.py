@@ -240,6 +240,8 @@ def test_a_value_of_another_type_is_named_with_its_place(result: Result) -> None
     plain = result.to_dict()
     with pytest.raises(SchemaError, match="the result's with_divided must be true or false, not None"):
         Result.from_dict({**plain, "with_divided": None})
+    with pytest.raises(SchemaError, match="the score accuracy of mini must be a number"):
+        Result.from_dict({**plain, DIVIDED: {"mini": {**plain[DIVIDED]["mini"], "accuracy": "x"}}})
     plain["details"]["mini"]["conditions"][0]["truth"][3] = "x"
     with pytest.raises(SchemaError, match="details, mini, conditions, item 0, truth, item 3 must be a whole number"):
         Result.from_dict(plain)

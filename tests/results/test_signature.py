@@ -16,7 +16,7 @@ from StaICC.datasets import Dataset
 from StaICC.errors import SchemaError
 from StaICC.inference.identity import Identity
 from StaICC.results import Signature, digest, short_digest
-from StaICC.results.signature import common, scoring_field
+from StaICC.results.signature import common, escaped, scoring_field
 from StaICC.safe_text import one_line
 
 FIELDS = (
@@ -76,6 +76,7 @@ def test_other_settings_are_another_field(first: dict[str, str], second: dict[st
     """Whatever separators names and values have."""
     assert (scoring_field(first) == scoring_field(second)) == (first == second)
     assert not set("|\n") & set(scoring_field(first))
+    assert len({escaped(name) for name in ("|", "%7C", "+", "%2B", "%", "%25")}) == 6
 
 
 @pytest.mark.parametrize(

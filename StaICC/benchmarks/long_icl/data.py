@@ -45,7 +45,7 @@ from StaICC.datasets import Dataset, Template
 from StaICC.datasets.storage import file_digest
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, validate_integer
 from StaICC.prompting import SubsetView, split_dataset
-from StaICC.safe_text import logger
+from StaICC.safe_text import logger, visible
 
 _log = logger(__name__)
 
@@ -83,7 +83,7 @@ class Skipped:
     instructions: str
 
     def __str__(self) -> str:
-        return f"{self.reason}. {self.instructions}"
+        return visible(f"{self.reason}. {self.instructions}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, unparsed_no
 from StaICC.benchmarks.experimentor import validate_unparsed
 from StaICC.benchmarks.long_icl.data import LongICLData
 from StaICC.benchmarks.long_icl.experiments import METHOD, Contexts, Experiment, Material, analyse, score_part
-from StaICC.benchmarks.long_icl.prompts import Item, arrange, write_context, write_query
+from StaICC.benchmarks.long_icl.prompts import arrange, write_context, write_query
 from StaICC.benchmarks.long_icl.scoring import (
     PARSINGS,
     PARTS,
@@ -138,6 +138,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
 
     Attributes:
         rounds: The rounds, or the names of the conditions of the experiment.
+        test_items: The test items, the same in each round.
         contexts: What their prompts show before the query.
         unavailable: Conditions of the experiment that the data cannot fill, with the reason.
 
@@ -145,6 +146,9 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         ArgumentError: An argument cannot be used with this data set.
         UnknownNameError: The variant, arrangement, parsing or policy is unknown.
     """
+
+    free_text = True
+    """Predictions may be texts, which :meth:`score` parses."""
 
     def __init__(
         self,
@@ -175,10 +179,10 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         self.arrangement = arrangement
         self.statistics = statistics or Statistics()
         strict = variant == "strict"
-        self._items = tuple(data.test_items(test_number, strict=strict))
-        if self._items == tuple(data.test_items(None, strict=strict)):
+        self.test_items = tuple(data.test_items(test_number, strict=strict))
+        if self.test_items == tuple(data.test_items(None, strict=strict)):
             self.test_number = None  # no item is cut, so the signature is that of None
-        self._questions = tuple(write_query(self.card, item) for item in self._items)
+        self._questions = tuple(write_query(self.card, item) for item in self.test_items)
         self.unavailable: dict[str, str] = {}
         self.contexts: dict[int | str, Contexts] = {}
         for number in numbers if experiment is None else ():
@@ -188,7 +192,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         if experiment is not None:
             if numbers != ALL_ROUNDS or arrangement != "interleaved":
                 raise ArgumentError(f"the experiment {experiment.name} replaces rounds and arrangement; leave them out")
-            for name, made in experiment.conditions(Material(data, self._items, self.instruct)).items():
+            for name, made in experiment.conditions(Material(data, self.test_items, self.instruct)).items():
                 if isinstance(made, str):
                     self.unavailable[name] = made
                 else:
@@ -205,16 +209,11 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
 
     def __repr__(self) -> str:
         asked = ", ".join(map(round_name, self.rounds))
-        return one_line(f"<LongICL on {self.name}: {asked}, {len(self._items)} items, {self.variant}>")
+        return one_line(f"<LongICL on {self.name}: {asked}, {len(self.test_items)} items, {self.variant}>")
 
     def get_label_space(self) -> list[str]:
         """Return the label names, in prompt order."""
         return list(self.card.labels)
-
-    @property
-    def test_items(self) -> tuple[Item, ...]:
-        """The test items, the same in each round."""
-        return self._items
 
     # -- queries
 
@@ -240,12 +239,12 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         contexts, labels = self.contexts[number], self.card.labels
 
         def write(place: int) -> Query:
-            item = self._items[place]
+            item = self.test_items[place]
             label = -1 if self.card.structured else labels.index(item.gold[0])
             prompt = contexts.context_of(place) + self._questions[place]
             return Query(prompt, contexts.labels or labels, label, item.row, 0)
 
-        return _LazyQueries(write, len(self._items))
+        return _LazyQueries(write, len(self.test_items))
 
     def conditions(self) -> Sequence[Condition]:
         """Return the conditions: named lists of queries."""
@@ -301,11 +300,6 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         }
 
     # -- running
-
-    @property
-    def free_text(self) -> bool:
-        """Predictions may be texts, which :meth:`score` parses."""
-        return True
 
     @property
     def steps(self) -> int:
@@ -391,7 +385,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         """Score the predictions.
 
         Args:
-            predictions: One for each query, in the order of :meth:`queries`: text; or, for data sets with one label
+            predictions: One for each query, in the order of :meth:`prompt_set`: text; or, for data sets with one label
                 per item, a label index or one score per label; or a :class:`~StaICC.inference.chunk.Failure`.
 
         Returns:
@@ -404,7 +398,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
 
     def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
         """Score the predictions of all conditions, as :meth:`score` does."""
-        size = len(self._items)
+        size = len(self.test_items)
         if len(answers) != size * len(conditions):
             raise OutputError(
                 f"{self.card.title}: expected {size * len(conditions)} predictions ({size} items in "
@@ -415,7 +409,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
             for place, number in enumerate(self.rounds)
         ]
         values = {score.name: score.value for score in scores}
-        uniform, majority, label = guessing_scores(self.card, self._items, self.variant)
+        uniform, majority, label = guessing_scores(self.card, self.test_items, self.variant)
         averaged: dict[str, float | None] = {
             **values,
             **dict.fromkeys(self.unavailable),
@@ -435,7 +429,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
                 self.experiment,
                 self.card,
                 self.variant,
-                [item.gold[0] for item in self._items],
+                [item.gold[0] for item in self.test_items],
                 {round_name(number): contexts for number, contexts in self.contexts.items()},
                 {score.name: score.tallies if score.value is not None else () for score in scores},
                 self.statistics.level if self.statistics.intervals else None,
@@ -458,7 +452,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         unparsed: dict[int, str] = {}
         failed: Counter[str] = Counter()
         empty = 0
-        for place, (item, answer) in enumerate(zip(self._items, answers, strict=True)):
+        for place, (item, answer) in enumerate(zip(self.test_items, answers, strict=True)):
             withheld = answer if isinstance(answer, Failure) else None
             if withheld is not None and withheld.reply is None:
                 failed[withheld.reason] += 1
@@ -512,7 +506,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         if rule.metric == "micro_f1":  # row, and numbers of true, predicted and correct labels: to compare two runs
             record["items"] = [
                 [item.row, *(None if tally is None else len(getattr(tally, part)) for part in PARTS)]
-                for item, tally in zip(self._items, kept, strict=False)
+                for item, tally in zip(self.test_items, kept, strict=False)
             ]
             while score is not None and record["items"][-1][1] is None:  # as in results of 1.0.0
                 record["items"].pop()
@@ -541,7 +535,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         structured = self.card.structured
         return DatasetDetails(
             **self.known_details(),
-            scored=len(defined) * len(self._items) - excluded,
+            scored=len(defined) * len(self.test_items) - excluded,
             failed=sum(score.record["asked"] - score.record["answered"] for score in scores),
             prompts=prompts,
             query_digests=marks,
@@ -592,9 +586,9 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
         return ConditionRecord(
             score.name,
             kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "none",
-            tuple(self.card.labels.index(item.gold[0]) for item in self._items),
+            tuple(self.card.labels.index(item.gold[0]) for item in self.test_items),
             tuple(self._labels(score)),
-            tuple(item.row for item in self._items),
+            tuple(item.row for item in self.test_items),
         )
 
     def _baselines(self, score: ConditionScore, majority: float) -> Baselines:
@@ -619,11 +613,11 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
                 shown = f"{contexts.demonstrations} demonstrations instead of {expected}"
                 notes.append(f"{round_name(number)} has {shown}")
         if unparsed := _unparsed(scores):
-            notes.append(unparsed_note(unparsed, len(scores) * len(self._items), self.unparsed))
+            notes.append(unparsed_note(unparsed, len(scores) * len(self.test_items), self.unparsed))
         empty = [f"{score.name} {score.record['empty']}" for score in scores if score.record["empty"]]
         if empty:
             how = "which count as wrong" if self.unparsed == "wrong" else "which are excluded"
-            notes.append(f"empty answers, {how}: {', '.join(empty)} (of {len(self._items)} each)")
+            notes.append(f"empty answers, {how}: {', '.join(empty)} (of {len(self.test_items)} each)")
         return tuple(notes)
 
     def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:
@@ -641,7 +635,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
                 else [float(value) for value in answer],
             }
             for score in run.scores
-            for place, (item, answer, text) in enumerate(zip(self._items, score.answers, score.parsed, strict=True))
+            for place, (item, answer, text) in enumerate(zip(self.test_items, score.answers, score.parsed, strict=True))
         ]
 
     # -- verification
@@ -654,7 +648,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
     def known_details(self) -> dict[str, Any]:
         """Return the details that do not depend on predictions."""
         return {
-            "asked": len(self.rounds) * len(self._items),
+            "asked": len(self.rounds) * len(self.test_items),
             "distinct": self.distinct,
             "data": self.data.test_file.identity,
         }
@@ -667,7 +661,7 @@ class LongICLExperimentor(FixedAttributes, DatasetTask):
     def read_again(self, predicted: Mapping[int, Answer | Failure]) -> Mapping[int, Answer | Failure]:
         """Return new predictions, by the number of their query, in the form of the stored ones."""
         twin = self.copy_with(unparsed="wrong")
-        count = len(self.rounds) * len(self._items)
+        count = len(self.rounds) * len(self.test_items)
         read = twin.stored_predictions(twin.score([predicted.get(place, _NO_PREDICTION) for place in range(count)]))
         return {place: read[place] for place in predicted}
 

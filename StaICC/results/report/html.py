@@ -117,8 +117,6 @@ class Panel:
     marks: Sequence[Mark] = ()
     lines: Sequence[Line] = ()
     bars: Sequence[Bar] = ()
-    note: str = ""
-    """Shown in the upper left corner."""
     labels: Sequence[tuple[float, float, str]] = ()
     """Texts to the right of points."""
     width: int = 244
@@ -166,16 +164,12 @@ class Panel:
             style = _series(mark.series)
             if mark.interval is not None:
                 yield f'<path class="l {style}" d="M{at(mark.interval[0], 0)[0]} {y}H{at(mark.interval[1], 0)[0]}"/>'
-            tip = escape(f"{mark.name}: {mark.value:.4f}")
-            shape = f'<path class="m {style}" d="M{x} {y}{_shape(mark.series)}">'
-            if mark.series in (None, 0):
-                shape = f'<circle class="m {style}" cx="{x}" cy="{y}" r="{_number(4 * mark.size)}">'
-            yield f"{shape}<title>{tip}</title></{'circle' if shape[1] == 'c' else 'path'}>"
+            place = f"translate({x} {y}) scale({_number(mark.size)})"
+            tip = f"<title>{escape(f'{mark.name}: {mark.value:.4f}')}</title>"
+            yield f'<path class="m {style}" transform="{place}" d="{_shape(mark.series)}">{tip}</path>'
         for x_value, y_value, text in self.labels:
             x, y = at(x_value, y_value)
             yield _text(float(x) + 6, float(y) + 3, text)
-        if self.note:
-            yield _text(left + 5, top + 12, self.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +249,13 @@ def _series(number: int | None) -> str:
 
 def _shape(number: int | None) -> str:
     """Return the marker; from the seventh run on, a colour has the marker of another one."""
-    return _SHAPES[(number or 0) % 6 if (number or 0) < 6 else ((number or 0) + 1) % 6]
+    number = number or 0
+    return f"M0 0{_SHAPES[(number + (number > 5)) % 6]}"
 
 
 def _sample(key: Key) -> str:
     if key.kind == "mark":
-        return f'<path class="m {_series(key.series)}" d="M11 7{_shape(key.series)}"/>'
+        return f'<path class="m {_series(key.series)}" transform="translate(11 7)" d="{_shape(key.series)}"/>'
     if key.kind == "bar":
         return '<path class="b" d="M2 2h18v10h-18z"/>'
     return f'<path class="l {_series(key.series)}{" d" * (key.kind == "dashed")}" d="M1 7h20"/>'

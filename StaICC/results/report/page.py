@@ -19,10 +19,10 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
+import StaICC.results.report.figures as charts
 from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.metrics.paired_tests import LEVEL
@@ -46,20 +46,11 @@ from StaICC.results.report.figures import (
     SLOPES,
     Runs,
     Score,
-    accuracy_by_dataset,
     accuracy_of,
     baselines_of,
-    bias_distributions,
     dataset_names,
-    experiment_chart,
     labels_of,
-    model_size_chart,
-    noise_lines,
-    reliability_diagrams,
-    rounds_chart,
     scores_of,
-    shots_chart,
-    shots_lines,
 )
 from StaICC.results.report.html import (
     STYLE,
@@ -413,10 +404,10 @@ class Section(NamedTuple):
     """Name of the script and the style sheet that only this section needs."""
 
 
-def _figure(make: Callable[[], Figure], name: str = "") -> Markup:
+def _figure(make: Callable[..., Figure], *given: object, name: str = "") -> Markup:
     """Return a figure with its caption and its numbers; a figure without data is replaced by the reason."""
     try:
-        figure = make()
+        figure = make(*given)
     except ArgumentError as error:
         return element("p", f"Not drawn{f', {name}' if name else ''}: {error}.", class_="soft")
     title = f"{figure.title}, {name}" if name else figure.title
@@ -461,26 +452,28 @@ def _map(shown: Markup, title: str, opened: bool = False) -> Markup:
 def _accurate(group: Group) -> Iterator[Markup]:
     if (runs := group.get("Normal")) is not None:
         yield heat_map("Normal", runs, "Accuracy by data set", "accuracy", baselines=True)
-        if shots_lines(runs):
-            yield fold("Number of demonstrations", _figure(partial(shots_chart, runs)))
-        yield fold("Accuracy with intervals and baselines", _figure(partial(accuracy_by_dataset, runs)))
+        if charts.shots_lines(runs):
+            yield fold("Number of demonstrations", _figure(charts.shots_chart, runs))
+        yield fold("Accuracy with intervals and baselines", _figure(charts.accuracy_by_dataset, runs))
         note = element("p", "Rows are true labels. Blue is correct, orange is wrong.", class_="soft")
         yield _each(runs, "Confusion matrices", lambda name, result: join([note, *_confusions(name, result)]))
     if (runs := group.get("LongICL")) is not None:
         if any("experiment" in scores for result in runs.values() for scores in result.divided.values()):
-            yield _figure(partial(experiment_chart, runs))
+            yield _figure(charts.experiment_chart, runs)
             return
         yield heat_map("LongICL", runs, "LongICL, mean of rounds", "mean")
-        yield _figure(partial(rounds_chart, runs))
+        yield _figure(charts.rounds_chart, runs)
 
 
 def _calibrated(group: Group) -> Iterator[Markup]:
     if (runs := group.get("Normal")) is not None:
-        yield _figure(partial(reliability_diagrams, runs))
+        yield _figure(charts.reliability_diagrams, runs)
         key = "expected_calibration_error_1"
         yield fold("Calibration error by data set", heat_map("Normal", runs, "Calibration error (ECE-1)", key))
         yield _each(
-            runs, "Reliability by data set", lambda name, result: _figure(partial(reliability_diagrams, result), name)
+            runs,
+            "Reliability by data set",
+            lambda name, result: _figure(charts.reliability_diagrams, result, name=name),
         )
 
 
@@ -493,7 +486,7 @@ def _biased(group: Group) -> Iterator[Markup]:
 
     def preferred(name: str, result: Result) -> Markup:
         own = {benchmark: group[benchmark][name] for benchmark in _BIAS if name in group.get(benchmark, {})}
-        return _figure(partial(bias_distributions, own), name)
+        return _figure(charts.bias_distributions, own, name=name)
 
     yield _each({name: one for key in _BIAS for name, one in group.get(key, {}).items()}, "Preferred labels", preferred)
 
@@ -502,7 +495,7 @@ def _robust(group: Group) -> Iterator[Markup]:
     if (runs := group.get("GLER")) is not None:
         title = "Slope of accuracy against label noise (GLER)"
         yield _map(heat_map("GLER", runs, title, "sensitivity.accuracy"), title, True)
-        yield fold("Accuracy against label noise", _figure(partial(noise_lines, runs)))
+        yield fold("Accuracy against label noise", _figure(charts.noise_lines, runs))
     for benchmark, title in _VARIED.items():
         if (runs := group.get(benchmark)) is None:
             continue
@@ -582,7 +575,7 @@ def _scores(name: str, result: Result) -> Markup:
 def _published(group: Group) -> Iterator[Markup]:
     runs = group.get("Normal", {})
     if any(one.reason is None for result in runs.values() for one in compare_with_published(result, "Vanilla ICL")):
-        yield _figure(partial(model_size_chart, runs))
+        yield _figure(charts.model_size_chart, runs)
     for benchmark in group:
         if benchmark in HEADLINE and (found := published_figures(group[benchmark])):
             yield fold(f"{benchmark}: comparison with the published figures", found)

@@ -79,22 +79,19 @@ class _Set:
         self.values: dict[str, Any] = {"benchmark": benchmark, "dataset": dataset, "labels": labels, "copy": copy}
         self.values |= self.columns | {"runs": {}}
 
-    def fits(self, keys: Sequence[tuple[int, int, int]], truth: Sequence[int]) -> bool:
+    def fits(self, queries: Sequence[tuple[int, int, int, int]]) -> bool:
         """Return whether the true labels agree."""
         known = self.columns["truth"]
-        return all(
-            known[place] == label
-            for key, label in zip(keys, truth, strict=True)
-            if (place := self.places.get(key)) is not None
-        )
+        places = ((self.places.get(query[:3]), query[3]) for query in queries)
+        return all(place is None or known[place] == truth for place, truth in places)
 
-    def place(self, key: tuple[int, int, int], truth: int) -> int:
+    def place(self, query: tuple[int, int, int, int]) -> int:
         """Return the position of a query; a new one is added."""
-        if key not in self.places:
-            self.places[key] = len(self.places)
-            for column, value in zip(self.columns.values(), (*key, truth), strict=True):
+        if query[:3] not in self.places:
+            self.places[query[:3]] = len(self.places)
+            for column, value in zip(self.columns.values(), query, strict=True):
                 column.append(value)
-        return self.places[key]
+        return self.places[query[:3]]
 
 
 class _View:
@@ -128,45 +125,39 @@ class _View:
 
     def _add(self, run: int, benchmark: str, dataset: str, details: DatasetDetails, prompts: list[int] | str) -> None:
         labels = labels_of(details)
-        keys = [
-            (self.conditions.setdefault(record.name, len(self.conditions)), *key)
-            for record in details.conditions
-            for key in query_keys(record.rows)
-        ]
         # Empty and random queries have the label of a test row, which is not theirs.
-        asked = benchmark not in ("Contextual_bias", "Domain_bias")
-        truth = [label if asked else -1 for record in details.conditions for label in record.truth]
+        labelled = benchmark not in ("Contextual_bias", "Domain_bias")
+        queries = [
+            (self.conditions.setdefault(record.name, len(self.conditions)), *key, truth if labelled else -1)
+            for record in details.conditions
+            for key, truth in zip(query_keys(record.rows), record.truth, strict=True)
+        ]
         same = self.known.setdefault((benchmark, dataset, details.labels, details.data), [])
-        own = next((one for one in same if one.fits(keys, truth)), None)
+        own = next((one for one in same if one.fits(queries)), None)
         if own is None:
-            copy = sum(one.values["benchmark"] == benchmark and one.values["dataset"] == dataset for one in self.sets)
+            copy = sum((one.values["benchmark"], one.values["dataset"]) == (benchmark, dataset) for one in self.sets)
             own = _Set(benchmark, dataset, labels, copy)
             same.append(own)
             self.sets.append(own)
         own.values["labels"] = max(own.values["labels"], labels, key=len)  # without names, as many as were seen
-        places = [own.place(key, label) for key, label in zip(keys, truth, strict=True)]
-        size = len(own.places)
-        missing = {"failed": _FAILED, "unparsed": _UNPARSED}
-        states: dict[tuple[str, int], tuple[int, str]] = {
-            (one.condition, one.query): (missing[kind], one.reason)
-            for kind, failures in (("failed", details.failures), ("unparsed", details.unparsed))
-            for one in failures
-        }
-        predictions, reasons = [_NOT_RUN] * size, {}
-        scores: list[list[int] | None] = [None] * size
-        shown = [-1] * size
-        number = 0
+        places = [own.place(query) for query in queries]
+        missing = {(one.condition, one.query): (_FAILED, one.reason) for one in details.failures}
+        missing |= {(one.condition, one.query): (_UNPARSED, one.reason) for one in details.unparsed}
+        predictions = [_NOT_RUN] * len(own.places)
+        reasons: dict[int, str] = {}
+        scores: list[list[int] | None] = [None] * len(own.places)
+        shown = [-1] * len(own.places)
+        if not isinstance(prompts, str):
+            for place, prompt in zip(places, prompts, strict=True):
+                shown[place] = prompt
+        following = iter(places)
         for record in details.conditions:
             rows = _scores(record, len(labels))
-            for query, label in enumerate(record.predictions):
-                place = places[number]
-                state, reason = states.get((record.name, query), (_FAILED if label is None else label, ""))
-                predictions[place], scores[place] = state, rows[query]
-                if reason:
-                    reasons[place] = reason
-                if not isinstance(prompts, str):
-                    shown[place] = prompts[number]
-                number += 1
+            for query, (label, place) in enumerate(zip(record.predictions, following, strict=False)):
+                state = _FAILED if label is None else label
+                predictions[place], reason = missing.get((record.name, query), (state, ""))
+                scores[place] = rows[query]
+                reasons |= {place: reason} if reason else {}
         own.values["runs"][run] = {
             "predictions": predictions,
             "scores": scores if any(scores) else None,

@@ -23,7 +23,7 @@ from StaICC.inference import Failure, Progress
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.text_inference import text_inference
 from StaICC.metrics.intervals import ratio_part
-from StaICC.results import Result, Signature, compare, save_records
+from StaICC.results import Result, compare, save_records
 from tests.benchmarks.long_icl.conftest import SETS, SINGLE, make, right_answers
 
 STRUCTURED = SETS[4:]
@@ -123,15 +123,6 @@ def test_data_sets_by_place_and_name(small_files: Path) -> None:
     assert repr(benchmark["tacred"]) == "<LongICL on tacred: 2R, 1R, 12 items, published>"
     with pytest.raises(UnknownNameError, match="did you mean 'tacred'"):
         benchmark["tacre"]
-
-
-def test_the_default_folder(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STAICC_HOME", str(tmp_path / "home"))
-    with pytest.raises(DataMissingError, match=r"in .*long_icl"):
-        make(None)
-    (tmp_path / "home").mkdir()
-    small.rename(tmp_path / "home" / "long_icl")
-    assert len(make(None)) == 6
 
 
 # -- scores
@@ -475,7 +466,6 @@ def test_arguments_that_no_run_of_long_icl_has_are_contradicted(small_files: Pat
     ("path", "value"),
     [
         (("Divided results", "tacred", "1R"), 0.5),
-        (("Divided results", "tacred", "mean"), 0.5),
         (("Divided results", "tacred", "majority"), 0.5),
         (("Divided results", "tacred", "rounds", "2R", "score", "correct"), 1),
         (("Divided results", "tacred", "settings", "test_number"), 1),
@@ -485,7 +475,6 @@ def test_arguments_that_no_run_of_long_icl_has_are_contradicted(small_files: Pat
         (("details", "tacred", "intervals", "1R", "low"), 0.5),
         (("details", "tacred", "conditions", 0, "truth", 3), 0),
         (("signature", "data"), "0" * 12),
-        (("signature", "prompts"), "0" * 12),
     ],
 )
 def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -> None:
@@ -503,37 +492,7 @@ def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -
         assert any(line.startswith(" / ".join(map(str, path)) + ": saved ") for line in told), told
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("rows", "9" * 5000),
-        ("rows", "99999999"),
-        ("rows", "²"),
-        ("options", "variant=published,rounds=999"),
-        ("options", "rounds=1+2+1+2+1+2"),
-        ("options", "variant=published,rounds=1+2,arrangement=other"),
-    ],
-)
-def test_hostile_signatures_give_findings(small_files: Path, field: str, value: str) -> None:
-    result = make(small_files, ["tacred"])(constant(0))
-    result.signature = Signature({**result.signature.fields, field: value})
-    assert status_of(verify(result, data_dir=small_files)) != Recomputed()
-
-
 # -- comparison
-
-
-def test_two_results_are_compared_in_pairs(small_files: Path) -> None:
-    """Each data set by its own metric, as in the table: accuracy, or micro F1 of items with several labels."""
-    benchmark = make(small_files, ["banking77", "dialogre"])
-    right, foreign = benchmark(rightly(benchmark)), benchmark(constant("no label at all"))
-    compared = compare(right, foreign)
-    assert compared.metric == "mean"
-    assert next((found.dataset, found.rows, found.queries) for found in compared.datasets) == ("banking77", 12, 24)
-    for found in compared.datasets:  # foreign answers are wrong, not missing
-        saved = tuple(result.divided[found.dataset]["mean"] for result in (right, foreign))
-        assert found.values == pytest.approx(saved, abs=1e-7)
-    assert compare(right, foreign, "1R").datasets[0].queries == 12
 
 
 def test_the_winner_of_a_comparison_is_that_of_the_table(small_files: Path) -> None:

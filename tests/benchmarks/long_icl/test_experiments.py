@@ -18,7 +18,6 @@ from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor,
 from StaICC.benchmarks.long_icl.experiments import Contexts, blocks_of, position_p_value, reference_tokens
 from StaICC.benchmarks.long_icl.prompts import turns_of, write_context
 from StaICC.benchmarks.verify import Recomputed, status_of, verify
-from StaICC.cli import main
 from StaICC.errors import ArgumentError, SchemaError, UnknownNameError
 from StaICC.inference.forecast import Forecast
 from StaICC.results import Result, compare
@@ -484,12 +483,8 @@ def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, expe
         assert row["score_low"] <= row["score"] <= row["score_high"]
         assert dict(zip(head, cells, strict=True))["score"].startswith(f"{row['score']:.4f} [")
     assert values["mean"] == pytest.approx(sum(row["score"] for row in conditions.values()) / len(conditions), abs=1e-3)
-    figure = experiment_chart({"mine": loaded, "theirs": result})
-    runs = [[f"{name}, {key}", run] for run in ("mine", "theirs") for key in conditions]
-    assert [row[:2] for row in figure.rows] == runs
-    marks = {mark.value for panel in figure.panels for mark in panel.marks}
+    marks = {mark.value for panel in experiment_chart({"mine": loaded}).panels for mark in panel.marks}
     assert marks == {row["score"] for row in conditions.values()}
-    assert all(-0.01 <= y <= 1.01 for panel in figure.panels for line in panel.lines for _, y in line.points)
     assert f"Experiment: {experiment}" in report_html({"mine": loaded})
     assert all(found.reason and not found.figures for found in compare_with_published(result))
 
@@ -554,13 +549,9 @@ def test_differences_are_on_the_items_that_both_conditions_have(small_files: Pat
 
 def test_the_figure_orders_the_levels_of_several_runs(small_files: Path) -> None:
     def panel(name: str, *levels: tuple[int, ...]) -> Panel:
-        runs = {str(one): benchmark(small_files, Experiment(name, one), test_number=20)(constant) for one in levels}
+        runs = {str(one): benchmark(small_files, Experiment(name, one), test_number=9)(constant) for one in levels}
         return experiment_chart(runs).panels[0]
 
-    forged = benchmark(small_files, Experiment("shots", (0, 1)), test_number=20)(constant).to_dict()
-    conditions = forged["Divided results"]["goemotions"]["experiment"]["conditions"]
-    conditions[""] = conditions["<b>"] = conditions["1 shots"]
-    assert "<b>," not in experiment_chart(Result.from_dict(json.loads(json.dumps(forged)))).svg()
     drawn = panel("shots", (0, 5), (1, 2))
     assert drawn.x.ticks == [(0.0, "0"), (1.0, "1"), (2.0, "2"), (3.0, "5")]
     assert [mark.x for mark in drawn.marks] == [0.0, 3.0, 1.0, 2.0]
@@ -589,35 +580,3 @@ def test_tokens_of_the_model_are_those_of_the_longest_prompt(small_files: Path, 
         longest = max(len(query.prompt) for query in own[0].round_queries(name))
         assert result.timing[f"goemotions, {name}, tokens"] == longest
     assert {(one.number, one.parts) for one in reports} == {(0, 2), (1, 2)}
-
-
-def test_the_command_line(small_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = [
-        "run",
-        "long-icl",
-        "--data-dir",
-        str(small_files),
-        "--datasets",
-        "discovery",
-        "--test-number",
-        "4",
-        "--quiet",
-    ]
-    assert main([*run, "--experiment", "context", "--levels", "1K", "2048"]) == 0
-    out = capsys.readouterr().out
-    assert "discovery, 1K" in out
-    assert "experiment=context,levels=1024+2048" in out
-    assert main([*run, "--experiment", "position", "--shots", "1", "--seed", "2", "--dry-run"]) == 0
-    assert "queries         20\n" in capsys.readouterr().out
-    for wrong, said in (
-        (["--levels", "1K"], "--levels belongs to an experiment"),
-        (["--experiment", "nothing"], "there is no experiment 'nothing'"),
-        (["--experiment", "shots", "--rounds", "1"], "replaces rounds"),
-    ):
-        assert main([*run, *wrong]) == 2
-        assert said.lower() in capsys.readouterr().err.lower()
-    with pytest.raises(SystemExit):
-        main([*run, "--experiment", "context", "--levels", "4M"])
-    assert "expected a number such as 5 or 4K, not '4M'" in capsys.readouterr().err
-    assert main(["run", "normal", "--datasets", "mini", "--experiment", "shots"]) == 2
-    assert "--experiment belongs to long-icl" in capsys.readouterr().err

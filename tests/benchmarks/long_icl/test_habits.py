@@ -7,7 +7,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -20,7 +20,6 @@ from StaICC.benchmarks.long_icl import LongICL
 from StaICC.benchmarks.verify import Recomputed, verify
 from StaICC.errors import OutputError
 from StaICC.kernels.endpoint import EndpointKernel
-from StaICC.kernels.text_inference import text_inference
 from StaICC.results import Result
 from tests.benchmarks.long_icl.conftest import make
 
@@ -28,25 +27,21 @@ ITEMS = 20
 LABELS = ["admiration", "joy", "anger", "confusion"]
 
 
-class Habit(NamedTuple):
-    """How a model family replies with a label, and to every fifth prompt instead."""
-
-    says: str
-    fifth: str | None = None
-    reason: str = "stop"
-
-
 HABITS = {
-    "plain": Habit("{label}\n"),
-    "reasoning": Habit("<think>Could be anger, or joy. I'd say {label}.</think>\n\n{label}"),
-    "a sentence": Habit("The answer is {label}."),
-    "JSON": Habit('```json\n{{"emotion category": "{label}", "confidence": 0.9}}\n```'),
-    "bold": Habit("Considering the tone, the emotion category is **{label}**."),
-    "numbered": Habit("1. {label}"),
-    "refusing": Habit("{label}", "I'm sorry, but I can't classify this comment."),
-    "truncated": Habit("<think>Short.</think>{label}", "<think>Let me see. It might be joy, or", "length"),
-    "filtered": Habit("{label}", "", "content_filter"),
+    "plain": "{label}\n",
+    "reasoning": "<think>Could be anger, or joy. I'd say {label}.</think>\n\n{label}",
+    "a sentence": "The answer is {label}.",
+    "JSON": '```json\n{{"emotion category": "{label}", "confidence": 0.9}}\n```',
+    "bold": "Considering the tone, the emotion category is **{label}**.",
+    "numbered": "1. {label}",
 }
+"""How model families reply with a label."""
+WITHOUT_LABEL = {
+    "refusing": ("I'm sorry, but I can't classify this comment.", "stop"),
+    "truncated": ("<think>Let me see. It might be joy, or", "length"),
+    "filtered": ("", "content_filter"),
+}
+"""What others reply to every fifth prompt, and why the reply ends."""
 
 
 def fifth(prompt: str) -> bool:
@@ -66,16 +61,16 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Any:
     server.close()
 
 
-def oracle(benchmark: LongICL, habit: Habit) -> tuple[Callable[..., None], dict[str, str]]:
+def oracle(benchmark: LongICL, habit: str) -> tuple[Callable[..., None], dict[str, str]]:
     """Return how the server replies, and the true label of each prompt."""
     own = benchmark[0]
     gold = {str(query.prompt): own.card.labels[query.label] for query in own.all_queries()}
 
     def reply(handler: Any, right: Any) -> None:
         prompt = handler.body["messages"][-1]["content"]
-        other = habit.fifth is not None and fifth(prompt)
-        text = habit.fifth if other else habit.says.format(label=guess(prompt, gold.get(prompt, "joy")))
-        endpoint_server.answering(lambda body: text, habit.reason if other else "stop")(handler, right)
+        known = guess(prompt, gold.get(prompt, "joy"))
+        text, reason = WITHOUT_LABEL[habit] if fifth(prompt) else (f"<think>Short.</think>{known}", "stop")
+        endpoint_server.answering(lambda body: text, reason)(handler, right)
 
     return reply, gold
 
@@ -84,12 +79,21 @@ def kernel_of(served: Any) -> EndpointKernel:
     return EndpointKernel(served.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01)
 
 
-@pytest.mark.parametrize(
-    ("name", "policy"),
-    [(name, policy) for name in HABITS for policy in ("wrong", "excluded")[: 1 + bool(HABITS[name].fifth is not None)]],
-)
-def test_each_family_gets_its_score(served: Any, small_files: Path, name: str, policy: str) -> None:
-    habit = HABITS[name]
+def test_habits_are_read(small_files: Path) -> None:
+    for parsing, right in (("tolerant", list(HABITS)), ("published", ["plain"])):
+        own = make(small_files, ["goemotions"], [1], ITEMS, parsing=parsing)[0]
+        gold = [item.gold[0] for item in own.test_items]
+        runs = {name: own.score([text.format(label=label) for label in gold]) for name, text in HABITS.items()}
+        assert [name for name, run in runs.items() if run.values["mean"] == 1.0] == right
+    unread = runs["reasoning"].details
+    assert len(unread.unparsed) == ITEMS
+    note = f'{ITEMS} of {ITEMS} replies are unparsed and count as wrong, such as (no label): "<think>Could be'
+    assert any(text.startswith(note) for text in unread.notes)
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+@pytest.mark.parametrize("habit", WITHOUT_LABEL)
+def test_replies_without_a_label(served: Any, small_files: Path, habit: str, policy: str) -> None:
     benchmark = make(small_files, ["goemotions"], test_number=ITEMS, parsing="tolerant", unparsed=policy)
     served.always, gold = oracle(benchmark, habit)
     kernel = kernel_of(served)
@@ -99,18 +103,16 @@ def test_each_family_gets_its_score(served: Any, small_files: Path, name: str, p
     details = result.details["goemotions"]
     lost = 0
     for number, prompts in ((1, list(gold)[:ITEMS]), (2, list(gold)[ITEMS:])):
-        unparsed = [prompt for prompt in prompts if habit.fifth is not None and fifth(prompt)]
+        unparsed = [prompt for prompt in prompts if fifth(prompt)]
         right = sum(guess(prompt, gold[prompt]) == gold[prompt] for prompt in prompts if prompt not in unparsed)
         left = len(prompts) - len(unparsed) * (policy == "excluded")
         assert result.divided["goemotions"][f"{number}R"] == right / left
-        if policy == "excluded" and unparsed:
+        if policy == "excluded":
             assert details.bounds[f"{number}R"] == (right / ITEMS, (right + len(unparsed)) / ITEMS)
         lost += len(unparsed)
-    assert len(details.unparsed) == lost
-    assert bool(lost) == (habit.fifth is not None)
-    if lost:
-        assert f"{lost} of {2 * ITEMS} replies are unparsed" in str(result)
-        assert f"{lost} ({lost / 2 / ITEMS:.1%})" in str(result)
+    assert len(details.unparsed) == lost > 0
+    assert f"{lost} of {2 * ITEMS} replies are unparsed" in str(result)
+    assert f"{lost} ({lost / 2 / ITEMS:.1%})" in str(result)
     assert result.complete
     assert "parsing=tolerant,parser=3" in str(result.signature)
     again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
@@ -118,23 +120,9 @@ def test_each_family_gets_its_score(served: Any, small_files: Path, name: str, p
     assert all(one.status == Recomputed() for one in verify(again, benchmark))
 
 
-def test_published_parsing_counts_what_it_cannot_read(served: Any, small_files: Path) -> None:
-    benchmark = make(small_files, ["goemotions"], test_number=ITEMS)
-    served.always, _ = oracle(benchmark, HABITS["reasoning"])
-    kernel = kernel_of(served)
-    result = benchmark(text_inference(kernel))
-    kernel.close()
-    assert result.divided["goemotions"]["mean"] == 0
-    assert len(result.details["goemotions"].unparsed) == 2 * ITEMS
-    assert (
-        f'{2 * ITEMS} of {2 * ITEMS} replies are unparsed and count as wrong, such as (no label): "<think>Could be'
-        in str(result)
-    )
-
-
 def test_a_reply_without_a_label_may_end_the_run(served: Any, small_files: Path) -> None:
     benchmark = make(small_files, ["goemotions"], test_number=ITEMS, parsing="tolerant", unparsed="error")
-    served.always, gold = oracle(benchmark, HABITS["filtered"])
+    served.always, gold = oracle(benchmark, "filtered")
     kernel = kernel_of(served)
     with pytest.raises(OutputError, match=r"GoEmotions, round 1, query \d+ .*withheld the reply"):
         benchmark(kernel)

@@ -12,15 +12,14 @@ import pytest
 
 from StaICC import Dataset, LongICL, load
 from StaICC.benchmarks.long_icl.data import LEAST_LABELS
-from StaICC.benchmarks.verify import Recomputed, Unchecked, verify, verify_file
+from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify, verify_file
 from StaICC.cli import main
 from StaICC.datasets import SplitSizes, Template
-from StaICC.errors import ArgumentError, DataMissingError
-from StaICC.inference import Failure
+from StaICC.errors import ArgumentError
 from StaICC.prompting import split_dataset
 from StaICC.results import compare
+from tests.benchmarks.long_icl.conftest import make
 
-ROOT = Path(__file__).parents[3]
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 SPLIT = SplitSizes(20, 230, 115)
 
@@ -75,15 +74,15 @@ def test_prompts_are_those_of_the_published_rule() -> None:
 
 
 def test_a_template_of_the_users_own_is_used_unchanged() -> None:
-    template = Template("Sort {it}. ", ("Q {x}: ",), (" -> ",), "{kind} = ", ";\t")
-    one = LongICL(datasets=[dataset(template=template)], rounds=[1], test_number=2)[0]
+    own = dataset(template=Template("Sort {it}. ", ("Q {x}: ",), (" -> ",), "{kind} = ", ";\t"))
+    one = LongICL(datasets=[own], rounds=[1], test_number=2)[0]
     first, last = one.context(1), one.prompt_set()[-1]
     assert first.startswith("Sort {it}. Q {x}: Text ")
     assert first.endswith(";\t")
     assert first.count(" -> {kind} = ") == 23
     assert last.startswith(first + "Q {x}: Text ")
     assert last.endswith(" -> {kind} = ")
-    instructed = LongICL(datasets=[dataset(template=template)], rounds=[1], instruct=True)[0].context(1)
+    instructed = LongICL(datasets=[own], rounds=[1], instruct=True)[0].context(1)
     assert instructed.startswith(f"Sort {{it}}. You can only choose from these labels: {', '.join(LABELS)}.\nQ {{x}}: ")
 
 
@@ -95,42 +94,25 @@ def test_several_texts() -> None:
     assert one.prompt_set()[0].endswith(f"sentence1: A{row}\nsentence2: B{row}\nlabel: ")
 
 
-@pytest.mark.parametrize("variant", ["published", "strict"])
-@pytest.mark.parametrize("parsing", [None, "published", "strict", "tolerant"])
+@pytest.mark.parametrize(("variant", "parsing"), [("published", None), ("strict", None), ("published", "tolerant")])
 def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str | None) -> None:
     one = LongICL(datasets=[dataset()], rounds=[1], variant=variant, parsing=parsing, test_number=None)[0]
     assert len(one.test_items) == SPLIT.test
     gold = [item.gold[0] for item in one.test_items]
-    ways = (
-        lambda prompt, label: label,
-        lambda prompt, label: f" {label.upper()}\ntext: another one\nlabel: kind b",
-        lambda prompt, label: f"{prompt}{label}\ntext: another",
-    )
-    for way in ways[: 2 if parsing == "tolerant" else 3]:
-        responses = [way(prompt, label) for prompt, label in zip(one.prompt_set(), gold, strict=True)]
+    pairs = [*zip(one.prompt_set(), gold, strict=True)]
+    ways = [gold, [f" {label.upper()}\ntext: another one\nlabel: kind b" for label in gold]]
+    ways += [[f"{prompt}{label}\ntext: another" for prompt, label in pairs]] * (parsing is None)
+    for responses in ways:
         assert one.score(responses).values["1R"] == 1.0
-    wrong = [LABELS[(LABELS.index(label) + 1) % 23] for label in gold]
-    assert one.score(wrong).values["1R"] == 0.0
-    mixed = one.score([Failure("down"), *gold[1:]])
-    assert mixed.values["1R"] is None
-    assert "1 of 115" in mixed.details.missing["1R"]
+    assert one.score([LABELS[(LABELS.index(label) + 1) % 23] for label in gold]).values["1R"] == 0.0
     assert one.score([LABELS.index(label) for label in gold]).values == one.score(gold).values
-
-
-@pytest.mark.parametrize("parsing", ["published", "strict", "tolerant"])
-def test_texts_that_are_part_of_a_label_are_parsed(parsing: str) -> None:
+    # Texts that are part of a label, and a template without a label prefix.
     given = [(f"{label[-1]}{turn or ''}", label) for turn in range(16) for label in LABELS]
-    one = LongICL(datasets=[dataset(given, split=SplitSizes(0, 200, 168))], rounds=[1], parsing=parsing)[0]
-    gold = [item.gold[0] for item in one.test_items]
-    assert any(len(item.needle) < 10 and item.gold[0][-1] in item.needle for item in one.test_items)
-    assert one.score([f"{label}\ntext: x7\nlabel: kind b" for label in gold]).values["1R"] == 1.0
-
-
-def test_a_template_without_label_prefix_is_parsed() -> None:
-    one = LongICL(datasets=[dataset(template=Template("", ("",), ("\n",), "", "\n"))], rounds=[1], test_number=None)[0]
-    gold = [item.gold[0] for item in one.test_items]
-    for responses in (gold, [prompt + label for prompt, label in zip(one.prompt_set(), gold, strict=True)]):
-        assert one.score(responses).values["1R"] == 1.0
+    short = dataset(given, split=SplitSizes(0, 200, 168))
+    bare = dataset(template=Template("", ("",), ("\n",), "", "\n"))
+    for own, more in ((short, "\ntext: x7\nlabel: kind b"), (bare, "")):
+        one = LongICL(datasets=[own], rounds=[1], variant=variant, parsing=parsing, test_number=None)[0]
+        assert one.score([f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
 
 
 def spread(counts: dict[str, int]) -> list[tuple[str, str]]:
@@ -173,48 +155,36 @@ def test_the_limits_of_the_checks_are_exact() -> None:
         LongICL(datasets=[own], rounds=[shown + 1])
 
 
-def test_own_and_published_data_sets_together(small: Path) -> None:
-    quiet = {"rounds": [1], "test_number": 5, "announce": lambda notice: None, "verify": False}
-    both = LongICL(small, ["banking77", dataset(), "goemotions"], **quiet)
+def test_own_and_published_data_sets_together(small_files: Path) -> None:
+    given = ["banking77", dataset(), "goemotions"]
+    both = make(small_files, given, [1], 5)
     assert both.dataset_names == ["banking77", "kinds", "goemotions"]
-    alone = [LongICL(small, [one], **quiet)[0] for one in ("banking77", dataset(), "goemotions")]
-    assert [one.prompt_set() for one in both] == [one.prompt_set() for one in alone]
-    missing = LongICL(small.parent, [dataset(), "tacred"], **quiet)
-    assert missing.dataset_names == ["kinds"]
-    assert missing.skipped[0].dataset == "tacred"
+    assert [own.prompt_set() for own in both] == [make(small_files, [one], [1], 5)[0].prompt_set() for one in given]
+    missing = make(small_files.parent / "none", [dataset(), "tacred"], [1], 5)
+    assert (missing.dataset_names, missing.skipped[0].dataset) == (["kinds"], "tacred")
     with pytest.raises(ArgumentError, match="each data set once"):
-        LongICL(small, [dataset(), dataset(), "tacred"])
-    with pytest.raises(DataMissingError):
-        LongICL(small.parent, ["tacred"])
+        make(small_files, [dataset(), dataset(), "tacred"])
 
 
 def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "a|b+c.csv")
-    own = Dataset.from_file(path, "query", "intent")
-    benchmark = LongICL(datasets=[own], rounds=(1, 2), test_number=30)
-    result, again = (benchmark(right, progress=False) for _ in range(2))
-    assert result == again
+    path = write_csv(tmp_path / "a|b+c.csv", [(text, f" {label}") for text, label in rows()])
+    benchmark = LongICL(datasets=[Dataset.from_file(path, "query", "intent")], rounds=(1, 2), test_number=30)
+    result = benchmark(right, progress=False)
     assert result["Divided results"]["a|b+c"]["2R"] == 1.0
-    assert result.signature.fields["datasets"] == "a%7Cb%2Bc"
-    assert result.signature.fields["rows"] == "30"
+    assert (result.signature.fields["datasets"], result.signature.fields["rows"]) == ("a%7Cb%2Bc", "30")
+    assert result.warnings == ("a|b+c: 368 labels have surrounding spaces, which are not part of the label",)
     assert "not known to be" not in str(result)
     result.save(tmp_path / "result.json")
     saved = load(tmp_path / "result.json")
     assert saved == result
     assert saved.files.keys() == {"a|b+c"}
-    found = verify_file(tmp_path / "result.json")
-    assert all(one.status == Recomputed() for one in found)
-    assert found[1].same
+    assert status_of(verify_file(tmp_path / "result.json")) == Recomputed()
     assert compare(result, saved)
-
     path.rename(tmp_path / "elsewhere.csv")
     (absent,) = verify(saved)
-    assert absent.same is None
     assert isinstance(absent.status, Unchecked)
     assert "is not here" in absent.status.reason
-    named = list(verify(saved, data_files=[tmp_path / "elsewhere.csv"]))
-    assert named[0].same
-    assert all(one.status == Recomputed() for one in named)
+    assert status_of(verify(saved, data_files=[tmp_path / "elsewhere.csv"])) == Recomputed()
     write_csv(path, rows()[::-1])
     assert "has changed" in verify(saved, data_files=[tmp_path])[0].unchecked[0]
 
@@ -222,19 +192,18 @@ def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
 def test_forged_records_are_inconsistent(tmp_path: Path) -> None:
     own = Dataset.from_file(write_csv(tmp_path / "own.csv"), "query", "intent")
     LongICL(datasets=[own], rounds=[1], test_number=30)(right).save(tmp_path / "result.json")
-    document = json.loads((tmp_path / "result.json").read_text("utf-8"))
-
-    def edited(edit: Any) -> bool:
-        changed = json.loads(json.dumps(document))
-        edit(changed)
-        (tmp_path / "forged.json").write_text(json.dumps(changed), "utf-8")
-        return all(one.status == Recomputed() for one in verify(load(tmp_path / "forged.json"), data_files=[tmp_path]))
-
-    assert edited(lambda one: None)
-    assert not edited(lambda one: one["files"]["own"]["card"]["template"].update(instruction="Sort. "))
-    assert not edited(lambda one: one["files"]["own"]["card"].update(name="other"))
-    assert not edited(lambda one: one["files"]["own"]["card"]["split"].update(demonstration=300, calibration=0))
-    assert not edited(lambda one: one["Divided results"]["own"].update({"1R": 0.5}))
+    for place, changes in (
+        (("files", "own", "card", "template"), {"instruction": "Sort. "}),
+        (("files", "own", "card"), {"name": "other"}),
+        (("files", "own", "card", "split"), {"demonstration": 300, "calibration": 0}),
+        (("Divided results", "own"), {"1R": 0.5}),
+    ):
+        document = inner = json.loads((tmp_path / "result.json").read_text("utf-8"))
+        for key in place:
+            inner = inner[key]
+        inner.update(changes)
+        (tmp_path / "forged.json").write_text(json.dumps(document), "utf-8")
+        assert status_of(verify(load(tmp_path / "forged.json"), data_files=[tmp_path])) != Recomputed()
 
 
 def test_rows_of_a_program_are_verified_with_the_benchmark_only() -> None:
@@ -244,34 +213,22 @@ def test_rows_of_a_program_are_verified_with_the_benchmark_only() -> None:
     (found,) = verify(result)
     assert isinstance(found.status, Unchecked)
     assert "pass the benchmark itself" in found.status.reason
-    assert all(one.status == Recomputed() and one.same is not False for one in verify(result, benchmark))
+    assert status_of(verify(result, benchmark)) == Recomputed()
     other = LongICL(datasets=[dataset(split=SplitSizes(21, 230, 114))], rounds=[1], test_number=30)
-    assert not all(one.status == Recomputed() for one in verify(result, other))
+    assert status_of(verify(result, other)) != Recomputed()
 
 
 def test_everything_that_changes_prompts_changes_the_signature() -> None:
-    def signature(**facts: Any) -> str:
-        given = facts.pop("given", None)
-        return str(LongICL(datasets=[dataset(given, **facts)], rounds=[1], test_number=30).signature())
-
-    changed = rows()
-    changed[0] = ("Another text", changed[0][1])
-    signatures = [
-        signature(),
-        signature(given=changed),
-        signature(split=SplitSizes(19, 230, 115)),
-        signature(template=Template("", ("in: ",), (" ",), "label: ", "\n")),
-        signature(label_space=LABELS[::-1]),
-        signature(name="other"),
+    changes: list[dict[str, Any]] = [
+        {},
+        {"given": [("Another text", LABELS[0]), *rows()[1:]]},
+        {"split": SplitSizes(19, 230, 115)},
+        {"template": Template("", ("in: ",), (" ",), "label: ", "\n")},
+        {"label_space": LABELS[::-1]},
+        {"name": "other"},
     ]
-    assert len(set(signatures)) == len(signatures)
-    assert signature() == signatures[0]
-
-
-def test_remarks_of_the_data_are_warnings(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "own.csv", [(text, f" {label}") for text, label in rows()])
-    result = LongICL(datasets=[Dataset.from_file(path, "query", "intent")], rounds=[1], test_number=3)(right)
-    assert result.warnings == ("own: 368 labels have surrounding spaces, which are not part of the label",)
+    made = [LongICL(datasets=[dataset(**facts)], rounds=[1], test_number=30) for facts in changes]
+    assert len({str(benchmark.signature()) for benchmark in made}) == len(changes)
 
 
 RUN = ["run", "long-icl", "--rounds", "1", "2", "--test-number", "5", "--quiet"]

@@ -57,8 +57,8 @@ def test_published_evaluators(golden: dict[str, Any], name: str) -> None:
 
 
 def test_dialogre_stops_at_500_pairs_only_if_published() -> None:
-    tallies = [Tally(("per:age",) * 300, (), ()), None, *[Tally(("per:age",) * 300, (), ())] * 2]
-    for variant, gold in (("published", 600), ("strict", 900)):
+    tallies = [Tally(("per:age",) * 250, (), ()), None, *[Tally(("per:age",) * 250, (), ())] * 2]
+    for variant, gold in (("published", 500), ("strict", 750)):
         score = score_tallies(card("dialogre").scoring, tallies, variant)
         assert score is not None
         assert score["gold"] == gold

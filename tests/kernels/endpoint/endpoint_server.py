@@ -186,7 +186,7 @@ def chat(body: dict) -> dict:
                 "logprobs": {"content": content, "refusal": None} if body.get("logprobs") else None,
             }
         ],
-        "usage": {"prompt_tokens": len(split(prompt)), "completion_tokens": 1},
+        "usage": {"prompt_tokens": len(split(prompt)), "completion_tokens": 1, "total_tokens": len(split(prompt)) + 1},
     }
 
 

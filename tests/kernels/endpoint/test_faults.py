@@ -56,11 +56,8 @@ def error(message, code=400, kind=None):
 CONTEXT = {
     "vLLM": (400, error("The decoder prompt (length 5012) is longer than the maximum model length of 4096.")),
     "TGI": (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5012 `inputs` tokens and 100"}),
-    "SGLang": (400, error("The input (5012 tokens) is longer than the model's context length (4096 tokens).")),
     "llama.cpp": (400, error("the request exceeds the available context size", 400, "exceed_context_size_error")),
     "OpenAI": (400, error("Your input exceeds the limit of this model.", "context_length_exceeded")),
-    "Azure": (400, error("This model's maximum context length is 8192 tokens, you requested 9000 tokens", None)),
-    "Anthropic": (400, error("input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000", None)),
     "Gemini": (400, [error("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")]),
 }
 

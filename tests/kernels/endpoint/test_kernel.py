@@ -180,29 +180,20 @@ def test_it_works_inside_a_running_event_loop(make):
     assert asyncio.run(notebook()) == make()(PROMPTS[0], LABELS)
 
 
-def test_sampled_texts_are_asked_for_with_temperature_and_seed(make, server):
-    make("text").generate(PROMPTS[:1], temperature=0.5, seed=7)
-    assert (server.requests[-1]["temperature"], server.requests[-1]["seed"]) == (0.5, 7)
-    make("text").generate(PROMPTS[:1])
+def test_generate(make, server):
+    kernel = make("text")
+    assert kernel.generate(PROMPTS, max_new_tokens=3, stop=["\n"]) == [next(iter(wrong.best(p, 1))) for p in PROMPTS]
     assert server.requests[-1]["temperature"] == 0
     assert "seed" not in server.requests[-1]
-    for wrong_number in (-1, float("nan"), True):
-        with pytest.raises(ArgumentError, match="temperature"):
-            make("text").generate(PROMPTS[:1], temperature=wrong_number)
-
-
-def test_generate(make):
-    assert make("text").generate(PROMPTS, max_new_tokens=3, stop=["\n"]) == [
-        next(iter(wrong.best(p, 1))) for p in PROMPTS
-    ]
-    for arguments in ({"max_new_tokens": 0}, {"stop": "x"}, {"stop": [""]}):
+    kernel.generate(PROMPTS[:1], temperature=0.5, seed=7)
+    assert (server.requests[-1]["temperature"], server.requests[-1]["seed"]) == (0.5, 7)
+    asked = len(server.requests)
+    illegal = [{"temperature": number} for number in (-1, math.nan, True)]
+    for arguments in (*illegal, {"max_new_tokens": 0}, {"stop": "x"}, {"stop": [""]}):
         with pytest.raises(ArgumentError):
-            make("text").generate(PROMPTS, **arguments)
-
-
-def test_nothing_is_asked_for_no_prompts(make, server):
-    assert make().batch([], LABELS) == []
-    assert server.requests == []
+            kernel.generate(PROMPTS, **arguments)
+    assert kernel.batch([], LABELS) == []
+    assert len(server.requests) == asked
 
 
 def test_usage_counts_what_the_server_counts(make, server):
@@ -384,7 +375,7 @@ def test_nobody_listens(make):
         (wrong.status(401), "wants a valid key from OPENAI_API_KEY; check it", True),
         (wrong.status(403), "wants a valid key", True),
         (wrong.status(404), "no such address, or no model 'words'", True),
-        (wrong.status(307, [("location", "http://127.0.0.1:1/v1?a=b")]), "redirects to 'http://127.0.0.1:1/v1' ", True),
+        (wrong.status(307, [("location", "http://127.0.0.1:1/v1?a=b")]), "redirects to 'http://127.0.0.1:1/v1';", True),
         (wrong.status(301, [("location", "/login")]), "redirects to '/login'", True),
         (wrong.status(429, body={"error": {"message": "pay", "code": "insufficient_quota"}}), "quota is used up", True),
         (wrong.changed(lambda a: a.update(model="other")), "'words' was asked, but 'other' answered", True),
@@ -471,18 +462,6 @@ def test_a_shifted_echo_is_found_out_before_the_first_query(make, server):
     with pytest.raises(EndpointError, match="cannot be trusted"):
         kernel(PROMPTS[5], LABELS)
     assert len(server.requests) == asked
-
-
-def test_an_echo_without_what_was_generated_is_refused(make, server):
-    def shorten(answer):
-        logprobs = answer["choices"][0]["logprobs"]
-        if len(logprobs["tokens"]) > 1:
-            for values in logprobs.values():
-                values.pop()
-
-    server.always = wrong.changed(shorten)
-    with pytest.raises(EndpointError, match="cut short or shifted"):
-        make("prompt-logprobs")(PROMPTS[0], LABELS)
 
 
 def test_the_echo_is_checked_once(make, server):
@@ -705,6 +684,6 @@ def test_an_interrupt_ends_it_at_once(server):
     start = time.monotonic()
     child.send_signal(2)
     assert child.wait(20) == 42
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 15  # all replies would take 39 s
     child.stdout.close()
     assert len(server.requests) <= 8

@@ -31,40 +31,12 @@ def kernel_for(server, scoring, **options):
     return EndpointKernel(server.url, wrong.MODEL, scoring=scoring, backoff=0.01, **more, **options)
 
 
+WORDS = r'x 1 EMPTY none 0.9 NaN . , : { " \ [ \n %41 key neg tive positive choices logprobs words Bearer'
+
+
 def keys() -> list[str]:
     chance = random.Random(12)
-    found = [
-        "x",
-        "1",
-        "EMPTY",
-        "none",
-        "null",
-        "0.9",
-        "NaN",
-        ".",
-        ",",
-        ":",
-        "{",
-        "}",
-        '"',
-        "\\",
-        "[",
-        "\\n",
-        "%41",
-        "key",
-    ]
-    found += [
-        "neg",
-        "tive",
-        "positive",
-        "choices",
-        "logprobs",
-        "token_logprobs",
-        "text",
-        "words",
-        "sentiment",
-        "Bearer",
-    ]
+    found = WORDS.split()
     for length in (1, 2, 11, 12, 40, 164):
         found.append("".join(chance.choices("".join(map(chr, range(33, 127))), k=length)))
     return found
@@ -127,26 +99,21 @@ def spoken(text):
 
 
 QUOTED = urllib.parse.quote(KEY, safe="")
-HEADERS = f"{{'host': 'h', 'authorization': {'Bearer ' + KEY!r}}}"
 LONG = "x" * 140
 
 ECHOES = {
     "401 at the end of what is shown": wrong.status(401, body={"error": {"message": LONG + KEY}}),
-    "403 with a header dump": wrong.status(403, body={"detail": HEADERS}),
     "404 with the URL": wrong.status(404, body=f"no /v1?api_key={QUOTED}".encode(), kind="text/plain"),
     "302 to a URL": wrong.status(302, [("location", f"http://h/{QUOTED}/x?key={QUOTED}")]),
-    "502 with HTML": wrong.status(502, body=f"<html>{KEY}</html>".encode(), kind="text/html"),
     "200 with HTML": wrong.status(200, body=f"<html>{KEY}</html>".encode(), kind="text/html"),
     "500 in chunks": chunked,
     "500 as the code": wrong.status(500, body={"error": {"code": KEY, "message": KEY}}),
     "200 with an error": wrong.status(200, body={"error": {"headers": {"authorization": f"Bearer {KEY}"}}}),
     "200 with cut JSON": wrong.status(200, body=f'{{"choices": "{KEY}'.encode()),
-    "200 with a list": wrong.status(200, body=[KEY, KEY]),
     "an exception of the client, status line": raw(f"HTTP/1.1 {KEY}"),
     "an exception of the client, header": raw("HTTP/1.1 200 OK", f"bad header {KEY}\x00"),
     "the model's name": wrong.changed(lambda answer: answer.update(model=KEY)),
     "the reply": spoken(f"Your key is {KEY}"),
-    "the end of a long reply": spoken(LONG + KEY),
     "the reason of a filter": wrong.changed(
         lambda answer: answer["choices"][0].update(finish_reason=KEY, text=None, logprobs=None)
     ),

@@ -26,16 +26,7 @@ pytestmark = pytest.mark.slow
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 
 
 @pytest.fixture(scope="module")
@@ -75,24 +66,18 @@ def show(browser: Any, tmp_path: Path) -> Open:
     return open_
 
 
-def requests(browser: Any) -> set[str]:
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return {
-        message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"
-    }
-
-
-def theme(browser: Any, name: str, media: str = "screen") -> str:
+def theme(browser: Any, name: str) -> None:
     features = [{"name": "prefers-color-scheme", "value": name}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-    return browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen", "features": features})
 
 
 def test_no_errors_and_no_requests(show: Open, suite: ResultGroup) -> None:
     browser = show(suite)
     browser.execute_script("document.querySelectorAll('button').forEach(one => one.click())")
     assert browser.get_log("browser") == []
-    assert {url.split(":")[0] for url in requests(browser)} == {"file"}
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
+    assert {url.split(":")[0] for url in sent} == {"file"}
 
 
 def test_tables_sort_by_number_and_back(show: Open, normal: Result) -> None:
@@ -163,19 +148,21 @@ def test_filters_select_the_queries_of_the_result(show: Open) -> None:
     (own,) = runs["one"].details["mini"].conditions
     (other,) = runs["two"].details["mini"].conditions
     pairs = list(zip(own.truth, own.predictions, strict=True))
-    wrong = sum(truth != found for truth, found in pairs)
-    confident = sum(truth != found and found == 0 for truth, found in pairs)
-    differs = sum(a != b for a, b in zip(own.predictions, other.predictions, strict=True))
-    assert 0 < confident < wrong < 60
-    assert 0 < differs < 60
-    assert browser.execute_script(COUNT) == "60 of 60 queries."
-    expected = {"wrong": wrong, "confident": confident, "failed": 0, "unparsed": 0, "all": 60}
+    expected = {
+        "wrong": sum(truth != found for truth, found in pairs),
+        "confident": sum(truth != found and found == 0 for truth, found in pairs),
+        "failed": 0,
+        "unparsed": 0,
+        "all": 60,
+    }
+    assert 0 < expected["confident"] < expected["wrong"] < 60
     for name, number in expected.items():
         browser.execute_script(SET, "show", name)
         assert browser.execute_script(COUNT) == f"{number} of 60 queries."
     browser.execute_script(SET, "show", "differs")
     assert browser.execute_script(COUNT) == "0 of 60 queries. Choose the other run."
     browser.execute_script(SET, "other", "two")
+    differs = sum(a != b for a, b in zip(own.predictions, other.predictions, strict=True))
     assert browser.execute_script(COUNT) == f"{differs} of 60 queries."
     browser.execute_script(SET, "show", "all")
     browser.execute_script(SET, "text", "RAIN")
@@ -185,34 +172,27 @@ def test_filters_select_the_queries_of_the_result(show: Open) -> None:
 
 
 def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:
-    runs = two_runs()
-    browser = show(runs, queries=True)
-    (text,) = (one for one in StaICC.Normal(datasets=["mini"], limit=30)[0].prompt_set()[7:8])
-    asked, first = text.splitlines()[-1], text.splitlines()[0]
+    browser = show(two_runs(), queries=True)
+    text = StaICC.Normal(datasets=["mini"], limit=30)[0].prompt_set()[7]
+    query = text.splitlines()[-1]
     visible = "return document.getElementById('query-view').innerText"
     browser.execute_script(SET, "other", "two")
     browser.execute_script("document.querySelectorAll('.query-row')[7].click()")
-    assert asked not in browser.execute_script(visible)
-    assert "Normal/mini/normal/7/0" in browser.execute_script(visible)
+    assert query not in browser.execute_script(visible)
     assert "Texts are hidden" in browser.execute_script(DETAIL)
     browser.execute_script("document.querySelector('.query-controls button').click()")
-    assert asked in browser.execute_script(DETAIL)
     parts = browser.execute_script(
-        "return [...document.querySelectorAll('.query-part')].map(one => [one.children[0].textContent, "
-        "one.children[1].textContent])"
+        "return [...document.querySelectorAll('.query-part')].map(one => [...one.children].map(two => two.textContent))"
     )
-    assert [kind for kind, _ in parts] == [*(f"demonstration {number}" for number in range(1, 5)), "query"]
-    assert "".join(one for _, one in parts) == text
-    assert parts[0][1] == f"{first}\n"
+    assert [kind for kind, *_ in parts] == [*(f"demonstration {number}" for number in range(1, 5)), "query"]
+    assert "".join(shown for _, shown, *_ in parts) == text
     link = browser.current_url
     browser.get("about:blank")
     browser.get(link)
-    assert asked not in browser.execute_script(visible)  # a link does not show texts
+    assert query not in browser.execute_script(visible)  # a link does not show texts
     chosen = "return document.querySelector('.query-row[aria-selected=true]').textContent"
     assert "Normal/mini/normal/7/0" in browser.execute_script(chosen)
     assert browser.execute_script("return document.getElementById('query-other').value") == "two"
-    top = browser.execute_script("return document.getElementById('queries').getBoundingClientRect().top")
-    assert abs(top) < 5
 
 
 def test_texts_of_queries_stay_text(show: Open) -> None:

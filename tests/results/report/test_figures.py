@@ -24,7 +24,7 @@ from StaICC.results.report import (
     shots_chart,
 )
 from StaICC.results.report.figures import noise_series
-from StaICC.results.report.html import Panel, clip
+from StaICC.results.report.html import Panel
 
 PIXEL = 0.011
 """Coordinates have two decimals."""
@@ -45,8 +45,7 @@ class Drawn:
         self.points: list[tuple[float, float, str]] = []
         for one in root.iter():
             if one.get("class", "").startswith("m "):
-                start = re.match(r"M([\d.-]+) ([\d.-]+)m", one.get("d", ""))
-                x, y = start.groups() if start else (one.get("cx", ""), one.get("cy", ""))
+                x, y, _ = re.findall(r"[\d.-]+", one.get("transform", ""))
                 tip = one.find("title")
                 assert tip is not None
                 self.points.append((scaled(float(x), across or PIXELS), scaled(float(y), up or PIXELS), tip.text or ""))
@@ -127,6 +126,7 @@ def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
             for value in suite[benchmark].divided[drawn.title]["distribution"]
         ]
         assert [x for x, _, _ in drawn.points] == near(expected)
+        assert drawn.tips() == pytest.approx(expected, abs=5e-5)
 
 
 def test_label_noise_and_its_line(suite: ResultGroup) -> None:
@@ -188,31 +188,17 @@ def test_names_of_every_kind_are_drawn_as_text(nasty: Result) -> None:
     assert ElementTree.fromstring(svg).find(".//{http://www.w3.org/2000/svg}b") is None
 
 
-@pytest.mark.parametrize(
-    ("given", "length", "expected"),
-    [
-        ("abc", 3, "abc"),
-        ("abcd", 3, "ab…"),
-        ("a\nb", 9, r"a\nb"),
-        ("\x00\ud800\uffff", 30, r"\x00\ud800\uffff"),
-        ("", 3, ""),
-    ],
-)
-def test_clipping(given: str, length: int, expected: str) -> None:
-    assert clip(given, length) == expected
-
-
 def test_accuracy_against_the_number_of_demonstrations() -> None:
     runs = {f"k {k}": StaICC.Normal(datasets=["mini"], k=k, limit=4)(lambda prompt, label_space: 1) for k in (0, 4, 16)}
     figure = shots_chart(runs)
-    assert [y for _, y, _ in Drawn(figure.panels[0]).points] == near(
-        [run.averaged["accuracy"] for run in runs.values()]
-    )
+    accuracy, *costs = figure.panels
+    assert [y for _, y, _ in Drawn(accuracy).points] == near([run.averaged["accuracy"] for run in runs.values()])
     assert [row[1] for row in figure.rows] == ["0", "4", "16"]
-    spans = [(line.points[0][1], line.points[1][1]) for line in figure.panels[0].lines if len(line.points) == 2]
+    spans = [(line.points[0][1], line.points[1][1]) for line in accuracy.lines if len(line.points) == 2]
     intervals = [run.details["mini"].intervals["accuracy"] for run in runs.values()]
     assert spans == [(one.low, one.high) for one in intervals]
     assert [row[3] for row in figure.rows] == [f"{low:.3f} .. {high:.3f}" for low, high in spans]
-    assert all(len(panel.lines) == 1 for panel in figure.panels[1:] if panel.lines)
+    for panel, key in zip(costs, ("prompt_characters", "new_characters"), strict=True):
+        assert [mark.value for mark in panel.marks] == [run.timing[key] for run in runs.values() if key in run.timing]
     with pytest.raises(ArgumentError, match="no two results differ in k only"):
         shots_chart({"one": runs["k 4"]})

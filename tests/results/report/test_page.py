@@ -219,6 +219,9 @@ def test_confusions_count_every_query(normal: Result) -> None:
         assert sum(map(sum, counts)) == details.scored
         right = sum(counts[place][place] for place in range(len(counts)))
         assert right / details.scored == normal.divided[dataset]["accuracy"]
+        shades = re.findall(r'class="[he](\d+)">', found[found.index(f"<caption>{dataset}, run") :])
+        expected = [round(10 * count / sum(row)) for row in counts for count in row]
+        assert list(map(int, shades[: len(expected)])) == expected
 
 
 # -- self-contained
