@@ -4,6 +4,8 @@ from typing import Any
 
 from StaICC.optional import require
 
+__all__ = ["FEATURE", "text_config", "torch_module"]
+
 FEATURE = "the causal language model kernel"
 
 

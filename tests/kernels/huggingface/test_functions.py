@@ -154,9 +154,8 @@ def test_identities_of_partials(parts, make_model):
         {"cache_empty": print, "return_hidden_state": False, "calibration_function": None},
         trained(ContextualCalibration, rows[0]),
     ):
-        found = standard.identity_for(**parts, **same)
-        assert found.digest in names
-        assert found.complete
+        assert standard.identity_for(**parts, **same).digest in names
+    assert identity_of(functools.partial(standard, **parts)).complete
 
 
 def test_a_calibration_of_the_users_own_leaves_a_partial_incomplete(parts):
