@@ -38,6 +38,7 @@ class TemperatureScaling(Calibration):
 
     name: ClassVar[str] = "grid_temperature"
     feature: ClassVar[Feature] = "probabilities"
+    state: ClassVar[Mapping[str, Any]] = {"temperature": ()}
     temperature = 1.0
 
     def samples(self, make_prompt: Any, calibration_set: Any, number: int, k: int, **options: Any) -> LabelledPrompts:
@@ -60,17 +61,11 @@ class TemperatureScaling(Calibration):
         self.check_trained()
         return [cooled(row, self.temperature) for row in label_rows(features, self.n_label, "prompt")]
 
-    def _learned(self) -> dict[str, Any]:
-        return {"temperature": self.temperature}
-
-    def _restore(self, learned: Mapping[str, Any]) -> None:
-        self.temperature = float(learned["temperature"])
-
 
 TEMPERATURE = MethodSpec(
     "grid_temperature",
     "Temperature scaling",
-    calibrated(lambda bench, labels: TemperatureScaling(labels, variant=bench.variant)),
+    calibrated(lambda data, labels: TemperatureScaling(labels, variant=data.variant)),
     trains=True,
 )
 

@@ -68,7 +68,7 @@ print(table)
 
 # %%
 one = benchmark[0]
-chosen = Method("topk", kernel).prepare(one).views[0]
+chosen = Method("topk", kernel).prepare(one)
 print("random: ", one.prompt_set()[0], "", "nearest:", chosen.prompt_set()[0], sep="\n")
 
 # %% [markdown]
@@ -78,7 +78,7 @@ print("random: ", one.prompt_set()[0], "", "nearest:", chosen.prompt_set()[0], s
 
 # %%
 ppl_icl = Method("ppl-icl", kernel, calibration_number=16, instructions=INSTRUCTIONS)
-print(ppl_icl.prepare(one).views[0].prompt_former.get_config_dict()["instruction"])
+print(ppl_icl.prepare(one).prompt_former.get_config_dict()["instruction"])
 
 # %% [markdown]
 # ## A choice by hand

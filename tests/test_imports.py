@@ -19,28 +19,16 @@ ROOT = Path(StaICC.__file__).parents[1]
 PACKAGE = ROOT / "StaICC"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-MAY_IMPORT = {
-    "errors": set(),
-    "optional": {"errors"},
-    "lazy": set(),
-    "safe_text": set(),
-    "progress": {"errors"},
-    "registry": {"errors"},
-    "frozen": set(),
-    "datasets": {"errors"},
-    "prompting": {"errors", "datasets"},
-    "inference": {"errors", "datasets", "prompting"},
-    "metrics": {"errors", "datasets", "prompting", "inference"},
-    "results": {"errors", "datasets", "prompting", "inference", "metrics"},
-    "benchmarks": {"errors", "datasets", "prompting", "inference", "metrics", "results"},
-    "kernels": {"errors", "datasets", "prompting", "inference"},
-    "methods": {"errors", "datasets", "prompting", "inference", "metrics", "results", "benchmarks", "kernels"},
+ORDER = ("errors", "datasets", "prompting", "inference", "metrics", "results", "benchmarks", "methods", "cli")
+MAY_IMPORT: dict[str, set[str]] = {
+    **{room: set(ORDER[:place]) for place, room in enumerate(ORDER)},
+    **{room: set() for room in ("lazy", "safe_text", "frozen")},
+    **{room: {"errors"} for room in ("optional", "progress", "registry", "util", "normal", "diagnosis")},
+    "kernels": set(ORDER[:4]),
+    "methods": {*ORDER[:7], "kernels"},
+    "cli": {*ORDER[:8], "kernels"},
     "compat": {"benchmarks"},
     "prefabricate_inference": {"errors", "kernels", "methods"},
-    "util": {"errors"},
-    "normal": {"errors"},
-    "diagnosis": {"errors"},
-    "cli": {"errors", "datasets", "prompting", "inference", "metrics", "results", "benchmarks", "kernels", "methods"},
 }
 """The rooms of the package, each with those that it may import from; docs/architecture.md explains them."""
 ANYWHERE = {"version", "lazy", "optional", "safe_text", "registry", "progress", "frozen"}

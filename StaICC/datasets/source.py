@@ -82,7 +82,7 @@ class FileSource:
 
     def rows(self, labels: Sequence[str]) -> RowsOfSource:
         """Read the rows; any other file than the pinned one is refused."""
-        return _read(Path(self.path), self.sha256, labels)
+        return _read(self.path, self.sha256, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class HubSource:
         """Download the file (once: it is cached by ``huggingface_hub``) and read the rows."""
         hub = require("huggingface_hub", "hub", "a data set of the hub")
         path = hub.hf_hub_download(self.repository, self.path, repo_type="dataset", revision=self.revision)
-        return _read(Path(path), self.sha256, labels)
+        return _read(path, self.sha256, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,28 +155,15 @@ def _check_digest(digest: object) -> None:
         raise ArgumentError(f"source: got the SHA-256 {digest!r}, expected 64 lower-case hexadecimal digits")
 
 
-def _read(path: Path, sha256: str, labels: Sequence[str]) -> Iterator[tuple[Any, int]]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataMissingError(f"the file of the data set, {path}, cannot be read: {error.strerror}") from error
-    found = hashlib.sha256(data).hexdigest()
+def _read(path: str | os.PathLike[str], sha256: str, labels: Sequence[str]) -> Iterator[tuple[Any, int]]:
+    found = file_digest(path)
     if found != sha256:
         raise DataDamagedError(f"{path} is not the pinned file: its SHA-256 is {found}, expected {sha256}")
-    return _rows_of(path, data, labels)
-
-
-def _rows_of(path: Path, data: bytes, labels: Sequence[str]) -> Iterator[tuple[Any, int]]:
-    for number, line in enumerate(data.splitlines(), 1):
-        try:
-            record = parse_json(line, f"{path}, line {number}")
-            text, label = record["text"], record["label"]
-        except (TypeError, KeyError) as error:
-            expected = '{"text": ..., "label": ...}'
-            raise SchemaError(f"{path}, line {number}: expected {expected}, got {line!r:.80}") from error
+    records, _ = read_records(path, ("text", "label"), None, ".jsonl")
+    for number, ((text,), label) in enumerate(records.rows):
         if isinstance(label, str) and labels:
             if label not in labels:
-                raise SchemaError(f"{path}, line {number}: {label!r} is no label of {', '.join(labels)}")
+                raise SchemaError(f"{records.place(number)}: {label!r} is no label of {', '.join(labels)}")
             label = list(labels).index(label)
         yield text, label
 

@@ -1,24 +1,22 @@
-"""The built-in methods: for each a function that prepares it for one data set, and its record."""
+"""The built-in methods: for each its options, its function and its record."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
-from StaICC.benchmarks import Condition, Experimentor
+from StaICC.benchmarks import Experimentor
 from StaICC.benchmarks.diagnosis import L9, DemonstrationSensitivityTask, TemplateSensitivityTask
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Answer, Failure
-from StaICC.inference.forecast import Forecast, forecast_prompts
-from StaICC.inference.identity import Identity, combined, identity_of
-from StaICC.inference.recheck import tolerance_of
-from StaICC.kernels.protocol import Capability, NoisyChannelVariants, represents
+from StaICC.kernels.protocol import Capability
 from StaICC.methods.calibration import (
     ContextualCalibration,
     DomainCalibration,
@@ -27,8 +25,9 @@ from StaICC.methods.calibration import (
     KNNPromptingCentroid,
     batch_calibration,
 )
-from StaICC.methods.calibration.base import CONTENT_FREE, CalibratedKernel, Calibration, PromptMaker, domain_texts
+from StaICC.methods.calibration.base import CONTENT_FREE, Calibration, PromptMaker, domain_texts
 from StaICC.methods.calibration.label_probabilities import (
+    Correct,
     DomainPMI,
     LinearCalibration,
     PrototypicalCalibration,
@@ -37,24 +36,31 @@ from StaICC.methods.calibration.label_probabilities import (
     label_rows,
     read_probabilities,
 )
-from StaICC.methods.features import Feature, apply_present, feature_keys
-from StaICC.methods.generation import GenerateThenParse, GenerationOptions
+from StaICC.methods.features import NoisyChannel, apply_present
+from StaICC.methods.generation import GenerationOptions, generate, generation_settings
 from StaICC.methods.selection import (
-    choose_instruction,
+    Distances,
+    bm25_distances,
+    check_instructions,
+    encoder,
     first_demonstrations,
+    instruction_prompts,
     instructions_for,
+    least_perplexity,
     lowest_entropy,
     nearest_demonstrations,
     order_patterns,
+    vector_distances,
 )
 from StaICC.methods.specification import (
-    Asked,
+    MethodData,
     MethodSpec,
-    Prepared,
-    Workbench,
+    NoOptions,
+    Steps,
     fresh,
     option,
     prompt_makers,
+    with_lists,
     with_query,
     with_template,
 )
@@ -191,112 +197,67 @@ class EnsembleOptions:
 # -- one function for each method
 
 
-def _vanilla(bench: Workbench, one: Experimentor) -> Prepared:
-    return Prepared([one], bench.kernel)
+def _vanilla(data: MethodData) -> Steps:
+    (rows,) = yield [data.queries()]
+    return rows
 
 
-class _NoisyChannel:
-    """The noisy channel of a kernel, in one of the two variants."""
-
-    def __init__(self, kernel: Any, variant: str) -> None:
-        self.kernel, self.variant = kernel, variant
-
-    def identity(self) -> Identity:
-        return combined(identity_of(self.kernel), "noisy channel", Identity({}, {"variant": self.variant}))
-
-    @property
-    def recheck_tolerance(self) -> float | None:
-        """That of the kernel."""
-        return tolerance_of(self.kernel)
-
-    def forecast_prompts(
-        self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
-    ) -> Forecast:
-        return forecast_prompts(self.kernel, prompts, label_space, kept=kept)
-
-    def __call__(self, prompt: Sequence[str], label_space: Sequence[str]) -> Any:
-        return self.batch([prompt], label_space)[0]
-
-    def batch(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str]) -> Any:
-        return self.kernel.noisy_channel(prompts, label_space, self.variant)
-
-
-def _noisy_channel(bench: Workbench, one: Experimentor) -> Prepared:
-    noisy = fresh(one, noisy_channel=True)
-    kernel = bench.kernel.kernel
-    if isinstance(kernel, NoisyChannelVariants) and represents(kernel, "noisy_channel"):
-        return Prepared([noisy], _NoisyChannel(kernel, "0.1.1" if bench.variant == "0.1.1" else "paper"))
-    if bench.variant == "0.1.1":
+def _noisy_channel(data: MethodData) -> Steps:
+    feature: Any = "probabilities"
+    if "noisy_channel" in data.provides:
+        feature = NoisyChannel(None, "0.1.1" if data.variant == "0.1.1" else "paper")
+    elif data.variant == "0.1.1":
         raise ArgumentError(
-            f"variant '0.1.1' of the noisy channel: {type(kernel).__name__} has no method noisy_channel "
-            "(or overrides what it calls), so it computes its own variant only. Use variant 'paper', or a local model, "
-            "such as hf:NAME"
+            "variant '0.1.1': the kernel has no method noisy_channel (or overrides what it calls). "
+            "Use variant 'paper', or a local model, such as hf:NAME"
         )
-    return Prepared([noisy], bench.kernel)
+    data.experimentor = fresh(data.experimentor, noisy_channel=True)
+    (rows,) = yield [data.queries(feature)]
+    return rows
 
 
-Make = Callable[[Workbench, Sequence[str]], Calibration]
-Arguments = Callable[[Workbench, Experimentor], dict[str, Any]]
+Make = Callable[[MethodData, Sequence[str]], Calibration]
+Arguments = Callable[[MethodData], dict[str, Any]]
 
 
-def calibrated(make: Make, arguments: Arguments | None = None) -> Callable[[Workbench, Experimentor], Prepared]:
-    """Return the ``prepare`` function of a method that is a calibration.
+def calibrated(make: Make, arguments: Arguments | None = None) -> Callable[[MethodData], Steps]:
+    """Return the function of a method that is a calibration.
 
     Args:
-        make: Returns the untrained calibration for a workbench and a label space.
-        arguments: Returns further arguments of ``train`` for a workbench and a data set.
+        make: Returns the untrained calibration for the data and a label space.
+        arguments: Returns further arguments of ``samples`` for the data.
     """
     return partial(_calibrated, make, arguments)
 
 
-def _calibrated(make: Make, arguments: Arguments | None, bench: Workbench, one: Experimentor) -> Prepared:
-    one = _sharing_demonstrations(bench, one)
-    labels, more = one.get_label_space(), {} if arguments is None else arguments(bench, one)
-    calibrations = [(make(bench, labels), maker) for maker in _makers(bench, one)]
+def _calibrated(make: Make, arguments: Arguments | None, data: MethodData) -> Steps:
+    makers = _share_demonstrations(data)
+    one, labels = data.experimentor, data.experimentor.get_label_space()
+    more = {} if arguments is None else arguments(data)
+    made = [make(data, labels) for _ in makers]  # one for each template
     samples = [
-        calibration.samples(maker, one.calibration_set(), bench.calibration_number, one.get_k(), **more)
-        for calibration, maker in calibrations
+        calibration.samples(maker, one.calibration_set(), data.calibration_number, one.get_k(), **more)
+        for calibration, maker in zip(made, makers, strict=True)
     ]
-    trained = [calibration for calibration, _ in calibrations]
-
-    def learn(features: Iterable[Sequence[Any]]) -> Prepared:
-        for calibration, drawn, rows in zip(trained, samples, features, strict=True):
-            calibration.train_on(bench.kernel, rows, *drawn)
-        return Prepared(
-            [one],
-            CalibratedKernel(bench.kernel.kernel, trained[0]) if len(trained) == 1 else _for_each_template,
-            None,
-            sum(calibration.training_prompts for calibration in trained),
-            (trained[0].reads,),
-            [calibration.apply for calibration in trained],
-        )
-
-    feature = trained[0].feature
-    training = [(feature, feature_keys(prompts, labels)) for prompts, _ in samples]
-    return Prepared([one], bench.kernel, features=(feature,), training=training, learn=learn)
+    feature = made[0].feature
+    training = [data.training(feature, prompts) for prompts, _ in samples]
+    *features, _ = yield [*training, data.queries(feature, ahead=True)]
+    for calibration, drawn, rows in zip(made, samples, features, strict=True):
+        calibration.train_on(rows, *drawn)
+    (rows,) = yield [data.queries(made[0].reads, apply=[calibration.apply for calibration in made])]
+    return rows
 
 
-def _for_each_template(prompt: Any, label_space: Sequence[str]) -> NoReturn:
-    """Refuse to predict a prompt that does not say with which template it was written."""
-    raise ArgumentError("each template has a calibration of its own: got a prompt alone. Run the method: Method.run")
-
-
-def _shares_demonstrations(bench: Workbench) -> bool:
-    return isinstance(bench.options, AnchorOptions) and bench.options.shared_demonstrations
-
-
-def _sharing_demonstrations(bench: Workbench, one: Experimentor) -> Experimentor:
-    if not _shares_demonstrations(bench):
-        return one
-    _refuse_several_lists(one)
-    return _with_lists(one, [one.demonstration_lists()[0]] * len(one.test_set()))
-
-
-def _makers(bench: Workbench, one: Experimentor) -> list[PromptMaker]:
-    makers = prompt_makers(one, bench.variant)
-    if not _shares_demonstrations(bench):
+def _share_demonstrations(data: MethodData) -> list[PromptMaker]:
+    """Return what writes training prompts; where the option says so, with the same demonstrations as all queries."""
+    makers = prompt_makers(data.experimentor, data.variant)
+    if not getattr(data.options, "shared_demonstrations", False):
         return makers
-    rows = [one.demonstration_set()[place] for place in one.demonstration_lists()[0]]
+    one = data.experimentor
+    _refuse_several_lists(one)
+    shared = one.demonstration_lists()[0]
+    data.experimentor = with_lists(one, [shared] * len(one.test_set()))
+    rows = [one.demonstration_set()[place] for place in shared]
     return [partial(_after, maker, rows) for maker in makers]
 
 
@@ -304,64 +265,64 @@ def _after(maker: PromptMaker, rows: list[Any], demonstrations: list[Any], query
     return maker(rows, query)
 
 
-def _per_label(bench: Workbench, one: Experimentor) -> dict[str, Any]:
-    number: int | None = bench.options.samples_per_label
-    if number is not None and bench.variant == "0.1.1":
+def _per_label(data: MethodData) -> dict[str, Any]:
+    number: int | None = data.options.samples_per_label
+    if number is not None and data.variant == "0.1.1":
         raise ArgumentError("samples_per_label: the release draws rows of any label. Use variant 'paper' or 'staicc'")
-    if number is None and bench.variant == "paper":
-        hidden = not isinstance(bench.options, AnchorOptions)
-        number = HIDDEN_SAMPLES if hidden else max(1, bench.calibration_number // len(one.get_label_space()))
+    if number is None and data.variant == "paper":
+        width = len(data.experimentor.get_label_space())
+        anchors = isinstance(data.options, AnchorOptions)
+        number = max(1, data.calibration_number // width) if anchors else HIDDEN_SAMPLES
     return {"per_label": number}
 
 
-def _in_context(
-    shared: Callable[[Workbench, Experimentor], Prepared],
-    correct: Callable[[Sequence[float], Sequence[float]], list[float]],
-    bench: Workbench,
-    one: Experimentor,
-) -> Prepared:
-    """Prepare a calibration by texts after each query's own demonstrations, or by one prior for all."""
-    if bench.variant != "paper" or bench.options.shared_contexts:
-        return shared(bench, one)
-    if isinstance(bench.options, DomainOptions):
-        texts = domain_texts(one.calibration_set(), bench.options.texts, bench.options.sample_length)
+def _in_context(shared: Callable[[MethodData], Steps], correct: Correct, data: MethodData) -> Steps:
+    """Calibrate by texts after each query's own demonstrations, or by one prior for all."""
+    if _one_prior(data.options, data.variant):
+        return (yield from shared(data))
+    one = data.experimentor
+    if isinstance(data.options, DomainOptions):
+        texts = domain_texts(one.calibration_set(), data.options.texts, data.options.sample_length)
     else:
         texts = [(text,) * len(one.card.template.input_text_prefixes) for text in CONTENT_FREE]
-    logarithms = bench.kernel.label_log_probabilities and not one.prompt_former.settings.noisy_channel
-    feature: Feature = "log_probabilities" if logarithms else "probabilities"
-    width = len(one.get_label_space())
-
-    def combine(conditions: Sequence[Condition], answers: Sequence[Asked]) -> Asked:
-        return calibrated_in_context(answers[0], answers[1:], correct, width, logarithms)
-
-    views = [one, *(with_query(one, text) for text in texts)]
-    return Prepared(views, bench.kernel, combine, features=["probabilities", *[feature] * len(texts)])
+    logarithms = "log_probabilities" in data.provides and not one.prompt_former.settings.noisy_channel
+    feature = "log_probabilities" if logarithms else "probabilities"
+    rows, *free = yield [data.queries(), *(data.queries(feature, with_query(one, text)) for text in texts)]
+    return calibrated_in_context(rows, free, correct, len(one.get_label_space()), logarithms)
 
 
-def _batch_calibration(bench: Workbench, one: Experimentor) -> Prepared:
-    def combine(conditions: Sequence[Condition], answers: Sequence[Asked]) -> Asked:
-        calibrated = partial(batch_calibration, batch_size=bench.options.batch_size, variant=bench.variant)
-        found: list[Answer | Failure] = []
-        for condition in conditions:
-            found += apply_present(answers[0][len(found) : len(found) + len(condition.queries)], calibrated)
-        return found
-
-    return Prepared([one], bench.kernel, combine)
+def _batch_calibration(data: MethodData) -> Steps:
+    calibrate = partial(batch_calibration, batch_size=data.options.batch_size, variant=data.variant)
+    (rows,) = yield [data.queries(apply=[calibrate])]
+    return rows
 
 
-def _ppl_icl(bench: Workbench, one: Experimentor) -> Prepared:
-    given = bench.options.instructions
+def _ppl_icl(data: MethodData) -> Steps:
+    one, given = data.experimentor, data.options.instructions
     if isinstance(given, Mapping):
         given = given.get(one.name)
-    candidates = instructions_for(one.name) if given is None else given
-    instruction, asked = choose_instruction(bench.kernel, candidates, one, bench.variant, bench.calibration_number)
+    candidates = check_instructions(instructions_for(one.name) if given is None else given)
+    if not all(text.startswith(candidates[0]) for text in _first_texts(_instructed(one, candidates[0]))):
+        raise ArgumentError(f"{one.task.name} sets the instruction itself, so PPL-ICL cannot choose it")
+    tried = instruction_prompts(candidates, one, data.variant, data.calibration_number)
+    (losses,) = yield [data.training("losses", [text for texts in tried for text in texts])]
+    data.experimentor = _instructed(one, candidates[least_perplexity(losses, len(tried))])
+    (rows,) = yield [data.queries()]
+    return rows
+
+
+def _instructed(one: Experimentor, instruction: str) -> Experimentor:
+    made = fresh(one)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TemplateWarning)  # the signature says that the template was changed
-        one.prompt_former.change_instruction(instruction)
-    for query in one.all_queries():
-        if not (query.prompt if isinstance(query.prompt, str) else query.prompt[0]).startswith(instruction):
-            raise ArgumentError(f"{one.task.name} sets the instruction itself, so PPL-ICL cannot choose it")
-    return Prepared([one], bench.kernel, None, asked)
+        made.prompt_former.change_instruction(instruction)
+    return made
+
+
+def _first_texts(one: Experimentor) -> list[str]:
+    """Return the first text of the first prompt of each condition."""
+    prompts = [condition.queries[0].prompt for condition in one.conditions() if condition.queries]
+    return [prompt if isinstance(prompt, str) else prompt[0] for prompt in prompts]
 
 
 def _refuse_several_lists(one: Experimentor) -> None:
@@ -369,77 +330,59 @@ def _refuse_several_lists(one: Experimentor) -> None:
         raise ArgumentError(f"{one.task.name} needs several demonstration lists for each query; this method sets one")
 
 
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """The nearest demonstrations of every test example."""
-
-    lists: list[list[int]]
-    texts: int
-    """Number of distinct encoded texts."""
-    duplicates: int
-    """Number of test examples with a demonstration of exactly their text."""
-
-
-def _near(bench: Workbench, one: Experimentor, count: int, at_least: int) -> _Near:
+def _near(data: MethodData, count: int, at_least: int) -> Generator[Any, Any, list[list[int]]]:
     """Find the ``count`` nearest demonstrations of each test example, or as many as there are."""
+    one, options = data.experimentor, data.options
     if not one.get_k():
         raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to choose")
     _refuse_several_lists(one)
-    pool = first_demonstrations(one, bench.variant, bench.options.demonstration_set_cut)
+    pool = first_demonstrations(one, data.variant, options.demonstration_set_cut)
     texts = [" ".join(pool[place][0]) for place in range(len(pool))]
-    count = max(at_least, min(count, sum(map(bool, texts))))
-    test = one.test_set()
-    asked = len(test) if one.limit is None else min(one.limit, len(test))
-    queries = [test.get_input_text(row) for row in range(asked)]
-    options = bench.options
+    usable = sum(map(bool, texts))
+    if count > usable and getattr(options, "candidates", None) is not None:
+        raise ArgumentError(f"got candidates = {count}, expected at most {usable}, the demonstrations that have text")
+    count = max(at_least, min(count, usable))
+    if count > usable:
+        raise ArgumentError(f"got {usable} demonstrations with text, expected at least {count}")
+    queries = [one.test_set().get_input_text(row) for row in range(one.row_count)]
+    asked = [" ".join(query) for query in queries]
+    distances: Distances = bm25_distances
+    if options.encoder != "bm25":
+        distinct = [text for text in dict.fromkeys([*texts, *asked]) if text]
+        (states,) = yield [data.training(encoder(options.encoder), distinct, "encoding")]
+        distances = vector_distances(distinct, states)
     found = nearest_demonstrations(
-        bench.encoder(options.encoder), pool, queries, count, bench.variant, options.rule, options.exclude_duplicates
+        distances, pool, queries, count, data.variant, options.rule, options.exclude_duplicates
     )
-    asked_texts = [" ".join(query) for query in queries]
-    duplicates = sum(
-        bool(text) and text in {texts[place] for place in line} for text, line in zip(asked_texts, found, strict=True)
-    )
-    distinct = {*texts, *asked_texts} - {""}
-    encoded = 0 if options.encoder == "bm25" else len(distinct)
-    return _Near(found, encoded, duplicates)
+    shown = [{texts[place] for place in line} for line in found]
+    pairs = zip(asked, shown, strict=True)
+    data.notes["duplicates"] = float(sum(bool(text) and text in line for text, line in pairs))
+    return found
 
 
-def _with_lists(one: Experimentor, lists: Sequence[Sequence[int]]) -> Experimentor:
-    """Return a copy of an experimentor with other demonstrations; test rows beyond its limit get the first ones."""
-    made = fresh(one)
-    k = one.get_k()
-    beyond = [list(range(k))] * (len(one.test_set()) - len(lists))
-    made.set_demonstration_sampler([*map(list, lists), *beyond])
-    return made
+def _topk(data: MethodData) -> Steps:
+    k = data.experimentor.get_k()
+    near = yield from _near(data, k, k)
+    data.experimentor = with_lists(data.experimentor, near)
+    (rows,) = yield [data.queries()]
+    return rows
 
 
-def _topk(bench: Workbench, one: Experimentor) -> Prepared:
-    near = _near(bench, one, one.get_k(), one.get_k())
-    return Prepared([_with_lists(one, near.lists)], bench.kernel, None, near.texts, duplicates=near.duplicates)
-
-
-def _sa_icl(bench: Workbench, one: Experimentor) -> Prepared:
-    k, number = one.get_k(), validate_integer("orders", bench.options.orders, 1)
-    default = CANDIDATES if bench.variant == "paper" else k + 1  # 5 for 4, as released
-    given = bench.options.candidates
+def _sa_icl(data: MethodData) -> Steps:
+    one, k = data.experimentor, data.experimentor.get_k()
+    number, given = validate_integer("orders", data.options.orders, 1), data.options.candidates
+    default = CANDIDATES if data.variant == "paper" else k + 1  # 5 for 4, as released
     count = default if given is None else validate_integer("candidates", given, k)
-    near = _near(bench, one, count, k + 1 if given is None and bench.variant != "paper" else k)
-    found = len(near.lists[0]) if near.lists else count
-    if given is not None and found < given:
-        raise ArgumentError(f"got candidates = {given}, expected at most {found}, the demonstrations that have text")
-    patterns = order_patterns(len(near.lists), found, k, number, bench.variant)
+    near = yield from _near(data, count, k + 1 if given is None and data.variant != "paper" else k)
+    found = len(near[0]) if near else count
+    patterns = order_patterns(len(near), found, k, number, data.variant)
     views = [
-        _with_lists(
-            one,
-            [[row[place] for place in orders[order]] for row, orders in zip(near.lists, patterns, strict=True)],
-        )
-        for order in range(len(patterns[0]))
+        with_lists(one, [[row[place] for place in order] for row, order in zip(near, orders, strict=True)])
+        for orders in zip(*patterns, strict=True)
     ]
-
-    def combine(conditions: Sequence[Condition], answers: Sequence[Asked]) -> Asked:
-        return [_surest(candidates, bench.variant) for candidates in zip(*answers, strict=True)]
-
-    return Prepared(views, bench.kernel, combine, near.texts, duplicates=near.duplicates)
+    data.experimentor = views[0]
+    answers = yield [data.queries(view=view) for view in views]
+    return [_surest(candidates, data.variant) for candidates in zip(*answers, strict=True)]
 
 
 def _surest(candidates: Sequence[Answer | Failure], variant: str) -> Answer | Failure:
@@ -452,10 +395,11 @@ def _surest(candidates: Sequence[Answer | Failure], variant: str) -> Answer | Fa
     return listed[lowest_entropy(listed, variant)]
 
 
-def _ensemble(bench: Workbench, one: Experimentor) -> Prepared:
+def _ensemble(data: MethodData) -> Steps:
     """Average the predictions over demonstration lists and templates."""
-    sets = validate_integer("sets", bench.options.sets, 1)
-    templates = validate_integer("templates", bench.options.templates, 1, len(L9))
+    one = data.experimentor
+    sets = validate_integer("sets", data.options.sets, 1)
+    templates = validate_integer("templates", data.options.templates, 1, len(L9))
     _refuse_several_lists(one)
     if sets > 1 and not one.get_k():
         raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to vary. Use sets=1")
@@ -463,18 +407,15 @@ def _ensemble(bench: Workbench, one: Experimentor) -> Prepared:
         raise ArgumentError(f"{one.task.name} sets the template itself. Use templates=1")
     size = len(one.test_set())
     lists = sample_demonstrations(len(one.demonstration_set()), one.get_k(), size * sets)
-    views = [_with_lists(one, lists[number * size : (number + 1) * size]) for number in range(sets)]
+    views = [with_lists(one, lists[number * size : (number + 1) * size]) for number in range(sets)]
     if templates > 1:
         views = [with_template(view, levels) for levels in L9[:templates] for view in views]
-
-    def combine(conditions: Sequence[Condition], answers: Sequence[Asked]) -> Asked:
-        width = len(one.get_label_space())
-        flat = [row for view in answers for row in view]
-        read = apply_present(flat, lambda rows: read_probabilities(label_rows(rows, width, "prediction"), "auto")[0])
-        size = len(answers[0])
-        return [_mean_prediction(read[number::size]) for number in range(size)]
-
-    return Prepared(views, bench.kernel, combine)
+    data.experimentor = views[0]
+    answers = yield [data.queries(view=view) for view in views]
+    width = len(one.get_label_space())
+    flat = [row for rows in answers for row in rows]
+    read = apply_present(flat, lambda rows: read_probabilities(label_rows(rows, width, "prediction"), "auto")[0])
+    return [_mean_prediction(read[number :: len(answers[0])]) for number in range(len(answers[0]))]
 
 
 def _mean_prediction(members: Sequence[Any]) -> Answer | Failure:
@@ -483,20 +424,26 @@ def _mean_prediction(members: Sequence[Any]) -> Answer | Failure:
     return [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)] if rows else members[0]
 
 
-def _generate(bench: Workbench, one: Experimentor) -> Prepared:
-    if one.prompt_former.settings.noisy_channel:
-        raise ArgumentError("the noisy channel has no text to generate: got noisy_channel=True, expected False")
-    return Prepared([one], GenerateThenParse(bench.kernel, bench.options))
-
-
 _HIDDEN = frozenset({Capability.HIDDEN_STATES})
 
 _VOCABULARY = frozenset({Capability.FULL_VOCABULARY})
 
 
-def _calibration(name: str, title: str, make: Make, arguments: Arguments | None = None, **more: Any) -> MethodSpec:
-    """Return the record of a calibration."""
-    return MethodSpec(name, title, calibrated(make, arguments), **{"trains": True, **more})
+def _calibration(
+    kind: type[Calibration],
+    title: str,
+    options: type[Any] = NoOptions,
+    arguments: Arguments | None = None,
+    **more: Any,
+) -> MethodSpec:
+    """Return the record of a calibration, whose class takes some of the options."""
+    taken = {field.name for field in dataclasses.fields(options)} & {*inspect.signature(kind).parameters}
+
+    def make(data: MethodData, labels: Sequence[str]) -> Calibration:
+        return kind(labels, variant=data.variant, **{name: getattr(data.options, name) for name in taken})
+
+    record = MethodSpec(kind.name, title, calibrated(make, arguments), options=options, trains=True)
+    return dataclasses.replace(record, **more)
 
 
 def _one_prior(options: ContextOptions, variant: str) -> bool:
@@ -511,9 +458,8 @@ def _context_calibration(
     kind: type[ContextualCalibration | DomainCalibration], title: str, options: type[Any], arguments: Arguments | None
 ) -> MethodSpec:
     """Return the record of a calibration by texts after the query's own demonstrations."""
-    shared = _calibration(kind.name, title, lambda bench, labels: kind(labels, variant=bench.variant), arguments)
-    prepare = partial(_in_context, shared.prepare, kind.correct)
-    return dataclasses.replace(shared, prepare=prepare, options=options, trains=_one_prior)
+    shared = _calibration(kind, title, options, arguments, trains=_one_prior)
+    return dataclasses.replace(shared, steps=partial(_in_context, shared.steps, kind.correct))
 
 
 _SPECS = (
@@ -524,7 +470,7 @@ _SPECS = (
         DomainCalibration,
         "Domain calibration",
         DomainOptions,
-        lambda bench, one: {"sample_length": bench.options.sample_length or 64},
+        lambda data: {"sample_length": data.options.sample_length or 64},
     ),
     MethodSpec("batch_calibration", "Batch calibration", _batch_calibration, options=BatchOptions),
     MethodSpec(
@@ -537,62 +483,26 @@ _SPECS = (
     ),
     MethodSpec("topk", "TopK", _topk, _HIDDEN, options=RetrievalOptions),
     MethodSpec("sa_icl", "SA-ICL", _sa_icl, _HIDDEN | {Capability.LABEL_SCORES}, options=OrderOptions),
+    _calibration(KNNPrompting, "k-NN", NeighbourOptions, _per_label, requires=_VOCABULARY, trains=_any_rows),
     _calibration(
-        "knn_prompt",
-        "k-NN",
-        lambda bench, labels: KNNPrompting(labels, bench.options.knn_k, variant=bench.variant),
-        _per_label,
-        requires=_VOCABULARY,
-        trains=_any_rows,
-        options=NeighbourOptions,
+        KNNPromptingCentroid, "k-NN (centroids)", AnchorOptions, _per_label, requires=_VOCABULARY, trains=_any_rows
     ),
     _calibration(
-        "knn_prompt_centroid",
-        "k-NN (centroids)",
-        lambda bench, labels: KNNPromptingCentroid(labels, variant=bench.variant),
-        _per_label,
-        requires=_VOCABULARY,
-        trains=_any_rows,
-        options=AnchorOptions,
+        HiddenCalibration, "Hidden calibration", SampleOptions, _per_label, requires=_HIDDEN, trains=_any_rows
     ),
-    _calibration(
-        "hidden_calibration",
-        "Hidden calibration",
-        lambda bench, labels: HiddenCalibration(labels, variant=bench.variant),
-        _per_label,
-        requires=_HIDDEN,
-        trains=_any_rows,
-        options=SampleOptions,
-    ),
-    _calibration(
-        "temperature_scaling",
-        "Temperature scaling",
-        lambda bench, labels: TemperatureScaling(labels, variant=bench.variant),
-    ),
-    _calibration(
-        "linear_calibration",
-        "Linear calibration",
-        lambda bench, labels: LinearCalibration(
-            labels, bench.options.learning_rate, bench.options.epochs, variant=bench.variant
-        ),
-        options=LinearOptions,
-    ),
-    _calibration(
-        "prototypical_calibration",
-        "Prototypical calibration",
-        lambda bench, labels: PrototypicalCalibration(labels, bench.options.restarts, variant=bench.variant),
-        options=MixtureOptions,
-    ),
-    _calibration(
-        "dc_pmi",
-        "DC-PMI",
-        lambda bench, labels: DomainPMI(labels, variant=bench.variant),
-        lambda bench, one: {"premise": bench.options.premise},
-        trains=False,
-        options=PremiseOptions,
-    ),
+    _calibration(TemperatureScaling, "Temperature scaling"),
+    _calibration(LinearCalibration, "Linear calibration", LinearOptions),
+    _calibration(PrototypicalCalibration, "Prototypical calibration", MixtureOptions),
+    _calibration(DomainPMI, "DC-PMI", PremiseOptions, lambda data: {"premise": data.options.premise}, trains=False),
     MethodSpec("ensemble", "Ensemble", _ensemble, options=EnsembleOptions),
-    MethodSpec("generate", "Generate then parse", _generate, frozenset({Capability.TEXT}), options=GenerationOptions),
+    MethodSpec(
+        "generate",
+        "Generate then parse",
+        generate,
+        frozenset({Capability.TEXT}),
+        options=GenerationOptions,
+        settings=generation_settings,
+    ),
 )
 
 BUILT_IN = SimpleNamespace(**{spec.name: spec for spec in _SPECS})

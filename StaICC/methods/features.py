@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import base64
 import math
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import cycle, islice
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from StaICC.benchmarks import Experimentor
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference import (
     Answer,
@@ -40,7 +42,15 @@ from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import RunCounter, RunCounts, tolerance_of
 from StaICC.inference.store import query_key
-from StaICC.kernels.protocol import Capability, JointFeatures, capabilities_of, represents
+from StaICC.kernels.protocol import (
+    METHODS,
+    Capability,
+    JointFeatures,
+    NoisyChannelVariants,
+    capabilities_of,
+    represents,
+)
+from StaICC.kernels.text_inference import TextInference
 from StaICC.optional import require
 from StaICC.prompting import Prompt, Query, as_argument
 from StaICC.safe_text import logger
@@ -74,12 +84,9 @@ _LOCAL = "Use a local model, such as hf:NAME"
 _CAPABILITIES: dict[Feature, Capability] = {
     "vocabulary": Capability.FULL_VOCABULARY,
     "hidden": Capability.HIDDEN_STATES,
+    "losses": Capability.LOSSES,
 }
-_METHODS: dict[Feature, str] = {
-    "vocabulary": "full_vocabulary_logits",
-    "hidden": "hidden_states",
-    "losses": "losses",
-}
+_METHODS = {feature: METHODS[capability] for feature, capability in _CAPABILITIES.items()}
 """The methods of kernels that compute features without labels."""
 
 
@@ -141,6 +148,10 @@ def _name(function: Any) -> str:
     return str(function.__name__) if isinstance(function, FunctionType) else type(function).__name__
 
 
+class CapabilityError(ArgumentError):
+    """A kernel lacks a capability."""
+
+
 def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) -> None:
     """Refuse a kernel that lacks a capability.
 
@@ -150,13 +161,13 @@ def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) 
         requires: The required capabilities.
 
     Raises:
-        ArgumentError: The kernel lacks one. The message names method, capability and kernel.
+        CapabilityError: The kernel lacks one. The message names method, capability and kernel.
     """
     available = capabilities_of(kernel)
     missing = [capability.value for capability in Capability if capability in requires - available]
     if missing:
         provided = ", ".join(capability.value for capability in Capability if capability in available)
-        raise ArgumentError(
+        raise CapabilityError(
             f"{user} needs {' and '.join(missing)}, which {_name(kernel)} does not provide; "
             f"it provides {provided}. {_LOCAL}"
         )
@@ -212,9 +223,6 @@ def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
 
 Key = tuple[Prompt, tuple[str, ...]]
 """A prompt and its label space."""
-
-Request = tuple[Feature, Sequence[Key]]
-"""Prompts whose feature a method needs."""
 
 _OF_LABELS: frozenset[Feature] = frozenset({"probabilities", "log_probabilities"})
 _VECTORS: frozenset[Feature] = frozenset({"hidden", "vocabulary"})
@@ -425,181 +433,228 @@ def _stored_value(feature: Feature, answer: Answer) -> Any:
     return answer[feature] if isinstance(answer, Features) else answer
 
 
-class CachingKernel:
-    """A kernel that computes each feature of each prompt once; all else is delegated to the kernel.
+@dataclass(frozen=True)
+class NoisyChannel:
+    """The noisy channel of a kernel in one of two variants, as an inference function."""
 
-    Args:
-        kernel: Any inference function.
-
-    Attributes:
-        computed: How many prompts it computed features of.
-        reused: How many requested prompts were in memory or in the store.
-        seconds: What computing took.
-        digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
-    """
-
-    def __init__(self, kernel: Inference) -> None:
-        self.kernel = kernel
-        self.digest = ""
-        self.computed = self.reused = 0
-        self.seconds = 0.0
-        self._memory: dict[tuple[Feature, Key], Any] = {}
-        self._kept = 0
-        self._functions: dict[Feature, Inference] = {"probabilities": kernel}
-        self._context: RunContext | None = None
-        self._run: RunContext | None = None
-        self._recheck = True
-        self._unparsed: Unparsed = "error"
-        self._part = Part("features")
-
-    def __getattr__(self, name: str) -> Any:
-        kernel = self.__dict__.get("kernel")
-        if kernel is None or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(kernel, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_memory": {}, "_context": None, "_run": None}
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Those of the kernel."""
-        return capabilities_of(self.kernel)
-
-    @property
-    def label_log_probabilities(self) -> bool:
-        """Whether the kernel computes log-probabilities of the labels over the vocabulary."""
-        return "log_probabilities" in _joint(self.kernel)
+    kernel: Any
+    variant: str
 
     def identity(self) -> Identity:
-        """Return the identity of the kernel."""
-        return identity_of(self.kernel)
+        """Return the identity of the kernel with the variant."""
+        return combined(identity_of(self.kernel), "noisy channel", Identity({}, {"variant": self.variant}))
 
     @property
     def recheck_tolerance(self) -> float | None:
         """That of the kernel."""
         return tolerance_of(self.kernel)
 
-    def function(self, feature: Feature) -> Inference:
+    def forecast_prompts(
+        self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
+    ) -> Forecast:
+        """Return the forecast of the prompts."""
+        return forecast_prompts(self.kernel, prompts, label_space, kept=kept)
+
+    def __call__(self, prompt: Sequence[str], label_space: Sequence[str]) -> Any:
+        """Return the prediction for one prompt."""
+        return self.batch([prompt], label_space)[0]
+
+    def batch(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str]) -> Any:
+        """Return the prediction for each prompt."""
+        return self.kernel.noisy_channel(prompts, label_space, self.variant)
+
+
+def extra_features(kernel: Any) -> frozenset[str]:
+    """Return what a kernel computes beyond its capabilities: its joint features, and the noisy channel's variants."""
+    noisy = isinstance(kernel, NoisyChannelVariants) and represents(kernel, "noisy_channel")
+    return _joint(kernel) | ({"noisy_channel"} if noisy else frozenset())
+
+
+Apply = Callable[[list[Any]], Sequence[Any]]
+"""Turns the rows of some prompts into other rows, one for each."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Prompts of which a method needs a feature of the model."""
+
+    feature: Any
+    """A :data:`Feature`; a ``TextInference`` or :class:`NoisyChannel` without kernel; or a function that returns a
+    vector for each text of a list."""
+    prompts: Sequence[Key] | Experimentor
+    """Prompts with their label spaces, or all queries of a data set."""
+    phase: str = ""
+    """What the prompts are for: empty for test queries; everything else is a cost of training."""
+    ahead: bool = False
+    """The method will request this when it has learned something: computed now only if other methods run too."""
+    apply: Sequence[Apply] = ()
+    """What turns the rows into predictions: a function for each condition, or one for all. It gets the rows of one
+    condition at a time (of full-vocabulary logits only some), without failures."""
+
+    @cached_property
+    def conditions(self) -> list[list[Key]]:
+        """The prompts of each condition."""
+        if isinstance(self.prompts, Experimentor):
+            return [[(query.prompt, query.label_space) for query in one.queries] for one in self.prompts.conditions()]
+        return [list(self.prompts)]
+
+    @property
+    def keys(self) -> list[Key]:
+        """All prompts with their label spaces."""
+        return [key for condition in self.conditions for key in condition]
+
+    @property
+    def kind(self) -> Any:
+        """What computes it: features of one prompt come from one run of the model."""
+        return "" if isinstance(self.feature, str) else self.feature
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether few rows may be in memory at once."""
+        return self.feature == "vocabulary" and bool(self.apply)
+
+
+class FeatureCache:
+    """Computes each feature of each prompt once.
+
+    Args:
+        kernel: Any inference function.
+        compute: Evaluates an inference function on queries, as :func:`StaICC.inference.ask`.
+
+    Attributes:
+        predictor: The function whose predictions the requests of the current data set are: the kernel, or its noisy
+            channel.
+        computed: How many prompts it computed features of.
+        reused: How many requested prompts were in memory or in the store.
+        digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
+    """
+
+    def __init__(self, kernel: Inference, compute: Callable[..., list[Answer | Failure]] = ask) -> None:
+        self.kernel = kernel
+        self.predictor = kernel
+        self.digest = ""
+        self.computed = self.reused = 0
+        self._ask = compute
+        self._memory: dict[tuple[Any, Key], Any] = {}
+        self._kept = 0
+        self._functions: dict[Any, Inference] = {"probabilities": kernel}
+        self._context: RunContext | None = None
+        self._run: RunContext | None = None
+        self._recheck = True
+        self._unparsed: Unparsed = "error"
+
+    def function(self, feature: Any) -> Inference:
         """Return the inference function of a feature, under whose identity a store keeps it."""
         if feature not in self._functions:
-            self._functions[feature] = FeatureFunction(self.kernel, {feature})
+            one = isinstance(feature, str)
+            self._functions[feature] = (
+                FeatureFunction(self.kernel, {feature}) if one else replace(feature, kernel=self.kernel)
+            )
         return self._functions[feature]
 
     @contextmanager
-    def running(
-        self, context: RunContext, part: Part, recheck: bool = True, unparsed: Unparsed = "error"
-    ) -> Iterator[None]:
-        """Within the block, use the store, the workers and the policies of a run; ``part`` is named in progress."""
+    def running(self, context: RunContext, recheck: bool = True, unparsed: Unparsed = "error") -> Iterator[None]:
+        """Within the block, use the store, the workers and the policies of a run."""
         identity = context.identity_of(self.kernel)
         another_run = context is not self._run
         if identity.digest != self.digest or (another_run and not identity.complete):  # maybe another model than before
             self.digest, self._kept = identity.digest, 0
             self._memory.clear()
         self._run = context
-        before = self._context, self._part, self._recheck, self._unparsed
-        self._context, self._part, self._recheck, self._unparsed = context, part, recheck, unparsed
+        before = self._context, self._recheck, self._unparsed
+        self._context, self._recheck, self._unparsed = context, recheck, unparsed
+        self.predictor = self.kernel
         try:
             yield
         finally:
-            self._context, self._part, self._recheck, self._unparsed = before
+            self._context, self._recheck, self._unparsed = before
 
-    # -- as a kernel
-
-    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
-        """Return the prediction for one prompt."""
-        return self.batch([prompt], label_space)[0]
-
-    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
-        """Return the prediction for each prompt; a :class:`Failure` where there is none and the run collects them."""
-        return self.rows("probabilities", feature_keys(prompts, label_space))
-
-    def hidden_states(self, prompts: Sequence[Any]) -> list[Any]:
-        """Return the last hidden state of each prompt."""
-        return self.rows("hidden", feature_keys(prompts), replace(self._part, phase="encoding"))
-
-    def full_vocabulary_logits(self, prompts: Sequence[Any]) -> list[Any]:
-        """Return the logits of the full vocabulary after each prompt."""
-        return self.rows("vocabulary", feature_keys(prompts))
-
-    def losses(self, texts: Sequence[str]) -> list[Any]:
-        """Return the mean loss of each text."""
-        return self.rows("losses", feature_keys(texts))
-
-    def written(self, function: Inference, prompts: Sequence[str]) -> list[Any]:
-        """Return what a function that generates text writes for each prompt; a :class:`Failure` where it fails.
-
-        Texts are cached under the identity of the function, except in worker processes.
-        """
-        options = RunOptions(free_text=True)
-        if self._context is not None and self._context.options_for(self.kernel).executor is None:
-            options = replace(self._context.options_for(function, free_text=True), progress=None)
-        queries = [Query(prompt, (), 0, number, 0) for number, prompt in enumerate(prompts)]
-        return self._ask(function, queries, self._part, replace(options, on_error="collect"))
-
-    def _ask(
-        self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
-    ) -> list[Answer | Failure]:
-        return ask(function, queries, part, options)
-
-    # -- features
-
-    def rows(self, feature: Feature, keys: Sequence[Key], part: Part | None = None) -> list[Any]:
-        """Return a feature of each prompt.
+    def rows(self, requests: Sequence[Request], part: Part | None = None, policy: OnError | None = None) -> list[Any]:
+        """Return the rows of each request; features are computed together, so that prompts share prefixes.
 
         Args:
-            feature: The feature.
-            keys: The prompts with their label spaces.
+            requests: The requests.
             part: For messages and progress.
+            policy: What to do about failures, where it is not that of the run.
 
         Returns:
-            One row for each; a :class:`Failure` where there is none and the run collects failures.
+            For each request its rows; a :class:`Failure` where there is none and the run collects failures.
 
         Raises:
             OutputError: A prompt has no feature, and the run stops at the first failure.
         """
-        return self.several([(feature, keys)], part)[0]
+        part = part or Part("features")
+        joint = [one for one in requests if isinstance(one.feature, str) and not one.in_pieces]
+        computed = dict(zip(map(id, joint), self._several(joint, part, policy), strict=True))
+        found = []
+        for request in requests:
+            if not isinstance(request.feature, str):
+                computed[id(request)] = self._of_function(request.feature, request.keys, part)
+            rows, functions = iter(computed.get(id(request), ())), cycle(request.apply or [list])
+            answers: list[Any] = []
+            for condition, function in zip(request.conditions, functions):  # noqa: B905
+                pieces: Iterable[Iterable[Any]] = [islice(rows, len(condition))]
+                if request.in_pieces:
+                    starts = range(0, len(condition), AT_ONCE)
+                    some = (replace(request, prompts=condition[start : start + AT_ONCE]) for start in starts)
+                    pieces = (self._several([piece], part, policy)[0] for piece in some)
+                for piece in pieces:
+                    answers += apply_present(list(piece), function)
+            found.append(answers)
+        return found
 
-    def several(
-        self, requests: Sequence[Request], part: Part | None = None, *, policy: OnError | None = None
-    ) -> list[list[Any]]:
-        """As :meth:`rows` for several features, computed together: prompts with a common prefix follow each other.
+    def _of_function(self, feature: Any, keys: Sequence[Key], part: Part) -> list[Any]:
+        """Return what another function than the kernel returns for each prompt."""
+        if not isinstance(feature, (TextInference, NoisyChannel)):
+            new = [key[0] for key in dict.fromkeys(keys) if (feature, key) not in self._memory]
+            for start in range(0, len(new), AT_ONCE):
+                some = new[start : start + AT_ONCE]
+                self._memory.update(zip([(feature, (text, ())) for text in some], feature(some), strict=True))
+            self.computed += len(new)
+            return [self._memory[feature, key] for key in keys]
+        function = self.function(feature)
+        text = isinstance(function, TextInference)
+        self.predictor = self.predictor if text else function
+        options = RunOptions(free_text=text)
+        if self._context is not None:
+            options = replace(self._context.options_for(function, free_text=text), unparsed=self._unparsed)
+        if text:
+            options = replace(options, on_error="collect")
+        counter = options.counter or RunCounter(recheck=False)
+        before = counter.counts
+        queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
+        try:
+            return self._ask(function, queries, part, replace(options, counter=counter))
+        finally:
+            self.computed += counter.counts.computed - before.computed
+            self.reused += counter.counts.reused - before.reused
 
-        Args:
-            requests: The features with their prompts.
-            part: For messages and progress.
-            policy: What to do about failures, where it is not that of the run.
-        """
+    def _several(self, requests: Sequence[Request], part: Part, policy: OnError | None) -> list[list[Any]]:
         wanted: dict[Key, set[Feature]] = {}
         distinct = set()
-        for feature, keys in requests:
-            for key in keys:
-                place = (feature, _place(feature, key))
+        for request in requests:
+            for key in request.keys:
+                place = (request.feature, _place(request.feature, key))
                 if place in distinct:
                     continue
                 distinct.add(place)
-                if place in self._memory:
-                    self._count_reused()
-                else:
-                    wanted.setdefault(key, set()).add(feature)
+                if place not in self._memory:
+                    wanted.setdefault(key, set()).add(request.feature)
+        reused = len(distinct.intersection(self._memory))
+        self.reused += reused
+        if (counter := self._options("probabilities").counter) is not None:
+            counter.counts += RunCounts(reused=reused)
         found: dict[tuple[Feature, Key], Any] = {}
         for kind in (str, tuple):  # a noisy channel has several texts for each query
             some = {key: features for key, features in wanted.items() if isinstance(key[0], kind)}
             if some:
-                found |= self._compute(some, part or self._part, len(requests) > 1, policy)
+                found |= self._compute(some, part, len(requests) > 1, policy)
+        return [
+            [found[place] if place in found else self._memory[place] for place in places]
+            for places in ([(one.feature, _place(one.feature, key)) for key in one.keys] for one in requests)
+        ]
 
-        def row(place: tuple[Feature, Key]) -> Any:
-            return found[place] if place in found else self._memory[place]
-
-        return [[row((feature, _place(feature, key))) for key in keys] for feature, keys in requests]
-
-    def _count_reused(self) -> None:
-        self.reused += 1
-        counter = self.options("probabilities").counter
-        if counter is not None:
-            counter.counts += RunCounts(reused=1)
-
-    def options(self, feature: Feature) -> RunOptions:
+    def _options(self, feature: Feature) -> RunOptions:
         """Return how the run computes a feature. Prompts are counted for the kernel, as its label probabilities."""
         if self._context is None:
             return RunOptions()
@@ -609,16 +664,16 @@ class CachingKernel:
         self, wanted: Mapping[Key, set[Feature]], part: Part, grouped: bool, policy: OnError | None
     ) -> dict[tuple[Feature, Key], Any]:
         features: set[Feature] = set().union(*wanted.values())
-        each = {feature: self.options(feature) for feature in sorted(features)}
+        each = {feature: self._options(feature) for feature in sorted(features)}
         main = each["probabilities" if "probabilities" in each else min(each)]
-        options = replace(main, group_prefixes=grouped, on_error=policy or main.on_error)
-        total = self.options("probabilities").counter
-        done = 0 if total is None else total.counts.rechecked
-        counter = _FeatureCounter(tolerance_of(self.kernel), self._recheck, done)
-        options = replace(options, counter=counter)
-        function: Inference = self.kernel
+        total = self._options("probabilities").counter
         plain = features == {"probabilities"}
+        counter = _FeatureCounter(
+            tolerance_of(self.kernel), self._recheck, 0 if total is None else total.counts.rechecked
+        )
         counter.features = not plain
+        options = replace(main, group_prefixes=grouped, on_error=policy or main.on_error, counter=counter)
+        function: Inference = self.kernel
         if not plain:
             stores = {feature: one.store for feature, one in each.items() if one.store is not None}
             options = replace(options, store=_FeatureStore(stores, wanted) if stores else None)
@@ -629,11 +684,9 @@ class CachingKernel:
             }
             function = FeatureFunction(self.kernel, features, some)
         queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(wanted)]
-        began = time.monotonic()
         try:
             answers = self._ask(function, queries, part, options)
         finally:
-            self.seconds += time.monotonic() - began
             self.computed += counter.counts.computed
             self.reused += counter.counts.reused
             if total is not None:
@@ -643,9 +696,8 @@ class CachingKernel:
             values: Any = answer if isinstance(answer, Features) else {"probabilities": answer}
             for feature in wanted[key]:
                 place = (feature, _place(feature, key))
-                if isinstance(answer, Failure):
-                    found[place] = answer
-                else:
+                found[place] = answer
+                if not isinstance(answer, Failure):
                     found[place] = _unpacked(feature, values[feature])
                     self._remember(place, found[place], each[feature].store is not None)
         return found
@@ -659,6 +711,6 @@ class CachingKernel:
 
 
 def feature_keys(prompts: Sequence[Any], label_space: Sequence[str] = ()) -> list[Key]:
-    """Return prompts with their label space, as :meth:`CachingKernel.several` takes them."""
+    """Return prompts with their label space, as a :class:`Request` takes them."""
     labels = tuple(label_space)
     return [(prompt if isinstance(prompt, str) else tuple(prompt), labels) for prompt in prompts]

@@ -10,20 +10,17 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from StaICC.benchmarks import Benchmark, BenchmarkGroup, Experimentor
+from StaICC.benchmarks import Benchmark, BenchmarkGroup
 from StaICC.benchmarks.forecast import ForecastOptions, Tasks
-from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError
-from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, ask
+from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
 from StaICC.inference.contract import Features
 from StaICC.inference.forecast import Forecast
 from StaICC.kernels.text_inference import TextInference
-from StaICC.methods.features import CachingKernel, Feature, FeatureFunction, Key, Request, packed_row
-from StaICC.methods.run import Method, SharedFeatures, check_benchmark, chosen_methods, read_all, read_method
-from StaICC.methods.specification import Prepared, Workbench
+from StaICC.methods.features import Feature, FeatureCache, FeatureFunction, Key, packed_row
+from StaICC.methods.run import TIMES, Method, SharedFeatures, check_benchmark, chosen_methods, read_all, read_method
 from StaICC.prompting import Query
 
-_ALONE = RunOptions(on_error="collect", free_text=True)
 _VOCABULARY = 8
 """Logits of the full vocabulary choose no prompt, so few are enough."""
 
@@ -86,73 +83,46 @@ def _tasks_of(
     seed: int,
     options: ForecastOptions,
 ) -> Tasks:
-    kernel = _ForecastKernel(members[0][0].kernel, seed)
-    encoders: dict[str | int, Any] = {}
-    rows = [(method, method.workbench(kernel, encoders=encoders), benchmark) for method, benchmark in members]
-    plan = SharedFeatures([(method.spec, bench) for method, bench, _ in rows], benchmarks)
+    kernel = members[0][0].kernel
+    made_up = _MadeUp(kernel, seed)
+    cache = FeatureCache(kernel, made_up)
+    shared = SharedFeatures([method for method, _ in members], benchmarks)
     with options.context() as context:
-        context.start([kernel.kernel])
-        for method, bench, benchmark in rows:
+        context.start([kernel])
+        for method, benchmark in members:
             group = benchmark.members.values() if isinstance(benchmark, BenchmarkGroup) else [benchmark]
-            for one in (one for member in group for one in member):
-                part = Part(f"{method.spec.title}, {one.name}")
-                kernel.tasks.queries += len(one)
-                with kernel.running(context, part, recheck=False):
-                    plan.compute(kernel, one, part)
-                    kernel.ask_all(method, one, bench, context, part)
-    return kernel.tasks
+            for member in group:
+                if (error := method.refusal(member)) is not None:
+                    if len(group) * len(members) == 1:
+                        raise error
+                    continue
+                for one in member:
+                    part = Part(f"{method.spec.title}, {one.name}")
+                    made_up.tasks.queries += len(one)
+                    with cache.running(context, recheck=False):
+                        shared.compute(cache, one, part)
+                        method.predict(method.data(one), cache, part, dict.fromkeys(TIMES, 0.0))
+    return made_up.tasks
 
 
-class _ForecastKernel(CachingKernel):
-    """Records what methods ask for. It returns what the store has, and random features for all else."""
+class _MadeUp:
+    """Predictions in the place of those of a model: what the store has, and random features for all else."""
 
     def __init__(self, kernel: Inference, seed: int) -> None:
-        super().__init__(kernel)
-        self.tasks = Tasks(kernel)
-        self._asked = 0
+        self.kernel, self.tasks = kernel, Tasks(kernel)
         self._random = random.Random(seed)
         self._losses, self._sign = 0, 1 - 2 * seed  # in the second forecast, another text has the lowest loss
         self._width: int | None = None
 
-    def ask_all(self, method: Method, one: Experimentor, bench: Workbench, context: RunContext, part: Part) -> None:
-        """Prepare a method for a data set, and ask for the features of its test prompts."""
-        prepared: Prepared = method.prepare(one, bench)
-        if prepared.cached():
-            self.several(prepared.requests(), part)
-            return
-        options = context.options_for(prepared.inference)
-        queries = [query for view in prepared.views for query in view.all_queries()]
-        found = Tasks(self.kernel)
-        stored = found.add(prepared.inference, queries, options)
-        if not self._is_asked_by(prepared.inference, queries[0]):
-            self.tasks.extend(found)
-            return
-        self.tasks.distinct, self.tasks.cached = self.tasks.distinct + len(stored), self.tasks.cached + len(stored)
-        rest = [query for query in queries if (query.prompt, query.label_space) not in stored]
-        ask(prepared.inference, rest, part, _ALONE)
-
-    def _is_asked_by(self, function: Inference, query: Query) -> bool:
-        """Whether a function gets its predictions from this kernel."""
-        kept, memory, asked = self.tasks, dict(self._memory), self._asked
-        self.tasks = Tasks(self.kernel)
-        ask(function, [query], "trial", _ALONE)
-        self.tasks, self._memory = kept, memory
-        return self._asked > asked
-
-    def several(self, requests: Sequence[Request], *how: Any, **more: Any) -> list[list[Any]]:
-        """Count the call; see the base class."""
-        self._asked += 1
-        return super().several(requests, *how, **more)
-
-    def _ask(
+    def __call__(
         self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
     ) -> list[Answer | Failure]:
-        self._asked += 1
+        """Count the queries, and make up predictions of them."""
         stored = self.tasks.add(function, queries, options)
         keys = [(query.prompt, query.label_space) for query in queries]
-        return [stored[key] if key in stored else self._made_up(function, key) for key in keys]
+        return [stored[key] if key in stored else self._prediction(function, key) for key in keys]
 
-    def _made_up(self, function: Inference, key: Key) -> Answer:
+    def _prediction(self, function: Inference, key: Key) -> Answer:
         if isinstance(function, FeatureFunction):
             rows: dict[str, Any] = {
                 name: packed_row(name, self._row(name, key), key[1]) for name in function.features(*key)

@@ -14,24 +14,33 @@ import copy
 import functools
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import compress, pairwise
+from typing import Any
 
-from StaICC.benchmarks import Benchmark, BenchmarkGroup, Experimentor
+from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
 from StaICC.benchmarks.base import Predictions
 from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
-from StaICC.inference import Failure, Inference, Part
-from StaICC.inference.identity import code_mark
+from StaICC.inference import Failure, Inference, Part, RunOptions
+from StaICC.inference.chunk import read_reply
+from StaICC.inference.identity import Identity, code_mark, combined, identity_of
 from StaICC.inference.recheck import RunCounts
 from StaICC.kernels.registry import options_of
 from StaICC.methods.calibration.base import check_variant
 from StaICC.methods.catalogue import METHODS, TABLE_2, calibrated
-from StaICC.methods.features import CachingKernel, Request, check_capabilities
-from StaICC.methods.specification import MethodSpec, Prepared, Workbench, fresh, keys_of, make_options, read_options
+from StaICC.methods.features import CapabilityError, FeatureCache, Request, check_capabilities, extra_features
+from StaICC.methods.specification import (
+    MethodData,
+    MethodSpec,
+    make_options,
+    read_options,
+    with_labels,
+    without_labels,
+)
 from StaICC.progress import drawn_progress, within
 from StaICC.prompting import Prompt
 from StaICC.registry import labelled, origin_of
@@ -122,37 +131,49 @@ class Method:
     def __repr__(self) -> str:
         return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
 
-    def workbench(self, kernel: CachingKernel | None = None, **shared: Any) -> Workbench:
-        """Return a new workbench for this method; see :class:`~StaICC.methods.specification.Workbench`."""
-        kernel = kernel or CachingKernel(self.kernel)
-        return Workbench(kernel, self.variant, self.calibration_number, self.options, **shared)
+    def data(self, one: Experimentor) -> MethodData:
+        """Return what the method gets to know about a data set: no label of a test row."""
+        extra = extra_features(self.kernel)
+        return MethodData(without_labels(one), self.variant, self.calibration_number, self.options, extra)
 
-    def prepare(self, one: Experimentor, bench: Workbench | None = None) -> Prepared:
-        """Return the method prepared (trained) for one data set.
+    def prepare(self, one: Experimentor) -> Experimentor:
+        """Return a data set with the prompts of the method: its instruction, its demonstrations.
 
         Args:
-            one: The experimentor; it is not changed.
-            bench: A workbench of this method; a new one by default.
-
-        Returns:
-            Experimentors, inference function and the combination of predictions. For a calibration, ``inference`` is
-            the calibrated inference function, which can be used on its own, except for template sensitivity: there,
-            each template has a calibration.
+            one: The data set; it is not changed.
 
         Raises:
             ArgumentError: The method cannot be applied to the data set.
-            OutputError: A prediction is invalid.
+            OutputError: The kernel has no features of a training prompt.
         """
-        bench = bench or self.workbench()
+        data, cache = self.data(one), FeatureCache(self.kernel)
+        with self._named(one):
+            steps = self.spec.begin(data)
+            requests = next(steps, [])
+            while training := [request for request in requests if request.phase]:
+                rows = iter(cache.rows(training))
+                requests = steps.send([next(rows) if request.phase else [] for request in requests])
+        return with_labels(data.experimentor, one)
+
+    def refusal(self, benchmark: Benchmark) -> Exception | None:
+        """Return why the method cannot run on a benchmark, before anything is computed; ``None`` if it can."""
         try:
-            prepared = self.spec.prepare(bench, fresh(one))
-            if prepared.learn is None:
-                return prepared
-            return prepared.learn(bench.kernel.rows(*request) for request in prepared.training)
-        except ArgumentError as error:
-            raise ArgumentError(f"{self.spec.title}, {one.name}: {error}") from error
-        except OutputError as error:
-            raise OutputError(f"{self.spec.title}, {one.name}: {error}") from error
+            for one in benchmark:
+                with self._named(one):
+                    next(self.spec.begin(self.data(one)))
+        except Exception as error:
+            return error
+        return None
+
+    @contextmanager
+    def _named(self, one: Experimentor) -> Iterator[None]:
+        """Name the method and the data set in errors."""
+        try:
+            yield
+        except (ArgumentError, OutputError) as error:
+            if str(error).startswith(self.spec.title):
+                raise
+            raise type(error)(f"{self.spec.title}, {one.name}: {error}") from error
 
     def run(
         self, benchmark: Benchmark | BenchmarkGroup, *, return_outputs: bool = False, **run: Any
@@ -160,7 +181,8 @@ class Method:
         """Train on each data set's calibration set and evaluate.
 
         Args:
-            benchmark: The benchmark, or a group; it is not changed.
+            benchmark: The benchmark, or a group; it is not changed. Members of a group on which the method cannot run
+                are left out, with the reason in ``skipped``.
             return_outputs: Keep the predictions for each query in ``result.outputs``.
             **run: Options of the run: store, executor, failure policy, progress; see
                 :class:`~StaICC.benchmarks.running.RunSettings`.
@@ -168,86 +190,95 @@ class Method:
         Returns:
             The result, with the method in its signature. ``timing`` contains, summed over the data sets,
             ``loading_seconds`` (identity of the kernel, data, prompts), ``training_prompts`` and ``training_seconds``,
-            ``test_prompts`` (distinct prompts) and ``seconds`` (of the evaluation alone), and ``reused_prompts``: how
-            many of the prompts were computed before, by another method or run, and so took no time.
+            ``test_prompts`` and ``seconds`` (of the evaluation alone), and ``reused_prompts``: how many of the prompts
+            were computed before, by another method or run, and so took no time. Prompts are the distinct ones that were
+            requested of the kernel.
 
         Raises:
-            ArgumentError: The method cannot be applied to a data set.
+            ArgumentError: The method cannot be applied to a data set; nothing was computed.
             OutputError: A prediction is invalid.
         """
-        return self.run_on(self.workbench(), benchmark, return_outputs=return_outputs, **run)
+        return self.run_on(FeatureCache(self.kernel), benchmark, return_outputs=return_outputs, **run)
 
     __call__ = run
 
     def run_on(
-        self, bench: Workbench, benchmark: Benchmark | BenchmarkGroup, *, return_outputs: bool = False, **run: Any
+        self,
+        cache: FeatureCache,
+        benchmark: Benchmark | BenchmarkGroup,
+        *,
+        share: Share | None = None,
+        return_outputs: bool = False,
+        **run: Any,
     ) -> Result | ResultGroup:
-        """As :meth:`run`, with a workbench that may contain encodings and predictions."""
+        """As :meth:`run`, with a cache that may contain features, and what computes those of several methods."""
+        check_benchmark(benchmark)
         if isinstance(benchmark, BenchmarkGroup):
+            refusals = {name: self.refusal(member) for name, member in benchmark.members.items()}
+            skipped = {name: error for name, error in refusals.items() if error is not None}
+            for name, error in skipped.items():
+                if len(skipped) == len(refusals) or not isinstance(error, ArgumentError):
+                    raise error
+                _log.warning("left out: %s: %s", name, error)
             parts = {}
             with drawn_progress(run.get("progress")) as shown:
                 for place, (name, member) in enumerate(benchmark.members.items()):
-                    run["progress"] = within(shown, place, len(benchmark))
-                    parts[name] = self.run_on(bench, member, return_outputs=return_outputs, **run)
-            return ResultGroup(benchmark.name, parts)
-        check_benchmark(benchmark)
+                    if name not in skipped:
+                        run["progress"] = within(shown, place, len(benchmark))
+                        parts[name] = self._run(cache, member, share, return_outputs, **run)
+            reasons = {name: str(error) for name, error in skipped.items()}
+            return MethodTable(benchmark.name, parts, {}, reasons) if skipped else ResultGroup(benchmark.name, parts)
+        if (refused := self.refusal(benchmark)) is not None:
+            raise refused
+        return self._run(cache, benchmark, share, return_outputs, **run)
+
+    def _run(
+        self, cache: FeatureCache, benchmark: Benchmark, share: Share | None, return_outputs: bool, **run: Any
+    ) -> Result:
         runs, views = {}, []
         used: dict[str, Inference] = {}
-        kernel = bench.kernel
-        timing = dict.fromkeys(_TIMES, 0.0)
+        timing = dict.fromkeys(TIMES, 0.0)
+        predictor = None
+        if self.spec.settings is not None:
+            predictor = _Predictor(cache.kernel, self.spec.name, self.spec.settings(self.options))
         with RunContext(False, **run) as running:
             running.warn(*data_warnings(benchmark))
             for number, one in enumerate(benchmark):
                 part = Part(f"{self.spec.title}: {benchmark.task.name}, {one.name}", number, len(benchmark))
                 began = time.monotonic()
-                running.start([kernel.kernel])
+                running.start([cache.kernel])
                 queries = one.all_queries()  # reads the data
                 timing["loading_seconds"] += time.monotonic() - began
-                training = replace(part, phase="training")
-                with kernel.running(running, training, run.get("recheck", True), one.unparsed):
-                    if bench.share is not None:
-                        bench.share(kernel, one, part)
-                    reused, began = kernel.reused, time.monotonic()
+                data = self.data(one)
+                with cache.running(running, run.get("recheck", True), one.unparsed):
+                    if share is not None:
+                        share(cache, one, part)
+                    before, reused = cache.computed, cache.reused
                     try:
-                        prepared = self.prepare(one, bench)
+                        with self._named(one):
+                            answers = self.predict(data, cache, part, timing)
                     except OutputError as error:
                         if run.get("on_error") != "collect":
                             raise
                         _log.warning("%s", error)  # no query of this data set has a prediction
-                        running.options_for(kernel.kernel)
-                        runs[one.name] = one.assemble(
-                            one.conditions(), [Failure(str(error), error)] * len(queries), part.name
-                        )
-                        views.append(fresh(one))
-                        used[one.name] = kernel.kernel
-                        continue
-                    if prepared.training_prompts:
-                        timing["training_seconds"] += time.monotonic() - began
-                    began = time.monotonic()
-                    if prepared.cached():
-                        used[one.name] = kernel.kernel
-                        options = kernel.options("probabilities")
-                    else:
-                        used[one.name] = prepared.inference
-                        options = running.options_for(prepared.inference)
-                    before = RunCounts() if options.counter is None else options.counter.counts
-                    runs[one.name], asked = prepared.run(kernel, options, part)
-                    if not prepared.cached() and options.counter is not None:
-                        timing["reused_prompts"] += options.counter.counts.reused - before.reused
-                if prepared.duplicates is not None:
-                    timing["duplicates"] = timing.get("duplicates", 0.0) + prepared.duplicates
-                if prepared.duplicates:
+                        data.experimentor = without_labels(one)
+                        answers = [Failure(str(error), error)] * len(queries)
+                    used[one.name] = predictor or cache.predictor
+                    options = running.options_for(used[one.name])
+                    if predictor is not None and options.counter is not None:
+                        options.counter.counts += RunCounts(cache.computed - before, cache.reused - reused)
+                timing["reused_prompts"] += cache.reused - reused
+                for name, value in data.notes.items():
+                    timing[name] = timing.get(name, 0.0) + value
+                if data.notes.get("duplicates"):
                     _log.warning(
                         "%s: %d test examples are shown a demonstration of exactly their text; the option "
                         "exclude_duplicates leaves these out",
                         part.name,
-                        prepared.duplicates,
+                        data.notes["duplicates"],
                     )
-                timing["seconds"] += time.monotonic() - began
-                timing["test_prompts"] += asked
-                timing["training_prompts"] += prepared.training_prompts
-                timing["reused_prompts"] += kernel.reused - reused
-                views.append(prepared.views[0])
+                views.append(with_labels(data.experimentor, one))
+                runs[one.name] = self._scored(views[-1], answers, options, part)
         twin = copy.copy(benchmark)
         twin.experimentor = views
         result = twin.collect(runs, timing["seconds"], Predictions.of_run(running, used), return_outputs)
@@ -256,14 +287,69 @@ class Method:
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
         return running.deliver(result)
 
+    def predict(self, data: MethodData, cache: FeatureCache, part: Part, timing: dict[str, float]) -> Sequence[Any]:
+        """Return the predictions; count the distinct prompts that the method requests, and the seconds."""
+        asked: dict[bool, set[Any]] = {True: set(), False: set()}
+        marked = time.monotonic()
+
+        def charge(training: bool) -> None:
+            nonlocal marked
+            began, marked = marked, time.monotonic()
+            timing["training_seconds" if training else "seconds"] += marked - began
+
+        steps = self.spec.begin(data)
+        rows: Any = None
+        learns = False
+        try:
+            while True:
+                requests = steps.send(rows)
+                charge(learns or (rows is None and any(request.phase for request in requests)))
+                rows = [[] for _ in requests]
+                for training in (True, False):
+                    now = [place for place, one in enumerate(requests) if bool(one.phase) is training and not one.ahead]
+                    chosen = [requests[place] for place in now]
+                    if chosen:
+                        found = cache.rows(chosen, replace(part, phase=chosen[0].phase))
+                        for place, some in zip(now, found, strict=True):
+                            rows[place] = some
+                        asked[training] |= {(one.kind, key) for one in chosen for key in one.keys}
+                        charge(training)
+                learns = any(request.phase for request in requests)
+        except StopIteration as end:
+            charge(learns)
+            answers: Sequence[Any] = end.value
+        timing["training_prompts"] += len(asked[True])
+        timing["test_prompts"] += len(asked[False])
+        return answers
+
+    def _scored(self, view: Experimentor, answers: Sequence[Any], options: RunOptions, part: Part) -> DatasetRun:
+        """Return scores and details of the predictions for the queries of a view."""
+        conditions = view.conditions()
+        queries = [query for condition in conditions for query in condition.queries]
+        if not isinstance(answers, Sequence) or len(answers) != len(queries):
+            given = len(answers) if isinstance(answers, Sequence) else type(answers).__name__
+            raise ArgumentError(
+                f"{part.name}: got {given} predictions, expected one for each of {len(queries)} queries"
+            )
+        if options.counter is not None and any(isinstance(answer, str) for answer in answers):
+            options.counter.replies = True
+        final = [
+            read_reply(answer, query.label_space, view.unparsed) for answer, query in zip(answers, queries, strict=True)
+        ]
+        if options.on_error == "raise":
+            for number, answer in enumerate(final):
+                if isinstance(answer, Failure) and answer.reply is None:
+                    raise OutputError(f"{part.name}, query {number}: {answer.reason}") from answer.cause
+        return view.assemble(conditions, final, part.name)
+
     def _signed(self, signature: Signature) -> Signature:
         """Return the signature with the method and its settings; vanilla inference adds nothing."""
         builtin = METHODS.get(self.spec.name) == self.spec
         if builtin and self.spec.name == "vanilla":
             return signature
-        plugin = origin_of(self.spec.prepare)
+        plugin = origin_of(self.spec.steps)
         own = not builtin and not plugin
-        name = labelled(self.spec.name, code_mark(self.spec.prepare) if own else plugin)
+        name = labelled(self.spec.name, code_mark(self.spec.steps) if own else plugin)
         counts = self.spec.counts(self.options, self.variant)
         parts = [name, self.variant, *([f"n={self.calibration_number}"] if counts else [])]
         for fact in options_of(self.spec.options):
@@ -273,7 +359,7 @@ class Method:
         return Signature({**signature.fields, "method": " ".join(parts)})
 
 
-_TIMES = (
+TIMES = (
     "loading_seconds",
     "training_prompts",
     "training_seconds",
@@ -289,22 +375,35 @@ def check_benchmark(benchmark: object) -> None:
         raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
 
 
-class _NotComputed(CachingKernel):
-    """Refuses to compute: what it is needed for is not known in advance."""
+@dataclass(frozen=True)
+class _Predictor:
+    """A kernel with what a method adds to its identity."""
 
-    def several(self, *given: Any, **more: Any) -> NoReturn:
-        """Refuse."""
-        raise OutputError("the prompts depend on features")
+    kernel: Inference
+    name: str
+    settings: Mapping[str, str]
 
-    written = several
+    recheck_tolerance = None
+    """One other token changes a text."""
+
+    def identity(self) -> Identity:
+        """Return the identity."""
+        return combined(identity_of(self.kernel), self.name, Identity({}, dict(self.settings)))
+
+    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
+        """Refuse: the harness predicts."""
+        raise NotImplementedError
+
+
+Share = Callable[[FeatureCache, Experimentor, Part], None]
 
 
 class SharedFeatures:
-    """What several methods need before any of them has run, computed together for each data set.
+    """What several methods request before any of them has run, computed together for each data set.
 
     Args:
-        members: The methods with their workbenches.
-        benchmarks: The benchmark of each member; by default the one that is run. With it, prompts that fail do not
+        methods: The methods.
+        benchmarks: The benchmark of each method; by default the one that is run. With it, prompts that fail do not
             stop the others.
 
     Attributes:
@@ -312,38 +411,36 @@ class SharedFeatures:
         prompts: How many prompts were computed.
     """
 
-    def __init__(
-        self, members: Sequence[tuple[MethodSpec, Workbench]], benchmarks: Sequence[Benchmark] | None = None
-    ) -> None:
+    def __init__(self, methods: Sequence[Method], benchmarks: Sequence[Benchmark] | None = None) -> None:
         self.seconds = 0.0
         self.prompts = 0
-        self._members = members
+        self._methods = methods
         self._benchmarks = benchmarks
         self._done: list[Experimentor] = []
 
-    def compute(self, kernel: CachingKernel, one: Experimentor, part: Part) -> None:
+    def compute(self, cache: FeatureCache, one: Experimentor, part: Part) -> None:
         """Compute the features of one data set, unless that was done; failures are left to the methods."""
-        if any(one is done for done in self._done) or len(self._members) < 2:
+        if any(one is done for done in self._done) or len(self._methods) < 2:
             return
-        each = [one] * len(self._members) if self._benchmarks is None else [some[one.name] for some in self._benchmarks]
+        each = [one] * len(self._methods) if self._benchmarks is None else [some[one.name] for some in self._benchmarks]
         self._done += each
-        began, computed = time.monotonic(), kernel.computed
+        began, computed = time.monotonic(), cache.computed
         requests: list[Request] = []
-        for (spec, bench), own in zip(self._members, each, strict=True):
+        for method, own in zip(self._methods, each, strict=True):
             try:
-                requests += spec.prepare(replace(bench, kernel=_NotComputed(kernel.kernel)), fresh(own)).requests()
+                requests += next(method.spec.begin(method.data(own)))
             except Exception as error:
-                _log.debug("%s, %s: %s", spec.title, one.name, error)
+                _log.debug("%s, %s: %s", method.spec.title, one.name, error)
         try:
-            kernel.several(
-                requests,
-                replace(part, name=f"features of {len(self._members)} runs: {one.name}"),
-                policy=None if self._benchmarks is None else "collect",
+            cache.rows(
+                [replace(request, apply=()) for request in requests if isinstance(request.feature, str)],
+                replace(part, name=f"features of {len(self._methods)} runs: {one.name}"),
+                None if self._benchmarks is None else "collect",
             )
         except Exception as error:
             _log.warning("%s: features could not be computed for all runs together: %s", one.name, error)
         self.seconds += time.monotonic() - began
-        self.prompts += kernel.computed - computed
+        self.prompts += cache.computed - computed
 
 
 def _signed_value(value: Any) -> str:
@@ -378,17 +475,14 @@ def chosen_methods(
     for name in given:
         if not any(name in known for known in declared):
             raise unknown_name("option of these methods", name, sorted(set().union(*declared)))
-    kernel = _as_kernel(kernel)
     made: list[Method] = []
     skipped: dict[str, str] = {}
     for spec, known in zip(specs, declared, strict=True):
         own_options = {name: value for name, value in given.items() if name in known}
         try:
-            check_capabilities(spec.title, kernel, spec.required(make_options(spec.name, spec.options, own_options)))
-        except ArgumentError as error:
-            skipped[spec.name] = str(error)
-        else:
             made.append(Method(spec, kernel, variant, calibration_number, **own_options))
+        except CapabilityError as error:
+            skipped[spec.name] = str(error)
     for reason in skipped.values():
         _log.warning("left out: %s", reason)
     if not made:
@@ -430,31 +524,48 @@ def run_all(
         ArgumentError: No method could be run, two methods have one name, or no method has an option.
     """
     made, skipped = chosen_methods(kernel, variant, calibration_number, methods, options)
-    remembering = CachingKernel(made[0].kernel)
-    encoders: dict[str | int, Any] = {}
-    benches = [method.workbench(remembering, encoders=encoders) for method in made]
-    shared = SharedFeatures([(method.spec, bench) for method, bench in zip(made, benches, strict=True)])
     table = MethodTable(OF_METHODS.name, {}, {method.spec.name: method.spec.title for method in made}, skipped)
+    runs = {method.spec.name: (method.spec.title, method, benchmark) for method in made}
+    return _run_each(table, runs, None, finished, **run)
+
+
+def _run_each(
+    table: MethodTable,
+    runs: Mapping[str, tuple[str, Method, Any]],
+    benchmarks: Sequence[Benchmark] | None,
+    finished: Callable[[MethodTable], None] | None,
+    measure: Callable[[Any, Benchmark], None] = lambda result, benchmark: None,
+    **run: Any,
+) -> MethodTable:
+    """Add the results of several runs to a table; what fails is left out with its title and reason.
+
+    Raises:
+        ArgumentError: None could be run.
+    """
+    methods = [method for _, method, _ in runs.values()]
+    fits = [isinstance(where, BenchmarkGroup) or method.refusal(where) is None for _, method, where in runs.values()]
+    cache = FeatureCache(methods[0].kernel)
+    shared = SharedFeatures(
+        list(compress(methods, fits)), None if benchmarks is None else list(compress(benchmarks, fits))
+    )
     with drawn_progress(run.get("progress")) as shown:
-        for place, (method, bench) in enumerate(zip(made, benches, strict=True)):
-            bench.share = shared.compute
-            run["progress"] = within(shown, place, len(made))
+        for place, (name, (title, method, benchmark)) in enumerate(runs.items()):
+            run["progress"] = within(shown, place, len(runs))
             try:
-                table[method.spec.name] = method.run_on(bench, benchmark, **run)
-            except Exception as error:  # CUDA out of memory, a bug of a plug-in: the other methods are not lost
+                result = method.run_on(cache, benchmark, share=shared.compute, **run)
+            except Exception as error:  # CUDA out of memory, a bug of a plug-in: the other results are not lost
                 expected = isinstance(error, StaICCError)
                 reason = str(error) if expected else f"{type(error).__name__}: {error}"
-                if not reason.startswith(method.spec.title):
-                    reason = f"{method.spec.title}: {reason}"
-                table.skipped[method.spec.name] = reason
-                _log.warning("left out: %s", reason, exc_info=None if expected else error)
-            else:
-                table.shared = {"prompts": shared.prompts, "seconds": shared.seconds}
-                if finished is not None:
-                    finished(table)
+                table.skipped[name] = reason if reason.startswith(title) else f"{title}: {reason}"
+                _log.warning("left out: %s", table.skipped[name], exc_info=None if expected else error)
+                continue
+            measure(result, benchmark)
+            table[name] = result
+            table.shared = {"prompts": shared.prompts, "seconds": shared.seconds}
+            if finished is not None:
+                finished(table)
     if not table:
-        names = ", ".join(method.spec.name for method in made)
-        raise ArgumentError(f"none of the methods {names} could be run: {'; '.join(table.skipped.values())}")
+        raise ArgumentError(f"none of {', '.join(runs)} could be run: {'; '.join(table.skipped.values())}")
     return table
 
 
@@ -686,37 +797,21 @@ def run_many_shot(
         ['k=2', 'k=8']
     """
     numbers = different(ks)
-    kernel = CachingKernel(method.kernel)
-    members = [(make_benchmark(k), method.workbench(kernel)) for k in numbers]
-    if not all(isinstance(benchmark, Benchmark) for benchmark, _ in members):
+    members = [make_benchmark(k) for k in numbers]
+    if not all(isinstance(benchmark, Benchmark) for benchmark in members):
         raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
-    shared = SharedFeatures([(method.spec, bench) for _, bench in members], [benchmark for benchmark, _ in members])
+    prompts = set[Prompt]()
+
+    def measure(result: Result, benchmark: Benchmark) -> None:
+        before = _distinct_characters(map(_text, prompts))
+        own = {query.prompt for one in benchmark for query in one.all_queries()}
+        prompts.update(own)
+        result.timing["prompt_characters"] = float(sum(len(_text(prompt)) for prompt in own))
+        result.timing["new_characters"] = float(_distinct_characters(map(_text, prompts)) - before)
+
     table = MethodTable(OF_SHOTS.name, {}, {f"k={k}": f"{method.spec.title}, k = {k}" for k in numbers})
-    before, prompts = 0, set[Prompt]()
-    with drawn_progress(run.get("progress")) as shown:
-        for place, (k, (benchmark, bench)) in enumerate(zip(numbers, members, strict=True)):
-            bench.share = shared.compute
-            run["progress"] = within(shown, place, len(numbers))
-            try:
-                result = method.run_on(bench, benchmark, **run)
-            except StaICCError as error:
-                table.skipped[f"k={k}"] = f"k = {k}: {error}"
-                _log.warning("left out: k = %s: %s", k, error)
-                continue
-            assert isinstance(result, Result)
-            own = {prompt for one in benchmark for prompt, _ in keys_of(one)}
-            prompts |= own
-            distinct = _distinct_characters(map(_text, prompts))
-            result.timing["prompt_characters"] = float(sum(len(_text(prompt)) for prompt in own))
-            result.timing["new_characters"] = float(distinct - before)
-            before = distinct
-            table[f"k={k}"] = result
-            table.shared = {"prompts": shared.prompts, "seconds": shared.seconds}
-            if finished is not None:
-                finished(table)
-    if not table:
-        raise ArgumentError(f"no k could be run: {'; '.join(table.skipped.values())}")
-    return table
+    runs = {f"k={k}": (f"k = {k}", method, benchmark) for k, benchmark in zip(numbers, members, strict=True)}
+    return _run_each(table, runs, members, finished, measure, **run)
 
 
 def _text(prompt: Prompt) -> str:

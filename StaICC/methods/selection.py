@@ -1,7 +1,7 @@
 """Methods that choose the instruction (PPL-ICL), the demonstrations (TopK) or their order (SA-ICL) of a prompt.
 
-A text's encoding is the model's last hidden state at its last token. :class:`TextEncoder` computes it once for each
-text and model; the distances of all queries to all demonstrations are one matrix product.
+A text's encoding is the model's last hidden state at its last token; the distances of all queries to all
+demonstrations are one matrix product.
 
 :func:`ppl_icl` and :class:`SelfAdaptiveICL` have the call shapes of 0.1.1, which names them ``PPL_ICL`` and
 ``SA_ICL``::
@@ -49,78 +49,54 @@ class TextRows(Protocol):
     def __getitem__(self, index: int, /) -> tuple[Sequence[str], Any]: ...
 
 
-class TextEncoder:
-    """Encodes texts by a kernel's hidden states, each text once.
+Distances = Callable[[list[str], list[str]], Any]
+"""Returns the distance of each of some texts to each of others: array (texts, others)."""
+
+
+def vector_distances(texts: Sequence[str], states: Any) -> Distances:
+    """Return the Euclidean distances between texts by their encodings.
 
     Args:
-        kernel: A kernel with ``hidden_states(prompts)``.
-        encode: A function that returns a vector for each text, in the place of the kernel.
-
-    Attributes:
-        encoded: Number of encoded texts.
+        texts: The texts, all different.
+        states: The encoding of each.
 
     Raises:
-        ArgumentError: The kernel has no hidden states.
+        OutputError: An encoding is missing, or has NaN or an infinity.
     """
+    matrix = finite_matrix(check_answered(states, "encoding"), "encoding")
+    places = {text: place for place, text in enumerate(texts)}
 
-    def __init__(self, kernel: Any, encode: Callable[[list[str]], Any] | None = None) -> None:
-        if encode is None:
-            check_capabilities("demonstration retrieval", kernel, frozenset({Capability.HIDDEN_STATES}))
-        self._states: Callable[[list[str]], Any] = encode or kernel.hidden_states
-        self._known: dict[str, Any] = {}
-        self.encoded = 0
+    def distances(some: list[str], others: list[str]) -> Any:
+        first, second = (matrix[[places[text] for text in part]] for part in (some, others))
+        return euclidean(first, second)
 
-    def vectors(self, texts: Sequence[str]) -> Any:
-        """Encode texts.
-
-        Args:
-            texts: The texts, none empty.
-
-        Returns:
-            Array (texts, width).
-
-        Raises:
-            OutputError: A state has NaN or an infinity.
-        """
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        for start in range(0, len(new), AT_ONCE):
-            some = new[start : start + AT_ONCE]
-            states = self._states(some)
-            rows = finite_matrix(check_answered(states, "encoding") if isinstance(states, list) else states, "encoding")
-            self._known.update(zip(some, rows, strict=True))
-        self.encoded += len(new)
-        return finite_matrix([self._known[text] for text in texts], "encoding")
-
-    def distances(self, queries: Sequence[str], texts: Sequence[str]) -> Any:
-        """Return the Euclidean distance of each query to each text, array (queries, texts)."""
-        return euclidean(self.vectors(queries), self.vectors(texts))
+    return distances
 
 
-class BM25:
-    """Distances by words: minus the score of :func:`StaICC.prompting.bm25.bm25_scores`."""
-
-    def distances(self, queries: Sequence[str], texts: Sequence[str]) -> Any:
-        """Return minus the score of each text for each query, array (queries, texts)."""
-        return -require("numpy", "hf", "retrieval of demonstrations").array(bm25_scores(queries, texts))
+def bm25_distances(some: list[str], others: list[str]) -> Any:
+    """Return distances by words: minus the score of :func:`StaICC.prompting.bm25.bm25_scores`."""
+    return -require("numpy", "hf", "retrieval of demonstrations").array(bm25_scores(some, others))
 
 
-def make_encoder(choice: Any, kernel: Any) -> TextEncoder | BM25:
-    """Return what compares texts.
+def encoder(choice: Any) -> Any:
+    """Return the feature that encodes texts.
 
     Args:
-        choice: ``"hidden"``: the hidden states of the kernel; ``"bm25"``; ``"sentence-transformers:NAME"``; or a
-            function that returns a vector for each text of a list.
-        kernel: The kernel.
+        choice: ``"hidden"``: the hidden states of the kernel; ``"sentence-transformers:NAME"``; or a function that
+            returns a vector for each text of a list.
     """
-    if callable(choice):
-        return TextEncoder(kernel, choice)
     kind, _, name = str(choice).partition(":")
-    if kind == "sentence-transformers" and name:
-        package = require("sentence_transformers", "hf", "encoding demonstrations")
-        return TextEncoder(kernel, package.SentenceTransformer(name).encode)
-    if choice not in ("hidden", "bm25"):
+    if isinstance(choice, str) and kind == "sentence-transformers" and name:
+        return _sentence_encoder(name)
+    if choice != "hidden" and not callable(choice):
         raise unknown_name("encoder", choice, ["hidden", "bm25", "sentence-transformers:NAME"])
-    return BM25() if choice == "bm25" else TextEncoder(kernel)
+    return choice
+
+
+@lru_cache(maxsize=4)
+def _sentence_encoder(name: str) -> Any:
+    package = require("sentence_transformers", "hf", "encoding demonstrations")
+    return package.SentenceTransformer(name).encode
 
 
 Rule = Literal["nearest", "diverse", "balanced", "vote-k"]
@@ -128,7 +104,7 @@ Rule = Literal["nearest", "diverse", "balanced", "vote-k"]
 
 
 def nearest_demonstrations(
-    encoder: TextEncoder | BM25,
+    distances_of: Distances,
     demonstrations: TextRows,
     queries: Sequence[Sequence[str]],
     count: int,
@@ -139,7 +115,7 @@ def nearest_demonstrations(
     """Choose demonstrations for each query (TopK; Liu et al. 2022, "What Makes Good In-Context Examples").
 
     Args:
-        encoder: Compares the texts; several input texts of a row are joined by blanks.
+        distances_of: Compares the texts; several input texts of a row are joined by blanks.
         demonstrations: Rows to choose from.
         queries: Input texts of each query.
         count: How many to choose.
@@ -171,14 +147,14 @@ def nearest_demonstrations(
         return [usable[:count] for _ in asked]
     numpy = require("numpy", "hf", "retrieval of demonstrations")
     columns = [distinct[texts[place]] for place in usable]
-    distances = numpy.array(encoder.distances(list(rows), list(distinct))[:, columns])
+    distances = numpy.array(distances_of(list(rows), list(distinct))[:, columns])
     if exclude_duplicates:
         for text, row in rows.items():
             distances[row, [texts[place] == text for place in usable]] = math.inf
         if (numpy.isfinite(distances).sum(1) < count).any():
             raise ArgumentError(f"got too many duplicates of a query, expected at least {count} other demonstrations")
     if rule == "vote-k":
-        between = encoder.distances(list(distinct), list(distinct))[columns][:, columns]
+        between = distances_of(list(distinct), list(distinct))[columns][:, columns]
         outside = numpy.ones(len(usable), bool)
         outside[_representatives(between, max(count, 100))] = False
         distances[:, outside] = math.inf
@@ -188,7 +164,7 @@ def nearest_demonstrations(
         chosen = [_balanced(line, labels, count) for line in order.tolist()]
     elif rule == "diverse":
         chosen = [
-            _diverse(encoder, line[: 10 * count], distances[row], usable, texts, count)
+            _diverse(distances_of, line[: 10 * count], distances[row], usable, texts, count)
             for row, line in enumerate(order.tolist())
         ]
     else:
@@ -208,7 +184,7 @@ def _balanced(line: Sequence[int], labels: Sequence[int], count: int) -> list[in
 
 
 def _diverse(
-    encoder: TextEncoder | BM25,
+    distances_of: Distances,
     candidates: Sequence[int],
     distances: Any,
     usable: Sequence[int],
@@ -217,7 +193,7 @@ def _diverse(
 ) -> list[int]:
     """Choose by maximal marginal relevance."""
     own = [texts[usable[place]] for place in candidates]
-    between = encoder.distances(own, own)
+    between = distances_of(own, own)
     rest = list(range(len(candidates)))
     chosen: list[int] = []
     while len(chosen) < count:
@@ -332,67 +308,69 @@ def instructions_for(name: str) -> list[str]:
     return list(_instructions()[name])
 
 
-def _mean_perplexity(losses: Sequence[float]) -> float:
-    """Logarithm of the mean of the exponentials."""
+def check_instructions(instructions: Any) -> list[str]:
+    """Return the candidate instructions; refuse what is no list of texts."""
+    if isinstance(instructions, str) or not instructions or not all(isinstance(text, str) for text in instructions):
+        raise ArgumentError(f"instruction_set must be a list of texts, not {instructions!r}")
+    return list(instructions)
+
+
+def least_perplexity(losses: Sequence[Any], candidates: int) -> int:
+    """Return the candidate, the first of equals, whose texts have the lowest mean perplexity.
+
+    Args:
+        losses: The mean loss of each text, candidate by candidate.
+        candidates: How many candidates.
+
+    Raises:
+        OutputError: A loss is missing or not finite.
+    """
+    losses = check_answered(losses, "instruction prompt")
     if not all(math.isfinite(loss) for loss in losses):
-        raise OutputError(f"the model's losses {list(losses)[:5]} are not finite; use a wider number type")
+        raise OutputError(f"the model's losses {losses[:5]} are not finite; use a wider number type")
+    size = len(losses) // candidates
+    scores = [_mean_perplexity(losses[start : start + size]) for start in range(0, len(losses), size)]
+    return scores.index(min(scores))
+
+
+def _mean_perplexity(losses: Sequence[float]) -> float:
+    """Return the logarithm of the mean of the exponentials."""
     top = max(losses)
     return top + math.log(math.fsum(math.exp(loss - top) for loss in losses) / len(losses))
 
 
-def choose_instruction(
-    kernel: Any,
-    instructions: Sequence[str],
-    experimentor: Experimentor | None,
-    variant: str = "paper",
-    calibration_number: int = 128,
-) -> tuple[str, int]:
-    """Choose the instruction with the lowest perplexity (see :func:`ppl_icl`), and change nothing.
+def instruction_prompts(
+    instructions: Sequence[str], experimentor: Experimentor | None, variant: str, number: int
+) -> list[list[str]]:
+    """Return the texts whose perplexity decides about each instruction; see :func:`ppl_icl`.
 
     Args:
-        kernel: A kernel with ``losses(texts)``.
         instructions: The candidates.
         experimentor: Its prompt writer and calibration set; not needed for ``"0.1.1"``.
         variant: ``"paper"`` or ``"0.1.1"``.
-        calibration_number: How many rows of the calibration set each instruction is tried on (``"paper"``).
-
-    Returns:
-        The instruction, the first of equals, and how many texts were scored.
+        number: How many rows of the calibration set each instruction is tried on (``"paper"``).
 
     Raises:
-        ArgumentError: There are no candidates, the kernel has no losses, or no experimentor was given (``"paper"``).
-        OutputError: A loss is not finite.
+        ArgumentError: No experimentor was given (``"paper"``), or its calibration set is empty.
     """
-    if isinstance(instructions, str) or not instructions or not all(isinstance(text, str) for text in instructions):
-        raise ArgumentError(f"instruction_set must be a list of texts, not {instructions!r}")
-    check_capabilities("PPL-ICL", kernel, frozenset({Capability.LOSSES}))
     if check_variant(variant) == "0.1.1":
-        texts = [[instruction] for instruction in instructions]
-    elif experimentor is None:
+        return [[instruction] for instruction in instructions]
+    if experimentor is None:
         raise ArgumentError("PPL-ICL: experimentor is missing; its prompts are needed to compare instructions")
-    else:
-        texts = [_tried(experimentor, instruction, calibration_number) for instruction in instructions]
-    losses = check_answered(kernel.losses([text for some in texts for text in some]), "instruction prompt")
-    size = len(texts[0])
-    scores = [_mean_perplexity(losses[start : start + size]) for start in range(0, len(losses), size)]
-    return instructions[scores.index(min(scores))], len(losses)
-
-
-def _tried(experimentor: Experimentor, instruction: str, number: int) -> list[str]:
-    """Prompts without demonstrations about rows of the calibration set, with an instruction."""
     rows = experimentor.calibration_set()
-    writer = copy.copy(experimentor.prompt_former)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TemplateWarning)
-        writer.change_instruction(instruction)
     count = min(validate_integer("calibration_number", number, 1), len(rows))
     if not count:
         raise ArgumentError("the calibration set is empty")
-    prompts = [
-        writer.write_prompt_from_dataline([], rows[index][0])
-        for index in StableRandom().sample_indexes(len(rows), count)
-    ]
-    return [text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)]
+    indexes = StableRandom().sample_indexes(len(rows), count)
+    tried = []
+    for instruction in instructions:
+        writer = copy.copy(experimentor.prompt_former)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TemplateWarning)
+            writer.change_instruction(instruction)
+        prompts = [writer.write_prompt_from_dataline([], rows[index][0]) for index in indexes]
+        tried.append([text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)])
+    return tried
 
 
 def ppl_icl(
@@ -433,9 +411,11 @@ def ppl_icl(
         if experimentor is None:
             raise ArgumentError("PPL-ICL: got neither instruction_set nor experimentor, expected one of them")
         instruction_set = instructions_for(experimentor.name)
-    chosen, _ = choose_instruction(
-        _kernel(model, tokenizer), instruction_set, experimentor, variant, calibration_number
-    )
+    kernel, candidates = _kernel(model, tokenizer), check_instructions(instruction_set)
+    check_capabilities("PPL-ICL", kernel, frozenset({Capability.LOSSES}))
+    tried = instruction_prompts(candidates, experimentor, variant, calibration_number)
+    losses = kernel.losses([text for texts in tried for text in texts])
+    chosen = candidates[least_perplexity(losses, len(candidates))]
     if cache_empty is not None:
         cache_empty()
     if experimentor is not None:
@@ -520,7 +500,8 @@ class SelfAdaptiveICL:
         self.variant = check_variant(variant)
         self.experimentor = experimentor
         self.kernel = _kernel(model, tokenizer)
-        self.encoder = TextEncoder(self.kernel)
+        check_capabilities("demonstration retrieval", self.kernel, frozenset({Capability.HIDDEN_STATES}))
+        self._states: dict[str, Any] = {}
         self.cache_empty = cache_empty
         self.calibrate_function = calibrate_function
         self.demonstration_set = first_demonstrations(experimentor, self.variant, demonstration_set_cut)
@@ -537,10 +518,17 @@ class SelfAdaptiveICL:
         """
         test = self.experimentor.test_set()
         texts = [test.get_input_text(row) for row in rows]
-        found = nearest_demonstrations(self.encoder, self.demonstration_set, texts, count, self.variant)
+        found = nearest_demonstrations(self._distances, self.demonstration_set, texts, count, self.variant)
         if self.cache_empty is not None:
             self.cache_empty()
         return found
+
+    def _distances(self, queries: list[str], texts: list[str]) -> Any:
+        new = [text for text in dict.fromkeys([*queries, *texts]) if text not in self._states]
+        for start in range(0, len(new), AT_ONCE):
+            some = new[start : start + AT_ONCE]
+            self._states.update(zip(some, self.kernel.hidden_states(some), strict=True))
+        return vector_distances(list(self._states), self._states.values())(queries, texts)
 
     def set_TopK_to_demonstration(self, k: int) -> None:
         """Give each query of the experimentor its ``k`` nearest demonstrations; each is asked once then.
@@ -590,23 +578,20 @@ class SelfAdaptiveICL:
         for number, text in enumerate(prompts):
             if text not in places:
                 raise ArgumentError(
-                    f"prompt {number} is none of the experimentor's ({text!r:.80}); SA-ICL answers the prompts of the "
-                    "experimentor that it was made with"
+                    f"prompt {number} is none of the experimentor's: got {text!r:.80}, expected one of its prompt_set()"
                 )
         rows = sorted({places[text] for text in prompts})
         patterns = order_patterns(len(self.experimentor.test_set()), nearest_k, k, return_length, self.variant)
         write = self.experimentor.prompt_former.write_prompt
-        asked = [
-            (row, write([near[place] for place in order], row))
-            for row, near in zip(rows, self.neighbours(rows, nearest_k), strict=True)
-            for order in patterns[row]
-        ]
-        candidates: dict[int, list[list[float]]] = {row: [] for row in rows}
-        for (row, _), answer in zip(asked, self._ask([text for _, text in asked], label_space), strict=True):
-            candidates[row].append(answer)
+        near = dict(zip(rows, self.neighbours(rows, nearest_k), strict=True))
+        tried = [write([near[row][place] for place in order], row) for row in rows for order in patterns[row]]
+        answers = iter(self._ask(tried, label_space))
         if self.cache_empty is not None:
             self.cache_empty()
-        surest = {row: some[lowest_entropy(some, self.variant)] for row, some in candidates.items()}
+        surest = {}
+        for row in rows:
+            candidates = list(itertools.islice(answers, len(patterns[row])))
+            surest[row] = candidates[lowest_entropy(candidates, self.variant)]
         found = [surest[places[text]] for text in prompts]
         return found[0] if isinstance(prompt, str) else found
 

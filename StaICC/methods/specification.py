@@ -1,41 +1,46 @@
-"""What a method is: its record, its options, and what it prepares for one data set.
+"""What a method is: a record with a pure generator function, and its options.
 
-A method may change the prompts (instruction, demonstrations, several orders of them), use another inference function
-(a calibrated kernel), and combine or correct predictions. :class:`Prepared` holds these three parts for one data set.
+A method writes *requests* (prompts for named features of the model), gets the rows, and returns one prediction for each
+query::
 
-Methods work on copies of the user's experimentors (:func:`fresh`) and on a kernel that caches its features
-(:class:`~StaICC.methods.features.CachingKernel`), because many methods evaluate the same prompts.
+    def vanilla(data):
+        (rows,) = yield [data.queries()]
+        return rows
+
+Where prompts depend on features, it yields again. It gets the training rows with their labels and the test queries
+without (:class:`MethodData`), never the kernel. The harness (:mod:`StaICC.methods.run`) writes the requests of all
+methods before it computes anything, computes each feature once, counts prompts and seconds, and scores.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
+import inspect
 import json
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from StaICC.benchmarks import Condition, DatasetRun, Experimentor
+from StaICC.benchmarks import Experimentor
 from StaICC.benchmarks.diagnosis import L9, TemplateSensitivityTask, template_of_levels
 from StaICC.benchmarks.normal import NormalTask
 from StaICC.datasets.table import Row
-from StaICC.errors import ArgumentError, OutputError, unknown_name, whole_number
-from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, ask
+from StaICC.errors import ArgumentError, unknown_name, whole_number
+from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import options_of
 from StaICC.methods.calibration.base import PromptMaker, Variant
-from StaICC.methods.features import AT_ONCE, CachingKernel, Feature, Key, Request, apply_present
-from StaICC.methods.selection import BM25, TextEncoder, make_encoder
+from StaICC.methods.features import Request, feature_keys
 from StaICC.prompting import PromptWriter, SubsetView, TemplateWarning, TripletSplit
 
-Asked = Sequence[Answer | Failure]
-"""Predictions for the queries of one view, in order."""
-
-Combine = Callable[[Sequence[Condition], Sequence[Asked]], Asked]
-"""Combines the predictions of all views, given the conditions of the first, into one for each query of the first."""
+Steps = Generator[Sequence[Request], list[list[Any]], Sequence[Answer | Failure]]
+"""What a method returns: it yields requests, gets a list of rows for each, and returns the predictions."""
 
 _SHARED_SETTINGS = ("instruction", "input_text_prefixes", "label_prefix", "query_prefix", "label_space")
 
@@ -60,18 +65,35 @@ def fresh(one: Experimentor, noisy_channel: bool | None = None) -> Experimentor:
     return made
 
 
-class _SameQuery(SubsetView):
-    """A set whose rows all have the same texts; the labels are those of the rows."""
+def _rows(view: SubsetView, shown: tuple[str, ...] | None = None, labelled: bool = True) -> SubsetView:
+    """Return a set that holds its rows only, with other texts in all rows or without labels (0)."""
+    rows = [view.row(place) for place in range(len(view))]
+    kept = tuple(Row(row.texts if shown is None else shown, row.label if labelled else 0) for row in rows)
+    return SubsetView(view.name, cast("Any", kept), range(len(kept)), view.get_label_space())
 
-    __slots__ = ("_shown",)
 
-    def __init__(self, rows: SubsetView, shown: tuple[str, ...]) -> None:
-        super().__init__(rows.name, rows._table, rows.indexes, rows.get_label_space())
-        self._shown = shown
+@lru_cache(maxsize=16)  # all methods of a run use the same data sets
+def _unlabelled(split: TripletSplit) -> TripletSplit:
+    return TripletSplit(_rows(split.calibration), _rows(split.demonstration), _rows(split.test, labelled=False))
 
-    def row(self, index: int) -> Row:
-        """Return row ``index`` with the texts of all."""
-        return Row(self._shown, self.label(index))
+
+def without_labels(one: Experimentor) -> Experimentor:
+    """Return a copy of an experimentor without the labels of the test rows; its prompts are the same."""
+    split = _unlabelled(one.triplet_dataset)
+    made = fresh(one).copy_with(_triplet=split, dataset=SimpleNamespace(card=one.card))
+    made.prompt_former = made.prompt_former.copy_with(_split=split)
+    made.prompt_former.pseudo_prompt = one.task.pseudo_queries(one.card, split.demonstration)
+    if one._mode in ("in-domain", "out-of-domain"):  # demonstrations that are drawn by the labels of the test rows
+        made = made.copy_with(_mode="manual", _manual=one.demonstration_lists())
+    return made
+
+
+def with_labels(changed: Experimentor, one: Experimentor) -> Experimentor:
+    """Return a changed copy of an experimentor, which has no labels, with those of the experimentor."""
+    made = changed.copy_with(_triplet=one.triplet_dataset, dataset=one.dataset)
+    made.prompt_former = changed.prompt_former.copy_with(_split=one.triplet_dataset)
+    drawn = one._mode in ("in-domain", "out-of-domain") and changed._manual == one.demonstration_lists()
+    return made.copy_with(_mode=one._mode, _manual=()) if drawn else made
 
 
 def with_query(one: Experimentor, texts: Sequence[str]) -> Experimentor:
@@ -84,20 +106,18 @@ def with_query(one: Experimentor, texts: Sequence[str]) -> Experimentor:
         texts: The input texts.
     """
     split = one.triplet_dataset
-    changed = TripletSplit(split.calibration, split.demonstration, _SameQuery(split.test, tuple(texts)))
+    changed = TripletSplit(split.calibration, split.demonstration, _rows(split.test, tuple(texts)))
     own_texts = one.task.pseudo_queries(one.card, split.demonstration) is not None  # the task replaces the texts itself
     task = NormalTask(repeats=one.task.repeats) if own_texts else one.task
     return fresh(one).copy_with(_triplet=changed, task=task)
 
 
-def prompt_makers(one: Experimentor, variant: Variant) -> list[PromptMaker]:
-    """Return the functions that write training prompts: one, or one for each condition if their templates differ.
-
-    In ``"0.1.1"`` there is always one: the release trains with the first template.
-    """
-    if not isinstance(one.task, TemplateSensitivityTask) or variant == "0.1.1":
-        return [one.prompt_former.write_prompt_from_dataline]
-    return [with_template(one, levels).prompt_former.write_prompt_from_dataline for levels in L9]
+def with_lists(one: Experimentor, lists: Sequence[Sequence[int]]) -> Experimentor:
+    """Return a copy of an experimentor with other demonstrations; test rows beyond its limit get the first ones."""
+    made = fresh(one)
+    beyond = [list(range(one.get_k()))] * (len(one.test_set()) - len(lists))
+    made.set_demonstration_sampler([*map(list, lists), *beyond])
+    return made
 
 
 def with_template(one: Experimentor, levels: str) -> Experimentor:
@@ -111,123 +131,42 @@ def with_template(one: Experimentor, levels: str) -> Experimentor:
     return made
 
 
-def keys_of(one: Experimentor) -> list[Key]:
-    """Return the prompts of an experimentor with their label spaces."""
-    return [(query.prompt, query.label_space) for query in one.all_queries()]
+def prompt_makers(one: Experimentor, variant: Variant) -> list[PromptMaker]:
+    """Return the functions that write training prompts: one, or one for each condition if their templates differ.
+
+    In ``"0.1.1"`` there is always one: the release trains with the first template.
+    """
+    if not isinstance(one.task, TemplateSensitivityTask) or variant == "0.1.1":
+        return [one.prompt_former.write_prompt_from_dataline]
+    return [with_template(one, levels).prompt_former.write_prompt_from_dataline for levels in L9]
 
 
 @dataclass
-class Workbench:
-    """Kernel, options and caches of one method in one run."""
+class MethodData:
+    """What a method knows about one data set: nothing here has the label of a test row."""
 
-    kernel: CachingKernel
+    experimentor: Experimentor
+    """The data set: ``calibration_set()``, ``demonstration_set()``, ``test_set()`` (all labels 0), ``conditions()``,
+    ``prompt_former``. The method may change its prompts or replace it: the predictions are scored as those for its
+    queries."""
     variant: Variant
     calibration_number: int
     options: Any
-    """The record of the method's options (:attr:`~StaICC.methods.specification.MethodSpec.options`)."""
-    encoders: dict[str | int, TextEncoder | BM25] = field(default_factory=dict)
-    """Encoders that the methods of one run share, by their name or by the identity of a function (they keep it)."""
-    share: Callable[[CachingKernel, Experimentor, Part], None] | None = None
-    """Computes the features of a data set that several methods share."""
+    """The record of the method's options (:attr:`MethodSpec.options`)."""
+    provides: frozenset[str] = frozenset()
+    """What the kernel computes beyond the required capabilities; see
+    :func:`~StaICC.methods.features.extra_features`."""
+    notes: dict[str, float] = field(default_factory=dict)
+    """Numbers for the result's ``timing``, such as the number of duplicates."""
 
-    def encoder(self, choice: Any = "hidden") -> TextEncoder | BM25:
-        """Return what compares texts; see :func:`make_encoder`. Hidden states are cached by :attr:`kernel` only."""
-        if choice == "hidden":
-            return make_encoder(choice, self.kernel)
-        key = choice if isinstance(choice, str) else id(choice)
-        if key not in self.encoders:
-            self.encoders[key] = make_encoder(choice, self.kernel)
-        return self.encoders[key]
+    def queries(self, feature: Any = "probabilities", view: Experimentor | None = None, **more: Any) -> Request:
+        """Return the request of a feature of all queries; ``view`` has other prompts for them."""
+        return Request(feature, view or self.experimentor, **more)
 
-
-Apply = Callable[[list[Any]], Sequence[Any]]
-"""Turns features into predictions, one for each prompt."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A method prepared for one data set."""
-
-    views: Sequence[Experimentor]
-    """The experimentors to evaluate: one, or several that differ in their prompts. The first one is scored."""
-    inference: Inference
-    """The inference function to evaluate; ``bench.kernel``, whose features are cached, or a function of its own. It is
-    not called where ``apply`` is given."""
-    combine: Combine | None = None
-    """Combines the predictions; ``None`` keeps them unchanged."""
-    training_prompts: int = 0
-    """Number of prompts or texts that training needs."""
-    features: Sequence[Feature] = ("probabilities",)
-    """What is computed for each view (one for all, or one for each), where ``apply`` is given or ``inference`` is
-    ``bench.kernel``."""
-    apply: Sequence[Apply] = ()
-    """Turns features of the first view into predictions: one function, with the results of ``inference``, or one for
-    each condition. With several, ``inference`` raises an error, because a prompt does not name its condition."""
-    duplicates: int | None = None
-    """Number of test examples that are shown a demonstration of exactly their text, where the method chooses them."""
-    training: Sequence[Request] = ()
-    """The features that the method learns from."""
-    learn: Callable[[Iterable[Sequence[Any]]], Prepared] | None = None
-    """Takes the rows of each request of ``training``, and returns the trained method."""
-
-    def requests(self) -> list[Request]:
-        """Return the features that training and predictions need."""
-        features = self.features if len(self.features) > 1 else [self.features[0]] * len(self.views)
-        views = [(feature, keys_of(view)) for feature, view in zip(features, self.views, strict=True)]
-        return [*self.training, *views] if self.cached() else [*self.training]
-
-    def cached(self) -> bool:
-        """Whether the predictions are computed from cached features."""
-        return bool(self.apply) or isinstance(self.inference, CachingKernel)
-
-    def run(self, kernel: CachingKernel, options: RunOptions, part: Part) -> tuple[DatasetRun, int]:
-        """Return scores and details of the first view, and the number of distinct prompts.
-
-        Args:
-            kernel: The kernel of the workbench.
-            options: Options of the run.
-            part: Name and number of this data set in the run.
-
-        Raises:
-            OutputError: A query has no usable prediction.
-        """
-        conditions = [view.conditions() for view in self.views]
-        queries = [[query for condition in some for query in condition.queries] for some in conditions]
-        keys = [[(query.prompt, query.label_space) for query in some] for some in queries]
-        distinct = len({key for some in keys for key in some})
-        if not self.cached():
-            options = replace(options, unparsed=self.views[0].unparsed)
-            flat = ask(self.inference, [query for some in queries for query in some], part, options)
-            each: list[Asked] = []
-            for some in queries:
-                each.append(flat[: len(some)])
-                flat = flat[len(some) :]
-        elif self.apply:
-            each = [self._applied(kernel, conditions[0], keys[0], part)]
-        else:
-            each = list(kernel.several(self.requests(), part))
-        if self.combine is None and len(each) != 1:
-            raise ArgumentError(f"got {len(each)} views without combine, expected a function that combines them")
-        final = each[0] if self.combine is None else self.combine(conditions[0], each)
-        if options.on_error == "raise":
-            for number, answer in enumerate(final):
-                if isinstance(answer, Failure) and answer.reply is None:
-                    raise OutputError(f"{part.name}, query {number}: {answer.reason}") from answer.cause
-        return self.views[0].assemble(conditions[0], final, part.name), distinct
-
-    def _applied(
-        self, kernel: CachingKernel, conditions: Sequence[Condition], keys: Sequence[Key], part: Part
-    ) -> list[Answer | Failure]:
-        """Compute features and turn them into predictions; few are in memory at once."""
-        feature = self.features[0]
-        functions = self.apply if len(self.apply) > 1 else [self.apply[0]] * len(conditions)
-        found: list[Answer | Failure] = []
-        for condition, apply in zip(conditions, functions, strict=True):
-            own = keys[len(found) : len(found) + len(condition.queries)]
-            step = AT_ONCE if feature == "vocabulary" else max(1, len(own))
-            for start in range(0, len(own), step):
-                found += apply_present(kernel.rows(feature, own[start : start + step], part), apply)
-        return found
+    def training(self, feature: Any, prompts: Sequence[Any], phase: str = "training") -> Request:
+        """Return the request of a feature of training prompts (or of texts)."""
+        labels = () if feature == "losses" or phase != "training" else self.experimentor.get_label_space()
+        return Request(feature, feature_keys(prompts, labels), phase)
 
 
 # -- options
@@ -268,7 +207,7 @@ def _accepts(hint: Any, value: Any) -> bool:
         return whole_number(value) is not None
     if hint in (bool, str):
         return isinstance(value, hint)
-    return value is not None  # sequences and mappings: the method checks what they hold
+    return value is not None and not isinstance(value, str)  # the method checks what sequences and mappings hold
 
 
 def _exact(hint: Any, value: Any) -> Any:
@@ -279,17 +218,14 @@ def _exact(hint: Any, value: Any) -> Any:
     return float(whole) if float in _choices(hint) and int not in _choices(hint) else whole
 
 
-def _parse(hint: Any, text: str) -> Any:
-    """Read one alternative of a type.
-
-    Raises:
-        ValueError: The text is none.
-    """
-    if get_origin(hint) is Literal:
-        return {str(one): one for one in get_args(hint)}[text]
-    if hint in (type(None), bool):
-        return ({"none": None} if hint is not bool else {"true": True, "false": False})[text.casefold()]
-    return hint(text) if hint in (int, float, str) else json.loads(text)
+def _read(hints: Any, text: str) -> list[Any]:
+    """Return the values of a type that a text can be."""
+    words = {"none": None, "true": True, "false": False}
+    values: list[Any] = [words[text.casefold()]] if text.casefold() in words else []
+    with contextlib.suppress(ValueError, RecursionError):
+        values.append(json.loads(text))
+    values.append(text)
+    return [_exact(hints, value) for hint in _choices(hints) for value in values if _accepts(hint, value)]
 
 
 def _unknown(owner: str, name: str, known: Iterable[str]) -> ArgumentError:
@@ -349,14 +285,10 @@ def read_options(owner: str, records: Iterable[type[Any]], texts: Iterable[str])
             raise _unknown(owner, name, facts)
         if name in found:
             raise ArgumentError(f"the option {name!r} is given twice")
-        for hint in _choices(hints[name]):
-            try:
-                found[name] = _parse(hint, text)
-                break
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue
-        else:
+        values = _read(hints[name], text)
+        if not values:
             raise ArgumentError(f"{owner}, option {name!r}: got {text!r:.80}, expected {facts[name].type}")
+        found[name] = values[0]
     return found
 
 
@@ -365,20 +297,23 @@ def read_options(owner: str, records: Iterable[type[Any]], texts: Iterable[str])
 
 @dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """A method: its name, required capabilities, options, and the function that prepares it."""
+    """A method: its name, its function, required capabilities and options."""
 
     name: str
     title: str
     """As in Table 2."""
-    prepare: Callable[[Workbench, Experimentor], Prepared]
-    """Prepares it for a data set. The experimentor is a copy of the user's and may be changed."""
+    steps: Callable[[MethodData], Steps]
+    """The method: a generator function without side effects. What it refuses before its first ``yield`` is refused
+    before the first query of a run."""
     requires: frozenset[Capability] = frozenset({Capability.LABEL_SCORES})
     """The capabilities that the kernel must have; :class:`~StaICC.methods.run.Method` checks them."""
     trains: bool | Callable[[Any, str], bool] = False
     """Whether ``calibration_number`` affects its results, or a function of options and variant that says so."""
     options: type[Any] = NoOptions
     """The record of its options: a frozen dataclass whose fields are made by :func:`option`.
-    ``bench.options`` is an instance. Values other than the defaults are part of the signature."""
+    ``data.options`` is an instance. Values other than the defaults are part of the signature."""
+    settings: Callable[[Any], Mapping[str, str]] | None = None
+    """Returns, for options, what the identity of the predictions says in addition to that of the kernel."""
 
     def __post_init__(self) -> None:
         if not (isinstance(self.options, type) and dataclasses.is_dataclass(self.options)):
@@ -387,6 +322,19 @@ class MethodSpec:
             raise ArgumentError(
                 f"method {self.name!r}: got requires={self.requires!r}, expected a frozenset of Capability"
             )
+
+    def begin(self, data: MethodData) -> Steps:
+        """Return the steps of the method for one data set.
+
+        Raises:
+            ArgumentError: The function is no generator function.
+        """
+        steps = self.steps(data)
+        if not inspect.isgenerator(steps):
+            raise ArgumentError(
+                f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
+            )
+        return cast("Steps", steps)
 
     def required(self, options: Any) -> frozenset[Capability]:
         """Return the capabilities that the kernel must have for these options."""

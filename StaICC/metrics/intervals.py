@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from operator import mul
 
 from StaICC.errors import UndefinedMetricError
 
@@ -176,8 +177,19 @@ def _wilson(share: float, size: float, q: float) -> tuple[float, float]:
     return share - low if share > 0 else 0.0, high - share if share < 1 else 0.0
 
 
+def _wilson_of(share: float, variance: float, q: float) -> tuple[float, float]:
+    """Return the distances to the Wilson limits of a share with a given variance; none at the ends of its range."""
+    if variance <= _TINY**2 or not 0.0 < share < 1.0:
+        return 0.0, 0.0
+    return _wilson(share, max(0.5, share * (1.0 - share) / variance), q)
+
+
 def _squares(values: Sequence[float]) -> float:
     return math.fsum([value * value for value in values])
+
+
+def _dot(first: Sequence[float], second: Sequence[float]) -> float:
+    return math.fsum(map(mul, first, second))
 
 
 def ratio_part(
@@ -234,7 +246,7 @@ def combine(parts: Sequence[Part], weights: Sequence[float]) -> Part:
     """
     value = math.fsum([weight * part.value for weight, part in zip(weights, parts, strict=True)])
     columns = list(zip(*(part.influence for part in parts), strict=True))
-    influence = [math.fsum(map(_product, weights, column)) for column in columns]
+    influence = [_dot(weights, column) for column in columns]
     reaches = []
     for side in (1.0, -1.0):
         distances = [
@@ -245,7 +257,7 @@ def combine(parts: Sequence[Part], weights: Sequence[float]) -> Part:
             distance / math.sqrt(part.variance) if part.variance > 0 else 0.0
             for distance, part in zip(distances, parts, strict=True)
         ]
-        shared = _squares([math.fsum(map(_product, scales, column)) for column in columns])
+        shared = _squares([_dot(scales, column) for column in columns])
         alone = [
             distance**2 * (1.0 - min(1.0, _squares(part.influence) / part.variance if part.variance > 0 else 0.0))
             for distance, part in zip(distances, parts, strict=True)
@@ -267,10 +279,6 @@ def of_difference(part: Part, level: float) -> Part:
     """
     reach = student_quantile(level, len(part.influence)) * math.sqrt(_squares(part.influence))
     return replace(part, below=max(part.below, reach), above=max(part.above, reach))
-
-
-def _product(a: float, b: float) -> float:
-    return a * b
 
 
 def macro_part(hits: Sequence[Sequence[float]], sizes: Sequence[Sequence[float]], level: float) -> Part:
@@ -331,16 +339,13 @@ def likelihood_part(
         (value - one * hit - other * (count - hit)) / total
         for value, hit, count in zip(likelihoods, correct, queries, strict=True)
     ]
-    share = min(1.0, max(0.0, mean.value))
-    within = _squares(rest)
-    below, above = (0.0, 0.0)
-    if within > _TINY**2 and 0.0 < share < 1.0:
-        below, above = _wilson(share, max(0.5, share * (1 - share) / within), student_quantile(level, rows))
-    below, above = math.hypot(gap * accuracy.below, below), math.hypot(gap * accuracy.above, above)
-    observed = _squares(mean.influence)
-    if observed > _TINY**2 and 0.0 < share < 1.0:  # the two sources are correlated where a row has several queries
-        less, more = _wilson(share, max(0.5, share * (1 - share) / observed), student_quantile(level, rows))
-        below, above = max(below, less), max(above, more)
+    share, q = min(1.0, max(0.0, mean.value)), student_quantile(level, rows)
+    within = _wilson_of(share, _squares(rest), q)
+    least = _wilson_of(share, _squares(mean.influence), q)  # the sources are correlated where a row has several queries
+    below, above = (
+        max(math.hypot(gap * side, inner), lowest)
+        for side, inner, lowest in zip((accuracy.below, accuracy.above), within, least, strict=True)
+    )
     part = Part(mean.value, below, above, mean.influence, 0.0)
     return replace(part, variance=_spread(part, level))
 
@@ -426,8 +431,8 @@ def _covariances(
     ]
     found = [[0.0] * len(deviations) for _ in deviations]
     for a, b in product(range(len(deviations)), repeat=2):
-        shared = scales[a] * scales[b] * math.fsum(map(_product, influences[a], influences[b]))
-        missing = hidden[a] * hidden[b] * math.fsum(map(_product, sizes[a], sizes[b]))
+        shared = scales[a] * scales[b] * _dot(influences[a], influences[b])
+        missing = hidden[a] * hidden[b] * _dot(sizes[a], sizes[b])
         found[a][b] = deviations[a] ** 2 if a == b else shared + missing
     return found
 
@@ -522,9 +527,7 @@ def divergence_interval(
     extra = [spread / mean for spread, mean in zip(hidden, safe, strict=True)]
     bias = 0.5 * math.fsum([*map(_squares, scaled), *extra])
     curved = 0.5 * math.fsum(
-        (math.fsum(map(_product, scaled[a], scaled[b])) + (extra[a] if a == b else 0.0)) ** 2
-        for a in range(width)
-        for b in range(width)
+        (_dot(scaled[a], scaled[b]) + (extra[a] if a == b else 0.0)) ** 2 for a in range(width) for b in range(width)
     )
     variance = _squares(linear) + math.fsum(
         (slope - 1.0) ** 2 * spread for slope, spread in zip(slopes, hidden, strict=True)
@@ -575,12 +578,12 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
         below = above = list(map(max, below, above))
     slopes = [more - less for less, more in zip(below, above, strict=True)]
     squares = [(more + less) ** 2 for less, more in zip(below, above, strict=True)]
-    slope = math.fsum(map(_product, slopes, squares)) / max(math.fsum(squares), _TINY**2) / count
+    slope = _dot(slopes, squares) / max(math.fsum(squares), _TINY**2) / count
     lost = [  # by which a Wilson interval shrinks the level and the slope: less for many data sets
         min(0.5, max(abs(own), less * more / (value * (1.0 - value)) if 0.0 < value < 1.0 and not biased else 0.0))
         for less, more, own, value in zip(below, above, slopes, values, strict=True)
     ]
-    kept = 1.0 - math.fsum(map(_product, lost, squares)) / max(math.fsum(squares), _TINY**2) / count
+    kept = 1.0 - _dot(lost, squares) / max(math.fsum(squares), _TINY**2) / count
     level = math.fsum(less * more * kept / (1.0 - own) for less, more, own in zip(below, above, lost, strict=True))
     reach = math.sqrt(level / count**2 + slope * slope / 4.0)
     centre = math.fsum(centres) / count

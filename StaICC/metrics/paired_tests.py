@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, islice, repeat
@@ -180,20 +180,13 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
         differences: The difference on each data set; their rows stay apart.
     """
     count = len(differences)
-
-    def mean(field: Callable[[PairedDifference], float]) -> float:
-        return math.fsum(map(field, differences)) / count
-
+    fields = ("first", "second", "span", "raised", "lowered")
     return PairedDifference(
-        mean(lambda one: one.first),
-        mean(lambda one: one.second),
-        [step / count for one in differences for step in one.steps],
-        min(one.low for one in differences) / count,
-        max(one.high for one in differences) / count,
-        mean(lambda one: one.span),
-        mean(lambda one: one.raised),
-        mean(lambda one: one.lowered),
-        tuple(size for one in differences for size in one.strata),
+        **{name: math.fsum(getattr(part, name) for part in differences) / count for name in fields},
+        steps=[step / count for part in differences for step in part.steps],
+        low=min(part.low for part in differences) / count,
+        high=max(part.high for part in differences) / count,
+        strata=tuple(size for part in differences for size in part.strata),
     )
 
 
@@ -465,29 +458,20 @@ class Queries(NamedTuple):
     """0 if it is not known."""
 
 
-def _accuracy(queries: Queries, labels: Sequence[int]) -> Contributions:
-    hits = [float(guess == label) for guess, label in zip(labels, queries.truth, strict=True)]
-    return of_mean(hits, queries.rows, queries.n_rows)
-
-
-def _likelihood(queries: Queries, distributions: Sequence[Sequence[float]]) -> Contributions:
-    scores = [row[label] for row, label in zip(distributions, queries.truth, strict=True)]
-    return of_mean(scores, queries.rows, queries.n_rows)
-
-
-def _mean_negative_entropy(queries: Queries, distributions: Sequence[Sequence[float]]) -> Contributions:
-    scores = [math.fsum(p * math.log(p) for p in row if p > 0.0) for row in distributions]
-    return of_mean(scores, queries.rows, queries.n_rows, (-math.log(len(distributions[0])), 0.0))
-
-
-_OF_RUN: Mapping[Statistic, Callable[[Queries, Sequence[Any]], Contributions]] = {
-    "accuracy": _accuracy,
-    "likelihood": _likelihood,
-    "calibration error": lambda queries, run: of_calibration_error(queries.truth, run, queries.rows, queries.n_rows),
-    "mean entropy": _mean_negative_entropy,
-    "entropy of mean": lambda queries, run: of_entropy(run, queries.rows, queries.n_rows),
-    "divergence": lambda queries, run: of_divergence(queries.truth, run, queries.rows, queries.n_rows),
-}
+def _of_run(statistic: Statistic, queries: Queries, run: Sequence[Any]) -> Contributions:
+    """Return a statistic of the labels or distributions of one run."""
+    truth, rows, n_rows, _ = queries
+    if statistic == "accuracy":
+        return of_mean([float(guess == label) for guess, label in zip(run, truth, strict=True)], rows, n_rows)
+    if statistic == "likelihood":
+        return of_mean([row[label] for row, label in zip(run, truth, strict=True)], rows, n_rows)
+    if statistic == "mean entropy":
+        scores = [math.fsum(p * math.log(p) for p in row if p > 0.0) for row in run]
+        return of_mean(scores, rows, n_rows, (-math.log(len(run[0])), 0.0))
+    if statistic == "entropy of mean":
+        return of_entropy(run, rows, n_rows)
+    of_truth = {"calibration error": of_calibration_error, "divergence": of_divergence}
+    return of_truth[statistic](truth, run, rows, n_rows)
 
 
 def contributions(
@@ -504,7 +488,7 @@ def contributions(
     if statistic == "macro F1":
         n_labels = queries.n_labels or 1 + max(*queries.truth, *first, *second)
         return of_macro_f1(queries.truth, first, second, queries.rows, queries.n_rows, n_labels)
-    return _OF_RUN[statistic](queries, first), _OF_RUN[statistic](queries, second)
+    return _of_run(statistic, queries, first), _of_run(statistic, queries, second)
 
 
 # -- inference

@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 from StaICC.errors import ArgumentError, validate_integer
 
-Groups = Sequence[tuple[float, int]]
+Groups = tuple[tuple[float, int], ...]
 """Pairs of (probability of a success, number of such trials)."""
 
 SMALLEST = 1e-320
@@ -185,7 +185,8 @@ def binomial_probabilities(n: int, p: float, negligible: float = SMALLEST) -> tu
     return mode - len(below), [weight / total for weight in [*reversed(below), *above]]
 
 
-def poisson_binomial_probabilities(groups: Groups, bits: int = 127) -> tuple[int, list[float]]:
+@lru_cache(maxsize=16)
+def poisson_binomial_probabilities(groups: Groups, bits: int) -> tuple[int, list[float]]:
     """Probabilities of the number of successes in trials that differ in their chance of success.
 
     Args:
@@ -196,7 +197,7 @@ def poisson_binomial_probabilities(groups: Groups, bits: int = 127) -> tuple[int
         The smallest number of successes in the list, and the probabilities from there on.
 
     Example:
-        >>> poisson_binomial_probabilities([(0.5, 1), (1.0, 2)])
+        >>> poisson_binomial_probabilities(((0.5, 1), (1.0, 2)), 127)
         (2, [0.5, 0.5])
     """
     rates, numbers = zip(*groups, strict=True)
@@ -235,6 +236,7 @@ def _tilt(rates: Sequence[float], numbers: Sequence[int], k: int) -> tuple[float
     return theta, tilted, failures
 
 
+@lru_cache(maxsize=64)
 def log_tail(groups: Groups, k: int) -> tuple[float, float, bool]:
     """Natural logarithms of the probability of k successes and of the tail that begins there, however small they are.
 
@@ -247,7 +249,7 @@ def log_tail(groups: Groups, k: int) -> tuple[float, float, bool]:
         above the mean, at most k otherwise. Minus infinity if impossible.
 
     Example:
-        >>> log_tail([(0.5, 2000)], 2000)[1] == 2000 * math.log(0.5)
+        >>> log_tail(((0.5, 2000),), 2000)[1] == 2000 * math.log(0.5)
         True
     """
     rates, numbers = zip(*groups, strict=True)
@@ -320,7 +322,7 @@ def _share(value: object, name: str) -> float:
     return share
 
 
-def _groups(n: int, p: GuessRates) -> tuple[tuple[float, int], ...]:
+def _groups(n: int, p: GuessRates) -> Groups:
     """Sort the n examples into (probability of a right guess, number of examples)."""
     if isinstance(p, str | bytes):
         raise ArgumentError(f"p must be a number, a list of n numbers or a mapping, not {p!r}")
@@ -345,10 +347,6 @@ def _groups(n: int, p: GuessRates) -> tuple[tuple[float, int], ...]:
     if sum(groups.values()) != n:
         raise ArgumentError(f"{kind} number {sum(groups.values())}, but n is {n}; they must be the same")
     return tuple(sorted((rate, examples) for rate, examples in groups.items() if examples))
-
-
-_log_tail = lru_cache(maxsize=64)(log_tail)
-_distribution = lru_cache(maxsize=16)(poisson_binomial_probabilities)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -409,7 +407,7 @@ class RandomBaseline:
         if t == 1:
             return math.fsum(rate * examples for rate, examples in self.p) / self.n
         bits = 64 * -(-(100 + t.bit_length()) // 64) - 1  # tails of less than 1 / t count
-        first, values = _distribution(self.p, bits)
+        first, values = poisson_binomial_probabilities(self.p, bits)
         at_least = [*accumulate(reversed(values))][-2::-1]
         above = [
             -math.expm1(t * math.log1p(-tail)) if tail < 0.5 else -math.expm1(t * math.log(share)) if share else 1.0
@@ -538,15 +536,11 @@ class RandomBaseline:
         low, high = (math.ceil((Fraction(acc) - half) * self.n), math.floor((Fraction(acc) + half) * self.n))
         if low > high:
             below, above = (f"{k}/{self.n} = {k / self.n:.{digits}f}" for k in (int(exact), int(exact) + 1))
-            raise ArgumentError(
-                f"an accuracy of {acc} is no share of n = {self.n} queries: the nearest are {below} and {above}; give "
-                "the accuracy with more digits, or the right n"
-            )
+            what = f"is no share of n = {self.n} queries: the nearest are {below} and {above}"
+            raise ArgumentError(f"an accuracy of {acc} {what}; give the accuracy with more digits, or the right n")
         if low < high:
-            raise ArgumentError(
-                f"an accuracy of {acc} can be any of {low}/{self.n} to {high}/{self.n}; give the accuracy with more "
-                "digits"
-            )
+            what = f"can be any of {low}/{self.n} to {high}/{self.n}"
+            raise ArgumentError(f"an accuracy of {acc} {what}; give the accuracy with more digits")
         return low
 
     def count(self, acc: float) -> int:
@@ -569,10 +563,8 @@ class RandomBaseline:
         answers = acc * self.n if isinstance(acc, Fraction) else share * self.n
         k = round(answers)
         if abs(answers - k) > _COUNT_TOLERANCE:
-            raise ArgumentError(
-                f"an accuracy of {acc!r} is no multiple of 1/{self.n}, so it is not a share of n = {self.n} "
-                f"answers (the nearest is {k}/{self.n} = {k / self.n!r}); give the unrounded accuracy or the right n"
-            )
+            nearest = f"the nearest is {k}/{self.n} = {k / self.n!r}"
+            raise ArgumentError(f"{acc!r} is no multiple of 1/{self.n} ({nearest}); give the unrounded accuracy or n")
         return self._count(k)
 
     def _count(self, num_correct: object) -> int:
@@ -584,9 +576,9 @@ class RandomBaseline:
     def _below(self, k: int) -> tuple[float, float]:
         """Logarithms of P(X < k), from the smaller tail, and of P(X >= k); the latter 0 where it is not small."""
         if k > sum(rate * examples for rate, examples in self.p):
-            tail = _log_tail(self.p, k)[1]
+            tail = log_tail(self.p, k)[1]
             return math.log1p(-math.exp(tail)), tail
-        return _log_tail(self.p, k - 1)[1] if k else -math.inf, 0.0
+        return log_tail(self.p, k - 1)[1] if k else -math.inf, 0.0
 
 
 Guesses = Sequence[tuple[float, int, int]]
@@ -685,40 +677,24 @@ def _derivatives(guesses: Guesses, theta: float) -> tuple[float, float, float]:
     return value, slope, curve
 
 
-def upper_tail(guesses: Guesses, score: float) -> float:
-    """Return the probability of at least a score, by the formula of Lugannani and Rice (1980).
-
-    Args:
-        guesses: The guesser's score as a sum.
-        score: The score to reach.
-    """
-    guesses = _sorted(guesses)
+def _thin_tail(guesses: Guesses, score: float) -> float:
+    """Return a small probability of at least a score, by the formula of Lugannani and Rice (1980)."""
     mean, deviation = _moments(guesses)
     most = math.fsum(weight * count for weight, _, count in guesses)
-    if score <= 1e-12 or deviation == 0.0:
-        return 1.0 if score <= mean + 1e-12 else 0.0
     if score >= most - 1e-12:
-        return (
-            math.exp(-math.fsum(count * math.log(labels) for _, labels, count in guesses))
-            if score < most + 1e-9
-            else 0.0
-        )
-    theta = (score - mean) / deviation**2
-    scale = max(weight for weight, *_ in guesses)
+        all_right = math.exp(-math.fsum(count * math.log(labels) for _, labels, count in guesses))
+        return all_right if score < most + 1e-9 else 0.0
+    theta, scale = (score - mean) / deviation**2, max(weight for weight, *_ in guesses)
     low, high = -800.0 / scale, 800.0 / scale
     for _ in range(80):
-        _, slope, curve = _derivatives(guesses, theta)
+        value, slope, curve = _derivatives(guesses, theta)
         low, high = (theta, high) if slope < score else (low, theta)
         step = theta + (score - slope) / curve if curve > 0 else math.nan
         before, theta = theta, step if low < step < high else (low + high) / 2.0
         if abs(theta - before) <= 1e-12 * abs(theta):
             break
     value, _, curve = _derivatives(guesses, theta)
-    w = math.copysign(math.sqrt(max(0.0, 2.0 * (theta * score - value))), theta)
-    u = theta * math.sqrt(curve)
-    normal = NormalDist()
-    if abs(w) < 1e-3:
-        return normal.cdf(-(score - mean) / deviation)
+    w, u, normal = math.sqrt(max(0.0, 2.0 * (theta * score - value))), theta * math.sqrt(curve), NormalDist()
     return min(1.0, max(0.0, normal.cdf(-w) + normal.pdf(w) * (1.0 / u - 1.0 / w)))
 
 
@@ -746,7 +722,7 @@ def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
     place = bisect_left(scores, score - max(slack, 1e-9))
     tail = tails[place] if place < len(tails) else 0.0
     if slack and tail < _THIN:
-        tail = min(_THIN, upper_tail(guesses, score))
+        tail = min(_THIN, _thin_tail(guesses, score))
     return 1.0 if tail >= 1.0 else -math.expm1(tried * math.log1p(-tail))
 
 
@@ -776,36 +752,6 @@ def expected_best(guesses: Guesses, tried: int = 1) -> float:
     return scores[0] + math.fsum(map(mul, steps, reached))
 
 
-def sign_flip_sums(sizes: Mapping[int, int], most: int | None = None) -> dict[int, float] | None:
-    """Return the probability of each sum of numbers with random signs.
-
-    Args:
-        sizes: How often each positive number occurs.
-        most: Number of different sums up to which they are computed.
-
-    Returns:
-        The probability by sum; ``None`` if there are more than `most` sums.
-
-    Example:
-        >>> sign_flip_sums({1: 2})
-        {-2: 0.25, 0: 0.5, 2: 0.25}
-    """
-    chances = {0: 1.0}
-    for size, count in sorted(sizes.items(), reverse=True):
-        first, weights = binomial_probabilities(count, 0.5)
-        if most is not None and len(weights) * len(chances) > 8 * most:
-            return None
-        grown: dict[int, float] = {}
-        for place, chance in chances.items():
-            for number, weight in enumerate(weights, first):
-                key = place + (2 * number - count) * size
-                grown[key] = grown.get(key, 0.0) + chance * weight
-        if most is not None and len(grown) > most:
-            return None
-        chances = grown
-    return chances
-
-
 def sign_test(differences: Sequence[float]) -> float:
     """Return the one-sided p-value of a sum of row differences under random signs.
 
@@ -831,7 +777,10 @@ def sign_test(differences: Sequence[float]) -> float:
         return 1.0
     size, count = max(sizes.items(), key=lambda item: item[1])
     del sizes[size]
-    sums = sign_flip_sums(sizes) or {}
+    sums = {0: 1.0}
+    for other, number in sorted(sizes.items(), reverse=True):
+        lowest, weights = binomial_probabilities(number, 0.5)
+        sums = _sums(sums, {(2 * up - number) * other: weight for up, weight in enumerate(weights, lowest)})
     first, chances = binomial_probabilities(count, 0.5)
     tails = [*list(accumulate(reversed(chances)))[::-1], 0.0]
     p_value = 0.0

@@ -25,7 +25,7 @@ from StaICC.benchmarks.running import RunSettings
 from StaICC.benchmarks.verify import verify
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
 from StaICC.methods.run import Method
-from StaICC.methods.specification import MethodSpec, Prepared, option
+from StaICC.methods.specification import MethodSpec, option
 from StaICC.results import Result, ResultGroup
 from StaICC.version import __version__
 
@@ -299,10 +299,11 @@ def own_task(shift: float) -> Benchmark:
 
 
 def own_method(name: str, sign: int) -> Method:
-    def prepare(bench: Any, one: Experimentor) -> Prepared:
-        return Prepared([one], bench.kernel, combine=lambda conditions, each: [row[::sign] for row in each[0]])
+    def steps(data: Any) -> Any:
+        (rows,) = yield [data.queries()]
+        return [row[::sign] for row in rows]
 
-    return Method(MethodSpec(name, "Mine", prepare), model)
+    return Method(MethodSpec(name, "Mine", steps), model)
 
 
 @pytest.mark.parametrize("name", ["mine", "vanilla", "knn_prompt"])
@@ -320,14 +321,15 @@ def test_own_methods_of_one_name_are_told_apart_by_their_code(name: str) -> None
 def test_own_options_of_a_method_are_in_its_signature_with_their_defaults() -> None:
     def spec(weight: float) -> MethodSpec:
         record = dataclasses.make_dataclass("Own", [("weight", float, option(weight, "A weight."))], frozen=True)
-        return MethodSpec("mine", "Mine", prepare_plain, options=record)
+        return MethodSpec("mine", "Mine", plain_steps, options=record)
 
     one, other = (Method(spec(weight), model).run(make("normal")) for weight in (1.0, 2.0))
     assert str(one.signature) != str(other.signature)  # type: ignore[union-attr]
 
 
-def prepare_plain(bench: Any, one: Experimentor) -> Prepared:
-    return Prepared([one], bench.kernel)
+def plain_steps(data: Any) -> Any:
+    (rows,) = yield [data.queries()]
+    return rows
 
 
 def test_own_tasks_of_one_name_are_told_apart_by_their_code() -> None:

@@ -1,8 +1,8 @@
 """Runs workflows and prints what they show, as JSON. Started by the tests, once with the release and once with ours.
 
 Reads JSON from standard input: ``{"release": folder or null, "torch": bool, "workflows": [[name, setup, code], ...]}``.
-Each workflow runs in a fork of its own, because objects of 0.1.1 share dictionaries. ``show(key, value)`` records one;
-an error is recorded by its classes, and ends the workflow.
+Each workflow runs in a fork of its own, because objects of 0.1.1 share dictionaries. ``show(key, value)`` records one,
+``fails(key, function)`` the classes of an error; another error is recorded, too, and ends the workflow.
 """
 
 from __future__ import annotations
@@ -150,14 +150,25 @@ def argmin(values: Any) -> int:
 def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
     """Run one workflow."""
     shown: dict[str, Any] = {}
+
+    def raised(error: Exception) -> dict[str, Any]:
+        return {"error": [kind.__name__ for kind in type(error).__mro__], "message": str(error)}
+
+    def fails(key: str, function: Any) -> None:
+        try:
+            shown[key] = plain(function())
+        except Exception as error:
+            shown[key] = raised(error)
+
     names["show"] = lambda key, value: shown.__setitem__(key, plain(value))
+    names["fails"] = fails
     quiet = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(quiet):
         warnings.simplefilter("ignore")
         try:
             exec(code, names)
         except Exception as error:
-            shown["raises"] = {"error": [kind.__name__ for kind in type(error).__mro__], "message": str(error)}
+            shown["raises"] = raised(error)
     return shown
 
 

@@ -1,7 +1,8 @@
 """Workflows in the words of 0.1.1: what its README documents, what its three notebooks call, and what its users reach.
 
-``entry`` is the row of docs/migration.md that explains an intended difference; without it, both must show the same.
-``new`` is what to write now: it must show what the release shows.
+Scripts are written one after the other: ``#: name [entry]``, the code, and after ``#> now`` what to write instead. The
+entry is the row of docs/migration.md that explains an intended difference; without it, the release and this library
+must show the same. What is written now must show what the release shows.
 """
 
 from __future__ import annotations
@@ -31,638 +32,358 @@ prompt_former = experimentor.prompt_former
 """
 
 
-def normal(name: str, code: str, entry: str = "", new: str = "") -> Workflow:
-    """A workflow that begins with ``benchmark = Normal()``, its first experimentor and its prompt writer."""
-    return Workflow(name, code, entry, new, setup=SETUP)
+def scripts(text: str, setup: str = SETUP, torch: bool = False) -> list[Workflow]:
+    """Read scripts; those that import from StaICC have no setup."""
+    found = []
+    for script in re.split(r"^#: ", text, flags=re.MULTILINE)[1:]:
+        head, _, rest = script.partition("\n")
+        code, _, new = rest.partition("#> now\n")
+        name, _, entry = head.removesuffix("]").partition(" [")
+        own = "" if re.search(r"^(from|import) StaICC", code, re.MULTILINE) else setup
+        found.append(Workflow(name, code, entry, new, torch, own))
+    return found
 
 
-# -- running
-
-
-RUNS = [
-    normal(
-        "a run: the result",
-        """\
+RUNS = scripts(r"""
+#: a run: the result
 result = benchmark(probabilities)
 show('result', result)
 show('kind', isinstance(result, dict))
-show('order', list(result))""",
-    ),
-    normal("a run: logits", "show('result', benchmark(logits))"),
-    normal(
-        "a run: logits of minus infinity",
-        """\
+show('order', list(result))
+show('representation', eval(repr(result)))
+show('as JSON', json.loads(json.dumps(result)))
+show('logits', benchmark(logits))
+show('twice', benchmark(probabilities))
+#: a run: logits of minus infinity
 def ruled_out(prompt, label_space):
     row = logits(prompt, label_space)
     row[len(prompt) % len(row)] = float('-inf')
     return row
-show('result', benchmark(ruled_out))""",
-    ),
-    normal(
-        "a run: logits of minus infinity for all labels but one",
-        "show('result', benchmark(lambda prompt, label_space: [0.5] + [float('-inf')] * (len(label_space) - 1)))",
-        "numbers",
-        "f = lambda prompt, label_space: [0.5] + [float('-inf')] * (len(label_space) - 1)\n"
-        "show('result', Normal(metrics='0.1.1')(f))",
-    ),
-    normal("a run: its representation", "show('result', eval(repr(benchmark(probabilities))))"),
-    normal("a run: as JSON", "show('result', json.loads(json.dumps(benchmark(probabilities))))"),
-    normal(
-        "a run: print(result)",
-        "show('text', printed(lambda: print(benchmark(probabilities))))",
-        "print",
-    ),
-    normal(
-        "a run: label indexes",
-        "show('result', benchmark(last_label))",
-        "label-indexes",
-        "show('result', Normal(metrics='0.1.1')(last_label))",
-    ),
-    normal(
-        "a run: label indexes, the last label never",
-        "show('result', benchmark(lambda prompt, label_space: 0)['Averaged results']['accuracy'])",
-        "fixed",
-    ),
-    normal(
-        "a run: without the divided results",
-        """\
-show('result', benchmark(probabilities, return_divided_results=False))
-show('again', benchmark(probabilities, False))""",
-    ),
-    normal(
-        "a run: one function for all",
-        """\
-show('result', benchmark.auto_run(probabilities))
+show('result', benchmark(ruled_out))
+#: a run: logits of minus infinity for all labels but one [numbers]
+show('result', benchmark(lambda prompt, label_space: [0.5] + [float('-inf')] * (len(label_space) - 1)))
+#> now
+f = lambda prompt, label_space: [0.5] + [float('-inf')] * (len(label_space) - 1)
+show('result', Normal(metrics='0.1.1')(f))
+#: a run: print(result) [print]
+show('text', printed(lambda: print(benchmark(probabilities))))
+#: a run: label indexes [label-indexes]
+show('result', benchmark(last_label))
+#> now
+show('result', Normal(metrics='0.1.1')(last_label))
+#: a run: label indexes, the last label never [fixed]
+show('result', benchmark(lambda prompt, label_space: 0)['Averaged results']['accuracy'])
+#: a run: its arguments
+show('averages', benchmark(probabilities, return_divided_results=False))
+show('by position', benchmark(probabilities, False))
+show('auto_run', benchmark.auto_run(probabilities))
 show('list', benchmark([probabilities]))
 show('name', benchmark(forward_inference=probabilities))
-show('other name', benchmark.auto_run(list_of_forward_inference=probabilities))""",
-    ),
-    normal(
-        "a run: one function for each",
-        """\
-show('result', benchmark.auto_run(list_of_forward_inference=[probabilities, logits]))
-show('call', benchmark([logits, probabilities]))""",
-    ),
-    normal("a run: too many functions", "benchmark([probabilities] * 3)"),
-    normal("a run: an empty list", "benchmark([])"),
-    normal("a run: no function", "benchmark.auto_run()", "errors"),
-    normal("a run: a number as the function", "benchmark(3)", "errors"),
-    normal("a run: parameters of other names", "benchmark(lambda text, labels: 0)", "errors"),
-    normal(
-        "a run: f fails",
-        """\
+show('other name', benchmark.auto_run(list_of_forward_inference=probabilities))
+show('one for each', benchmark.auto_run(list_of_forward_inference=[probabilities, logits]))
+show('list of them', benchmark([logits, probabilities]))
+#: a run: a wrong number of functions
+fails('too many', lambda: benchmark([probabilities] * 3))
+fails('none', lambda: benchmark([]))
+#: a run: no function [errors]
+benchmark.auto_run()
+#: a run: a number as the function [errors]
+benchmark(3)
+#: a run: parameters of other names [errors]
+benchmark(lambda text, labels: 0)
+#: a run: f fails [errors]
 def failing(prompt, label_space):
     raise KeyError('lost')
-benchmark(failing)""",
-        "errors",
-    ),
-    normal(
-        "a run: a tuple of scores",
-        "show('result', benchmark(lambda prompt, label_space: tuple(probabilities(prompt, label_space))))",
-        "fixed",
-    ),
-    normal(
-        "a run: the text of a label",
-        "show('accuracy', benchmark(lambda prompt, label_space: label_space[-1])['Averaged results']['accuracy'])",
-        "fixed",
-    ),
-    normal(
-        "a run: NaN",
-        "show('result', benchmark(lambda prompt, label_space: [float('nan')] * len(label_space)))",
-        "errors",
-    ),
-    normal("a run: too few scores", "benchmark(lambda prompt, label_space: [1.0])", "errors"),
-    normal(
-        "a run: batched",
-        """\
+benchmark(failing)
+#: a run: a tuple of scores [fixed]
+show('result', benchmark(lambda prompt, label_space: tuple(probabilities(prompt, label_space))))
+#: a run: the text of a label [fixed]
+show('accuracy', benchmark(lambda prompt, label_space: label_space[-1])['Averaged results']['accuracy'])
+#: a run: NaN [errors]
+show('result', benchmark(lambda prompt, label_space: [float('nan')] * len(label_space)))
+#: a run: too few scores [errors]
+benchmark(lambda prompt, label_space: [1.0])
+#: a run: batched
 show('result', benchmark(many(probabilities), batched_inference=True))
-show('by position', benchmark(many(last_label), True, True)['Averaged results']['accuracy'])""",
-    ),
-    normal(
-        "a run: batched, parameter prompts",
-        "show('result', benchmark.auto_run(lambda prompts, label_space: [probabilities(p, label_space) for p in prompts], batched_inference=True))",
-        "readme",
-    ),
-    normal("a run: twice", "benchmark(probabilities)\nshow('result', benchmark(probabilities))"),
-    normal(
-        "a run: probabilities that add up to 1 but for the last digit",
-        """\
+show('by position', benchmark(many(last_label), True, True)['Averaged results']['accuracy'])
+#: a run: batched, parameter prompts [readme]
+show('result', benchmark.auto_run(lambda prompts, label_space: [probabilities(p, label_space) for p in prompts], batched_inference=True))
+#: a run: probabilities that add up to 1 but for the last digit [numbers]
 tenths = lambda prompt, label_space: [0.7, 0.2, 0.1, 0.0, 0.0, 0.0][:len(label_space)]
-show('result', benchmark(tenths))""",
-        "numbers",
-        """\
+show('result', benchmark(tenths))
+#> now
 tenths = lambda prompt, label_space: [0.7, 0.2, 0.1, 0.0, 0.0, 0.0][:len(label_space)]
-show('result', Normal(metrics='0.1.1')(tenths))""",
-    ),
-    Workflow(
-        "other numbers of demonstrations",
-        """\
+show('result', Normal(metrics='0.1.1')(tenths))
+#: other numbers of demonstrations
 from StaICC import Normal
 for k in (0, 1, 16):
     benchmark = Normal(k=k)
     show(f'{k}', [benchmark[0].get_k(), sha(benchmark[0].prompt_set()), sha(benchmark[1].prompt_set())])
-show('position', sha(Normal(2)[1].prompt_set()))""",
-    ),
-    Workflow(
-        "noisy channel: prompts and run",
-        """\
+show('position', sha(Normal(2)[1].prompt_set()))
+#: noisy channel: prompts and run
 from StaICC import Normal
 benchmark = Normal(k=16, noisy_channel=True)
 prompts = benchmark[0].prompt_set()
 show('prompts', [len(prompts), len(prompts[0]), sha(prompts)])
 show('kind', type(prompts[0]))
-show('result', benchmark(lambda prompt, label_space: [len(one) % 5 - 2.5 for one in prompt]))""",
-    ),
-]
+show('result', benchmark(lambda prompt, label_space: [len(one) % 5 - 2.5 for one in prompt]))
+""")
 
 BENCHMARKS = [
-    Workflow(
-        "Template_sens",
-        """\
+    *(
+        Workflow(
+            name,
+            f"from StaICC import {name}\nshow('result', {name}()(probabilities))",
+            "bias",
+            f"from StaICC import {name}\nshow('result', {name}(metrics='0.1.1')(probabilities))",
+        )
+        for name in ("Contextual_bias", "Domain_bias", "Post_bias", "Triplet_bias")
+    ),
+    *scripts(r"""
+#: Template_sens
 from StaICC import Template_sens
 benchmark = Template_sens(k=2)
 show('result', benchmark(probabilities))
-show('rows', len(benchmark[0].test_set()))""",
-    ),
-    Workflow(
-        "Template_sens: another function",
-        """\
+show('rows', len(benchmark[0].test_set()))
+#: Template_sens: another function [state]
 from StaICC import Template_sens
 benchmark = Template_sens(k=2)
 benchmark[0](probabilities)
-show('result', benchmark[0](lambda prompt, label_space: len(prompt) % len(label_space)))""",
-        "state",
-    ),
-    Workflow(
-        "Demo_sens",
-        """\
+show('result', benchmark[0](lambda prompt, label_space: len(prompt) % len(label_space)))
+#: Demo_sens
 from StaICC import Demo_sens
 benchmark = Demo_sens()
 show('result', benchmark(probabilities))
-show('rows', [len(benchmark[0].test_set()), benchmark[0].get_repeat_times(), len(benchmark[0].prompt_set()), sha(benchmark[0].prompt_set())])""",
-    ),
-    Workflow(
-        "Contextual_bias",
-        """\
+show('rows', [len(benchmark[0].test_set()), benchmark[0].get_repeat_times(), len(benchmark[0].prompt_set()), sha(benchmark[0].prompt_set())])
+#: Contextual_bias: prompts
 from StaICC import Contextual_bias
 benchmark = Contextual_bias()
-show('result', benchmark(probabilities))""",
-        "bias",
-        """\
-from StaICC import Contextual_bias
-benchmark = Contextual_bias(metrics='0.1.1')
-show('result', benchmark(probabilities))""",
-    ),
-    Workflow(
-        "Contextual_bias: prompts",
-        """\
-from StaICC import Contextual_bias
-benchmark = Contextual_bias()
-show('prompts', [sha(one.prompt_set()) for one in benchmark])""",
-    ),
-    Workflow(
-        "Domain_bias",
-        """\
-from StaICC import Domain_bias
-benchmark = Domain_bias()
-show('result', benchmark(probabilities))""",
-        "bias",
-        """\
-from StaICC import Domain_bias
-benchmark = Domain_bias(metrics='0.1.1')
-show('result', benchmark(probabilities))""",
-    ),
-    Workflow(
-        "Domain_bias: prompts",
-        """\
+show('prompts', [sha(one.prompt_set()) for one in benchmark])
+#: Domain_bias: prompts
 from StaICC import Domain_bias
 benchmark = Domain_bias(domain_query_length=8)
-show('prompts', sha(benchmark[0].prompt_set()))""",
-    ),
-    Workflow(
-        "Domain_bias: prompts twice",
-        """\
+show('prompts', sha(benchmark[0].prompt_set()))
+#: Domain_bias: prompts twice [state]
 from StaICC import Domain_bias
 benchmark = Domain_bias(domain_query_length=8)
 show('first', sha(benchmark[0].prompt_set()))
-show('second', sha(benchmark[0].prompt_set()))""",
-        "state",
-    ),
-    Workflow(
-        "Post_bias",
-        """\
-from StaICC import Post_bias
-benchmark = Post_bias()
-show('result', benchmark(probabilities))""",
-        "bias",
-        """\
-from StaICC import Post_bias
-benchmark = Post_bias(metrics='0.1.1')
-show('result', benchmark(probabilities))""",
-    ),
-    Workflow(
-        "Triplet_bias",
-        """\
-from StaICC import Triplet_bias
-benchmark = Triplet_bias()
-show('result', benchmark(probabilities))""",
-        "bias",
-        """\
-from StaICC import Triplet_bias
-benchmark = Triplet_bias(metrics='0.1.1')
-show('result', benchmark(probabilities))""",
-    ),
-    Workflow(
-        "Triplet_bias: its parts",
-        """\
+show('second', sha(benchmark[0].prompt_set()))
+#: Triplet_bias: its parts
 from StaICC import Triplet_bias
 benchmark = Triplet_bias()
 show('parts', [len(benchmark.contextual), len(benchmark.domain), len(benchmark.post)])
 result = benchmark(list_of_forward_inference=probabilities, return_divided_results=False)
-show('keys', {part: list(found) for part, found in result.items()})""",
-    ),
-    Workflow(
-        "Triplet_bias: auto_run with a name",
-        """\
+show('keys', {part: list(found) for part, found in result.items()})
+#: Triplet_bias: auto_run with a name [readme]
 from StaICC import Triplet_bias
 benchmark = Triplet_bias()
 show('parts', list(benchmark.auto_run(list_of_forward_inference=probabilities)))
-show('list', list(benchmark.auto_run([probabilities] * 2, True, False)))""",
-        "readme",
-    ),
-    Workflow(
-        "GLER",
-        """\
+show('list', list(benchmark.auto_run([probabilities] * 2, True, False)))
+#: GLER [gler]
 from StaICC import GLER
-benchmark = GLER()
-show('result', json.loads(json.dumps(benchmark(probabilities))))""",
-        "gler",
-        """\
+show('result', json.loads(json.dumps(GLER()(probabilities))))
+#> now
 from StaICC import GLER
-benchmark = GLER(metrics='0.1.1')
-show('result', json.loads(json.dumps(benchmark(probabilities))))""",
-    ),
-    Workflow(
-        "GLER: one data set",
-        """\
+show('result', json.loads(json.dumps(GLER(metrics='0.1.1')(probabilities))))
+#: GLER: one data set
 from StaICC import GLER
 found = GLER()[1].auto_run(probabilities)
 show('rates', {rate: found[0][rate] for rate in '01234'})
-show('success', found[1])""",
-    ),
-    Workflow(
-        "GLER: prompt_set()",
-        """\
+show('success', found[1])
+#: GLER: prompt_set() [prompt-set]
 from StaICC import GLER
-show('prompts', len(GLER()[0].prompt_set()))""",
-        "prompt-set",
-    ),
-    Workflow(
-        "Template_sens: prompt_set()",
-        "from StaICC import Template_sens\nshow('prompts', len(Template_sens()[0].prompt_set()))",
-        "prompt-set",
-    ),
-    normal(
-        "the benchmark as a list",
-        """\
+show('prompts', len(GLER()[0].prompt_set()))
+#: Template_sens: prompt_set() [prompt-set]
+from StaICC import Template_sens
+show('prompts', len(Template_sens()[0].prompt_set()))
+#: the benchmark as a list
 show('length', len(benchmark))
 show('same', [benchmark[0] is benchmark.experimentor[0], benchmark[-1] is benchmark.get_experimentors()[1]])
 show('names', [one.triplet_dataset.dataset_name for one in benchmark])
 show('label spaces', benchmark.get_label_spaces_for_experimentors())
 show('data', [one.dataset_name for one in benchmark.get_experiment_data()])
-show('slice', len(benchmark[0:1]))""",
-    ),
-    normal("the benchmark as a list: an index beyond", "benchmark[2]"),
-    normal("the benchmark: str()", "show('text', str(benchmark)[:20])", "str"),
-    normal(
-        "the benchmark: names of 0.1.1 only",
-        "show('metrics', list(benchmark.metrics))\nshow('channel', benchmark.noisy_channel)",
-    ),
-    normal(
-        "re_initialize",
-        """\
+show('slice', len(benchmark[0:1]))
+fails('an index beyond', lambda: benchmark[2])
+show('members', [list(benchmark.metrics), benchmark.noisy_channel])
+#: the benchmark: str() [str]
+show('text', str(benchmark)[:20])
+#: re_initialize
 benchmark.re_initialize(k=2)
 show('k', benchmark[0].get_k())
 show('prompts', sha(benchmark[0].prompt_set()))
 benchmark.re_initialize(4, True)
 show('noisy', sha(benchmark[0].prompt_set()))
 benchmark.re_initialize()
-show('back', sha(benchmark[0].prompt_set()))""",
-    ),
-    normal(
-        "re_initialize(keep_prompter=True)",
-        """\
+show('back', sha(benchmark[0].prompt_set()))
+#: re_initialize(keep_prompter=True) [fixed]
 prompt_former.change_instruction('Choose. ')
 benchmark.re_initialize(keep_prompter=True)
-show('instruction', benchmark[0].prompt_former.get_config_dict()['instruction'])""",
-        "fixed",
-    ),
+show('instruction', benchmark[0].prompt_former.get_config_dict()['instruction'])
+"""),
 ]
 
-# -- one data set
-
-
-EXPERIMENTORS = [
-    normal(
-        "sizes and prompts",
-        """\
+EXPERIMENTORS = scripts(r"""
+#: sizes and prompts
 for one in benchmark:
     show(one.triplet_dataset.dataset_name, [len(one), len(one.prompt_set()), sha(one.prompt_set()), one.get_k(), one.get_repeat_times(), one.get_label_space()])
-show('kinds', [type(experimentor.prompt_set()), type(experimentor.prompt_set()[0])])""",
-    ),
-    normal(
-        "the three sets",
-        """\
+show('kinds', [type(experimentor.prompt_set()), type(experimentor.prompt_set()[0])])
+#: the three sets
 for rows in (experimentor.demonstration_set(), experimentor.test_set(), experimentor.calibration_set()):
     show(rows.get_dataset_name(), [len(rows), rows[0], rows[-1], rows.get_input_text(3), rows.get_label(3), rows.get_label_space()])
     show(rows.get_dataset_name() + ' all', sha([rows[place] for place in range(len(rows))]))
     show(rows.get_dataset_name() + ' iterated', sum(len(texts) for texts, label in rows))
-show('kinds', [type(rows[0]), type(rows[0][0]), isinstance(rows[0][1], str)])""",
-    ),
-    normal(
-        "labels of rows: counted",
-        """\
-labels = [label for texts, label in experimentor.test_set()]
-show('count', Counter(labels)['person'])
-show('all', dict(Counter(labels)))""",
-    ),
-    normal(
-        "labels of rows: looked up",
-        """\
-texts, label = experimentor.test_set()[0]
-places = {text: place for place, text in enumerate(experimentor.get_label_space())}
-show('place', places[label])
-show('index', experimentor.get_label_space().index(label))
-show('member', label in experimentor.get_label_space())""",
-    ),
-    normal(
-        "labels of rows: joined",
-        """\
-texts, label = experimentor.test_set()[0]
-show('text', [' ' + label, label + '.', texts[0] + ' ' + label, f'{label}', '%s' % label, label.upper()])""",
-    ),
-    normal(
-        "labels of rows: as JSON", "show('text', json.dumps([experimentor.test_set()[place] for place in range(3)]))"
-    ),
-    normal(
-        "labels of rows: sorted and compared",
-        """\
-labels = [label for texts, label in experimentor.test_set()]
+show('kinds', [type(rows[0]), type(rows[0][0]), isinstance(rows[0][1], str)])
+#: rows and their labels
+rows = experimentor.test_set()
+labels, space = [label for texts, label in rows], experimentor.get_label_space()
+texts, label = rows[0]
+show('counted', [Counter(labels)['person'], dict(Counter(labels))])
+show('looked up', [{text: place for place, text in enumerate(space)}[label], space.index(label), label in space])
+show('joined', [' ' + label, label + '.', texts[0] + ' ' + label, f'{label}', '%s' % label, label.upper()])
+show('as JSON', json.dumps([rows[place] for place in range(3)]))
 show('sorted', sorted(set(labels)))
-show('equal', [labels[0] == 'description', labels[0] == 2, labels[0] != 'entity'])""",
-    ),
-    normal(
-        "labels of rows: their index",
-        "import operator\ntexts, label = experimentor.test_set()[0]\nshow('index', operator.index(label))",
-        "label-index",
-    ),
-    normal(
-        "labels of rows: as a number",
-        "texts, label = experimentor.test_set()[0]\nshow('number', int(label))",
-    ),
-    normal(
-        "rows: a text changed",
-        """\
-experimentor.test_set()[0][0][0] = 'XXX'
-show('changed', 'XXX' in experimentor.prompt_set()[0])""",
-        "row-texts",
-    ),
-    normal(
-        "rows: their texts as a list",
-        """\
+show('equal', [labels[0] == 'description', labels[0] == 2, labels[0] != 'entity'])
+fails('as a number', lambda: int(label))
+show('texts', [texts, texts + ['more'], list(texts), json.dumps(texts), isinstance(texts, list), len(texts), texts[:1]])
+show('labels of indexes', [rows.label_index_to_text(place) for place in range(6)])
+show('indexes of labels', [rows.find_index_from_label(text) for text in space])
+fails('a row that does not exist', lambda: rows[512])
+#: labels of rows: their index [label-index]
+import operator
 texts, label = experimentor.test_set()[0]
-show('texts', [texts, texts + ['more'], list(texts), json.dumps(texts), isinstance(texts, list), len(texts), texts[:1]])""",
-    ),
-    normal(
-        "prompt_set: a prompt of its list changed",
-        """\
+show('index', operator.index(label))
+#: rows: a text changed [row-texts]
+experimentor.test_set()[0][0][0] = 'XXX'
+show('changed', 'XXX' in experimentor.prompt_set()[0])
+#: prompt_set: a prompt of its list changed
 prompts = experimentor.prompt_set()
 prompts[0] = 'XXX'
-show('prompts', [prompts[0], sha(experimentor.prompt_set())])""",
-    ),
-    normal(
-        "labels of rows: label_index_to_text of a row's label",
-        """\
+show('prompts', [prompts[0], sha(experimentor.prompt_set())])
+#: labels of rows: label_index_to_text of a row's label [label-index]
 texts, label = experimentor.test_set()[0]
-show('text', experimentor.test_set().label_index_to_text(label))""",
-        "label-index",
-    ),
-    normal(
-        "labels: index to text and back",
-        """\
-rows = experimentor.test_set()
-show('texts', [rows.label_index_to_text(place) for place in range(6)])
-show('indexes', [rows.find_index_from_label(text) for text in rows.get_label_space()])""",
-    ),
-    normal("labels: an index that does not exist", "experimentor.test_set().label_index_to_text(6)", "errors"),
-    normal("sets: a row that does not exist", "experimentor.test_set()[512]"),
-    normal(
-        "sets: split",
-        """\
+show('text', experimentor.test_set().label_index_to_text(label))
+#: labels: an index that does not exist [errors]
+experimentor.test_set().label_index_to_text(6)
+#: sets: split
 parts = experimentor.test_set().split([[0, 1, 5], [2]])
-show('parts', [[part[place] for place in range(len(part))] for part in parts])""",
-    ),
-    normal(
-        "k",
-        """\
+show('parts', [[part[place] for place in range(len(part))] for part in parts])
+#: k
 experimentor.set_k(2)
-show('k', [experimentor.get_k(), experimentor.get_repeat_times(), len(experimentor), sha(experimentor.prompt_set())])""",
-    ),
-    normal(
-        "demonstrations: as drawn",
-        """\
+show('k', [experimentor.get_k(), experimentor.get_repeat_times(), len(experimentor), sha(experimentor.prompt_set())])
+#: demonstrations: as drawn
 sampler = experimentor.demonstration_sampler
 show('lists', [len(sampler), sampler[0], sampler[1023], sum(len(sampler[place]) for place in range(len(sampler)))])
-show('kind', type(sampler[0]))""",
-    ),
-    normal(
-        "demonstrations: by hand",
-        """\
+show('kind', type(sampler[0]))
+#: demonstrations: by hand
 experimentor.set_demonstration_sampler([[place, 5, 9, 2] for place in range(len(experimentor.test_set()))])
 show('lists', [experimentor.get_repeat_times(), len(experimentor), experimentor.demonstration_sampler[7], sha(experimentor.prompt_set())])
 show('result', experimentor.auto_run(probabilities))
 experimentor.reset_demonstration_sampler()
-show('reset', [experimentor.get_repeat_times(), len(experimentor), experimentor.demonstration_sampler[7]])""",
-    ),
-    normal(
-        "demonstrations: by hand, then another k",
-        """\
+show('reset', [experimentor.get_repeat_times(), len(experimentor), experimentor.demonstration_sampler[7]])
+#: demonstrations: by hand, then another k
 experimentor.set_demonstration_sampler([[0, 1, 2, 3]] * 512)
 experimentor.set_k(1)
-show('lists', [experimentor.get_repeat_times(), experimentor.demonstration_sampler[0]])""",
-    ),
-    normal("demonstrations: too few lists", "experimentor.set_demonstration_sampler([[0, 1, 2, 3]] * 5)"),
-    normal("demonstrations: lists of another length", "experimentor.set_demonstration_sampler([[0, 1]] * 512)"),
-    normal(
-        "demonstrations: ragged lists",
-        "experimentor.set_demonstration_sampler([[0, 1, 2, 3]] * 511 + [[0]])",
-        "samplers",
-    ),
-    normal(
-        "demonstrations: a position that does not exist",
-        "experimentor.set_demonstration_sampler([[0, 1, 2, 9999]] * 512)",
-        "samplers",
-    ),
-    normal("demonstrations: assigned to an item", "experimentor.demonstration_sampler[0] = [1, 2, 3, 4]"),
-    normal(
-        "demonstrations: in-domain mode",
-        """\
+show('lists', [experimentor.get_repeat_times(), experimentor.demonstration_sampler[0]])
+#: demonstrations: lists that do not fit
+import operator
+fails('too few', lambda: experimentor.set_demonstration_sampler([[0, 1, 2, 3]] * 5))
+fails('of another length', lambda: experimentor.set_demonstration_sampler([[0, 1]] * 512))
+fails('an item', lambda: operator.setitem(experimentor.demonstration_sampler, 0, [1, 2, 3, 4]))
+#: demonstrations: ragged lists [samplers]
+experimentor.set_demonstration_sampler([[0, 1, 2, 3]] * 511 + [[0]])
+#: demonstrations: a position that does not exist [samplers]
+experimentor.set_demonstration_sampler([[0, 1, 2, 9999]] * 512)
+#: demonstrations: in-domain mode
 one = benchmark[1]
 one.set_in_domain_mode()
 show('lists', sha([list(one.demonstration_sampler[place]) for place in range(len(one))]))
 show('result', one.auto_run(probabilities))
 one.reset_demonstration_sampler()
-show('reset', one.demonstration_sampler[0])""",
-    ),
-    normal(
-        "demonstrations: out-of-domain mode",
-        """\
+show('reset', one.demonstration_sampler[0])
+#: demonstrations: out-of-domain mode
 one = benchmark[1]
 one.set_k(1)
 one.set_out_of_domain_mode()
-show('lists', sha([list(one.demonstration_sampler[place]) for place in range(len(one))]))""",
-    ),
-    normal(
-        "auto_run",
-        """\
+show('lists', sha([list(one.demonstration_sampler[place]) for place in range(len(one))]))
+#: auto_run
 show('result', experimentor.auto_run(forward_inference=probabilities))
 show('call', experimentor(probabilities))
-show('batched', experimentor.auto_run(many(probabilities), batched_inference=True))""",
-    ),
-    normal(
-        "auto_run: the names of the outputs",
-        "show('keys', list(experimentor.auto_run(probabilities, return_outputs=True)[2]))",
-        "outputs",
-    ),
-    normal(
-        "auto_run: the values of the outputs",
-        """\
+show('batched', experimentor.auto_run(many(probabilities), batched_inference=True))
+#: auto_run: the names of the outputs [outputs]
+show('keys', list(experimentor.auto_run(probabilities, return_outputs=True)[2]))
+#: auto_run: the values of the outputs
 found = experimentor.auto_run(probabilities, return_outputs=True)
 show('number', len(found))
-show('values', [list(map(int, values)) if isinstance(values[0], int) else values for values in list(found[2].values())[:1]])""",
-    ),
-    normal(
-        "auto_run: given predictions",
-        """\
+show('values', [list(map(int, values)) if isinstance(values[0], int) else values for values in list(found[2].values())[:1]])
+#: auto_run: given predictions
 rows = [probabilities(prompt, experimentor.get_label_space()) for prompt in experimentor.prompt_set()]
 show('result', experimentor.auto_run(preentered_prediction=rows))
 show('both', experimentor.auto_run(last_label, preentered_prediction=rows))
-show('by position', experimentor(None, rows))""",
-    ),
-    normal(
-        "auto_run: given label indexes",
-        "show('result', experimentor.auto_run(preentered_prediction=[5] * len(experimentor))[0])",
-        "label-indexes",
-    ),
-    normal(
-        "auto_run: given predictions by the name of the code",
-        "experimentor(input_prediction=[[1.0, 0, 0, 0, 0, 0]] * len(experimentor))",
-        "keywords",
-    ),
-    normal(
-        "auto_run: too few given predictions",
-        "experimentor.auto_run(preentered_prediction=[[1.0, 0, 0, 0, 0, 0]] * 1000)",
-    ),
-    normal("auto_run: nothing given", "experimentor.auto_run()"),
-    normal(
-        "a metric: added",
-        """\
+show('by position', experimentor(None, rows))
+fails('too few', lambda: experimentor.auto_run(preentered_prediction=rows[:1000]))
+fails('nothing', lambda: experimentor.auto_run())
+#: auto_run: given label indexes [label-indexes]
+show('result', experimentor.auto_run(preentered_prediction=[5] * len(experimentor))[0])
+#: auto_run: given predictions by the name of the code [keywords]
+experimentor(input_prediction=[[1.0, 0, 0, 0, 0, 0]] * len(experimentor))
+#: a metric: added
 experimentor.add_metric('mine', lambda ground_truth, prediction: len(prediction) + prediction[0][0])
 show('result', experimentor.auto_run(probabilities))
 show('all', benchmark(probabilities))
-show('names', [list(benchmark.metrics), list(benchmark[1].metrics)])""",
-    ),
-    normal(
-        "a metric: what it gets",
-        """\
+show('names', [list(benchmark.metrics), list(benchmark[1].metrics)])
+#: a metric: what it gets
 def metric(ground_truth, prediction):
     show('got', [type(ground_truth), ground_truth[:5], type(prediction), prediction[:3], len(prediction)])
     return 0.0
 experimentor.add_metric('mine', metric)
-experimentor.auto_run(probabilities)""",
-    ),
-    normal(
-        "a metric: assigned",
-        """\
+experimentor.auto_run(probabilities)
+#: a metric: assigned
 experimentor.metrics['mine'] = lambda ground_truth, prediction: 0.25
 show('result', experimentor.auto_run(probabilities))
-show('mean', benchmark(probabilities)['Averaged results']['mine'])""",
-    ),
-    normal(
-        "a metric: removed",
-        """\
+show('mean', benchmark(probabilities)['Averaged results']['mine'])
+#: a metric: removed
 del experimentor.metrics['macro_F1']
-show('result', benchmark(probabilities))""",
-    ),
-    normal(
-        "a metric: overwritten",
-        """\
+show('result', benchmark(probabilities))
+#: a metric: overwritten
 experimentor.add_metric('accuracy', lambda ground_truth, prediction: 0.25)
-show('accuracy', experimentor.auto_run(probabilities)[0]['accuracy'])""",
-    ),
-    normal(
-        "a metric: kept by re_initialize",
-        """\
+show('accuracy', experimentor.auto_run(probabilities)[0]['accuracy'])
+#: a metric: kept by re_initialize
 experimentor.add_metric('mine', lambda ground_truth, prediction: 0.25)
 benchmark.re_initialize(k=1)
-show('result', benchmark(probabilities))""",
-    ),
-    normal(
-        "a metric: by the keywords of the README",
-        """\
+show('result', benchmark(probabilities))
+#: a metric: by the keywords of the README [readme]
 experimentor.add_metric(name='mine', metric=lambda ground_truth, prediction: 1.0)
-show('value', experimentor.auto_run(probabilities)[0]['mine'])""",
-        "readme",
-    ),
-    normal(
-        "a metric: by the keywords of the code",
-        """\
+show('value', experimentor.auto_run(probabilities)[0]['mine'])
+#: a metric: by the keywords of the code [keywords]
 experimentor.add_metric(metric_name='mine', metric_function=lambda ground_truth, prediction: 1.0)
-show('value', experimentor.auto_run(probabilities)[0]['mine'])""",
-        "keywords",
-        """\
+show('value', experimentor.auto_run(probabilities)[0]['mine'])
+#> now
 experimentor.add_metric('mine', lambda ground_truth, prediction: 1.0)
-show('value', experimentor.auto_run(probabilities)[0]['mine'])""",
-    ),
-    normal(
-        "a metric: a list as its value",
-        """\
+show('value', experimentor.auto_run(probabilities)[0]['mine'])
+#: a metric: a list as its value [metric-values]
 experimentor.add_metric('mine', lambda ground_truth, prediction: [0.5, 1.0])
-show('value', experimentor.auto_run(probabilities)[0]['mine'])""",
-        "metric-values",
-    ),
-    normal(
-        "a metric: of another benchmark",
-        """\
+show('value', experimentor.auto_run(probabilities)[0]['mine'])
+#: a metric: of another benchmark [shared-metrics]
 experimentor.add_metric('mine', lambda ground_truth, prediction: 1.0)
-show('names', list(Normal().metrics))""",
-        "shared-metrics",
-    ),
-    Workflow(
-        "a metric: a dictionary of functions",
-        """\
+show('names', list(Normal().metrics))
+#: a metric: a dictionary of functions
 from StaICC import Normal
-show('result', Normal(metrics={'mine': lambda ground_truth, prediction: 0.5})(probabilities))""",
-    ),
-    normal(
-        "writing a prompt from rows",
-        """\
+show('result', Normal(metrics={'mine': lambda ground_truth, prediction: 0.5})(probabilities))
+#: writing a prompt from rows
 write = experimentor.get_prompt_writter_from_dataline()
 rows = [experimentor.calibration_set()[place] for place in range(3)]
-show('prompt', write(rows, experimentor.calibration_set()[3][0]))""",
-    ),
-    normal(
-        "k assigned",
-        "experimentor.k = 8\nshow('k', experimentor.get_k())",
-        "assignments",
-        "experimentor.set_k(8)\nexperimentor.set_k(4)\nshow('k', experimentor.get_k())",
-    ),
-    normal(
-        "the channel assigned",
-        "benchmark.noisy_channel = True\nshow('kind', type(benchmark[0].prompt_set()[0]))",
-        "assignments",
-    ),
-]
+show('prompt', write(rows, experimentor.calibration_set()[3][0]))
+#: k assigned [assignments]
+experimentor.k = 8
+show('k', experimentor.get_k())
+#> now
+experimentor.set_k(8)
+experimentor.set_k(4)
+show('k', experimentor.get_k())
+#: the channel assigned [assignments]
+benchmark.noisy_channel = True
+show('kind', type(benchmark[0].prompt_set()[0]))
+""")
 
 # -- what the inference function may return, with both metric sets
 
@@ -734,11 +455,12 @@ def _values(name: str, kind: Kind) -> list[Workflow]:
     )
     entries = (kind.scores, kind.outputs, kind.scores if kind.given is None else kind.given)
     return [
-        normal(
+        Workflow(
             f"{name}: {what}",
             head + code,
             entry,
             "" if entry in ("fixed", "errors", "number-types") else released + head + code,
+            setup=SETUP,
         )
         for what, code, entry in zip(
             ("scores", "outputs", "given predictions"), (scores, outputs, given), entries, strict=True
@@ -765,9 +487,10 @@ VALUES = [
 
 TYPES = [
     *(
-        normal(
+        Workflow(
             f"int64, int32, uint8: {what}",
             f"for kind in (np.int64, np.int32, np.uint8):\n    k = kind(2)\n    show(kind.__name__, {code})",
+            setup=SETUP,
         )
         for what, code in {
             "set_k": "[experimentor.set_k(k), int(experimentor.get_k()), sha(experimentor.prompt_set()), "
@@ -782,89 +505,57 @@ TYPES = [
             "[(['one'], 'short')], ['three'], cut_by_length=k)",
         }.items()
     ),
-    normal("int64: example", "show('prompt', prompt_former.example(np.int64(2)))"),
-    Workflow(
-        "int64: interpolations",
-        "from StaICC import GLER\n"
-        "show('rates', list(GLER(interpolations=np.int64(3))[1].auto_run(probabilities)[0])[:3])",
-    ),
-    Workflow(
-        "int64: domain_query_length",
-        "from StaICC import Domain_bias\n"
-        "show('prompts', sha(Domain_bias(domain_query_length=np.int64(8))[0].prompt_set()))",
-    ),
-    normal(
-        "float64: a rate",
-        "prompt_former.set_label_wrong_rate(np.float64(0.5))\nshow('prompts', sha(experimentor.prompt_set()))",
-    ),
-    normal(
-        "float32: a rate",
-        "prompt_former.set_label_wrong_rate(np.float32(0.5))\nshow('prompts', sha(experimentor.prompt_set()))",
-    ),
-    normal("an array of positions", "show('prompt', prompt_former.write_prompt(np.array([1, 2]), 3))"),
-    normal(
-        "an array of demonstrations",
-        "experimentor.set_demonstration_sampler(np.arange(2048).reshape(512, 4))\n"
-        "show('prompts', sha(experimentor.prompt_set()))",
-    ),
-    normal(
-        "arrays of demonstrations",
-        "experimentor.set_demonstration_sampler([np.array([1, 2, 3, place]) for place in range(512)])\n"
-        "show('prompts', sha(experimentor.prompt_set()))",
-    ),
-    normal(
-        "batched: an array of logits",
-        "show('result', benchmark(lambda prompt, label_space: np.array([logits(p, label_space) for p in prompt]), batched_inference=True))",
-        "fixed",
-    ),
-    normal(
-        "batched: a tuple of rows",
-        "show('result', benchmark(lambda prompt, label_space: tuple(logits(p, label_space) for p in prompt), batched_inference=True))",
-    ),
-    normal(
-        "batched: an array of label indexes",
-        "show('accuracy', benchmark(lambda prompt, label_space: np.array([len(label_space) - 1] * len(prompt)), "
-        "batched_inference=True)['Averaged results']['accuracy'])",
-    ),
-    normal("k is True", "experimentor.set_k(True)", "values"),
-    normal("k is negative", "experimentor.set_k(-1)", "values"),
-    normal("k is 2.0", "experimentor.set_k(2.0)", "errors"),
+    *scripts(r"""
+#: arrays and other numbers of NumPy
+show('example', prompt_former.example(np.int64(2)))
+show('positions', prompt_former.write_prompt(np.array([1, 2]), 3))
+for lists in (np.arange(2048).reshape(512, 4), [np.array([1, 2, 3, place]) for place in range(512)]):
+    experimentor.set_demonstration_sampler(lists)
+    show(type(lists).__name__, sha(experimentor.prompt_set()))
+for kind in (np.float64, np.float32):
+    prompt_former.set_label_wrong_rate(kind(0.5))
+    show(kind.__name__, [prompt_former.write_prompt([0, 5, 3], place) for place in range(5)])
+#: int64: interpolations and domain_query_length
+from StaICC import Domain_bias, GLER
+show('rates', list(GLER(interpolations=np.int64(3))[1].auto_run(probabilities)[0])[:3])
+show('prompts', sha(Domain_bias(domain_query_length=np.int64(8))[0].prompt_set()))
+#: batched: an array of logits [fixed]
+show('result', benchmark(lambda prompt, label_space: np.array([logits(p, label_space) for p in prompt]), batched_inference=True))
+#: batched: a tuple of rows, an array of label indexes
+show('result', benchmark(lambda prompt, label_space: tuple(logits(p, label_space) for p in prompt), batched_inference=True))
+last = lambda prompt, label_space: np.array([len(label_space) - 1] * len(prompt))
+show('accuracy', benchmark(last, batched_inference=True)['Averaged results']['accuracy'])
+#: k is True [values]
+experimentor.set_k(True)
+#: k is negative [values]
+experimentor.set_k(-1)
+#: k is 2.0 [errors]
+experimentor.set_k(2.0)
+"""),
 ]
 
-NAMES = [
-    normal(
-        "the split: its methods",
-        """\
-split = experimentor.triplet_dataset
+NAMES = scripts(r"""
+#: the split and the sampler: their methods
+split, sampler = experimentor.triplet_dataset, experimentor.demonstration_sampler
 show('names', [split.get_dataset_name(), split.dataset_name, split.get_label_space()])
 show('labels', [split.get_default_ground_truth_label(row) for row in range(512)])
-show('indexes', [split.get_default_ground_truth_label_index(row) for row in range(512)])""",
-    ),
-    normal("the split: a row that does not exist", "experimentor.triplet_dataset.get_default_ground_truth_label(512)"),
-    normal("the split: a row counted from the end", "experimentor.triplet_dataset.get_default_ground_truth_label(-1)"),
-    normal(
-        "the sampler: get_sampled_indexes",
-        """\
-sampler = experimentor.demonstration_sampler
-show('lists', [sampler.get_sampled_indexes(place) for place in range(1024)])""",
-    ),
-    normal("the sampler: a prompt that does not exist", "experimentor.demonstration_sampler.get_sampled_indexes(1024)"),
-    normal("the sampler: a prompt counted from the end", "experimentor.demonstration_sampler.get_sampled_indexes(-1)"),
-    normal(
-        "experimentor.predictions",
-        "experimentor.auto_run(logits)\nshow('rows', experimentor.predictions)",
-        "predictions",
-        "found = experimentor.auto_run(logits, return_outputs=True)[2]\nshow('rows', found['predicted_probabilities'])",
-    ),
-    Workflow(
-        "names of the classes",
-        """\
+show('indexes', [split.get_default_ground_truth_label_index(row) for row in range(512)])
+show('lists', [sampler.get_sampled_indexes(place) for place in range(1024)])
+for place in (512, -1):
+    fails(f'row {place}', lambda: split.get_default_ground_truth_label(place))
+for place in (1024, -1):
+    fails(f'prompt {place}', lambda: sampler.get_sampled_indexes(place))
+#: experimentor.predictions [predictions]
+experimentor.auto_run(logits)
+show('rows', experimentor.predictions)
+#> now
+found = experimentor.auto_run(logits, return_outputs=True)[2]
+show('rows', found['predicted_probabilities'])
+#: names of the classes [class-names]
 import StaICC
 names = 'Normal Contextual_bias Domain_bias Post_bias Triplet_bias GLER Template_sens Demo_sens'
-show('names', [getattr(StaICC, name).__name__ for name in names.split()])""",
-        "class-names",
-    ),
-]
+show('names', [getattr(StaICC, name).__name__ for name in names.split()])
+""")
 
 MEMBERS = """\
 import types
@@ -886,23 +577,12 @@ show('demonstration_sampler', public(one.demonstration_sampler))
 
 # -- prompts
 
-
 PROMPTS = [
-    normal(
-        "settings",
-        """\
-show('settings', prompt_former.get_config_dict())
-show('members', [prompt_former._instruction, prompt_former._input_text_prefixes, prompt_former._input_text_affixes, prompt_former._label_prefix, prompt_former._label_affix, prompt_former._query_prefix, prompt_former._label_space])""",
-    ),
-    normal(
-        "settings: members that only the README has",
-        "show('members', [prompt_former._label_wrong_rate, prompt_former._use_noisy_channel])",
-        "readme",
-    ),
     *(
-        normal(
+        Workflow(
             f"change_{what}",
             f"prompt_former.change_{what}({value!r})\nshow('settings', prompt_former.get_config_dict())\nshow('prompts', sha(experimentor.prompt_set()))\nshow('labels', experimentor.get_label_space())\nprompt_former.reset()\nshow('reset', prompt_former.get_config_dict())",
+            setup=SETUP,
         )
         for what, value in {
             "instruction": "Classify the question.\n",
@@ -913,289 +593,189 @@ show('members', [prompt_former._instruction, prompt_former._input_text_prefixes,
             "label_space": ["A", "B", "C", "D", "E", "F"],
         }.items()
     ),
-    normal(
-        "change_input_text_affixes",
-        """\
-prompt_former.change_input_text_affixes(['\\n'])
-show('settings', prompt_former.get_config_dict())""",
-        "readme",
-    ),
-    normal(
-        "change_label_wrong_rate",
-        """\
+    *scripts(r"""
+#: settings
+show('settings', prompt_former.get_config_dict())
+show('members', [prompt_former._instruction, prompt_former._input_text_prefixes, prompt_former._input_text_affixes, prompt_former._label_prefix, prompt_former._label_affix, prompt_former._query_prefix, prompt_former._label_space])
+#: settings: members that only the README has [readme]
+show('members', [prompt_former._label_wrong_rate, prompt_former._use_noisy_channel])
+#: change_input_text_affixes [readme]
+prompt_former.change_input_text_affixes(['\n'])
+show('settings', prompt_former.get_config_dict())
+#: change_label_wrong_rate [readme]
 prompt_former.change_label_wrong_rate(0.5)
-show('rate', prompt_former.get_config_dict()['label_wrong_rate'])""",
-        "readme",
-    ),
-    normal(
-        "disable_noisy_channel",
-        """\
+show('rate', prompt_former.get_config_dict()['label_wrong_rate'])
+#: disable_noisy_channel [readme]
 prompt_former.use_noisy_channel()
 prompt_former.disable_noisy_channel()
-show('settings', prompt_former.get_config_dict())""",
-        "readme",
-    ),
-    normal(
-        "set_label_wrong_rate",
-        """\
+show('settings', prompt_former.get_config_dict())
+#: set_label_wrong_rate
 prompt_former.set_label_wrong_rate(0.5)
 show('settings', prompt_former.get_config_dict())
-show('prompts', sha(experimentor.prompt_set()))""",
-    ),
-    normal(
-        "label noise: prompts twice",
-        """\
+show('prompts', sha(experimentor.prompt_set()))
+#: label noise: prompts twice [state]
 prompt_former.set_label_wrong_rate(0.5)
 show('first', sha(experimentor.prompt_set()))
-show('second', sha(experimentor.prompt_set()))""",
-        "state",
-    ),
-    normal(
-        "label_wrong_rate assigned",
-        """\
+show('second', sha(experimentor.prompt_set()))
+#: label_wrong_rate assigned
 prompt_former.label_wrong_rate = 0.5
 show('settings', prompt_former.get_config_dict())
-show('prompts', [prompt_former.write_prompt([0, 1, 2, 3], 0), prompt_former.write_prompt([4, 5, 6, 7], 1)])""",
-    ),
-    normal(
-        "_instruction assigned",
-        """\
+show('prompts', [prompt_former.write_prompt([0, 1, 2, 3], 0), prompt_former.write_prompt([4, 5, 6, 7], 1)])
+#: _instruction assigned
 prompt_former._instruction = 'Choose. '
 show('settings', prompt_former.get_config_dict())
 show('prompt', prompt_former.write_prompt([0], 0))
-show('set', sha(experimentor.prompt_set()))""",
-    ),
-    normal(
-        "_label_space assigned",
-        """\
+show('set', sha(experimentor.prompt_set()))
+#: _label_space assigned
 prompt_former._label_space = ['A', 'B', 'C', 'D', 'E', 'F']
 show('labels', experimentor.get_label_space())
-show('prompts', sha(experimentor.prompt_set()))""",
-    ),
-    normal(
-        "_label_space: an item assigned",
-        "prompt_former._label_space[0] = 'A'\nshow('labels', experimentor.get_label_space())",
-        "assignments",
-        """\
+show('prompts', sha(experimentor.prompt_set()))
+#: _label_space: an item assigned [assignments]
+prompt_former._label_space[0] = 'A'
+show('labels', experimentor.get_label_space())
+#> now
 labels = experimentor.get_label_space()
 labels[0] = 'A'
 prompt_former.change_label_space(labels)
-show('labels', experimentor.get_label_space())""",
-    ),
-    normal(
-        "set_config_dict: a part",
-        """\
+show('labels', experimentor.get_label_space())
+#: set_config_dict: a part
 prompt_former.set_config_dict({'instruction': 'Choose. ', 'label_space': ['A', 'B', 'C', 'D', 'E', 'F']})
-show('settings', prompt_former.get_config_dict())""",
-    ),
-    normal(
-        "set_config_dict: a part, with use_noisy_channel=True",
-        """\
-prompt_former.set_config_dict({'use_noisy_channel': True, 'label_prefix': 'A: '})
 show('settings', prompt_former.get_config_dict())
-show('prompts', sha(experimentor.prompt_set()))""",
-    ),
-    normal(
-        "set_config_dict: a part, with use_noisy_channel=False",
-        """\
+prompt_former.reset()
+prompt_former.set_config_dict({'use_noisy_channel': True, 'label_prefix': 'A: '})
+show('channel', prompt_former.get_config_dict())
+show('prompts', sha(experimentor.prompt_set()))
+#: set_config_dict: a part, with use_noisy_channel=False [config]
 prompt_former.set_config_dict({'instruction': 'Choose. ', 'use_noisy_channel': False})
-show('settings', prompt_former.get_config_dict())""",
-        "config",
-    ),
-    normal(
-        "set_config_dict: a part, after a change",
-        """\
+show('settings', prompt_former.get_config_dict())
+#: set_config_dict: a part, after a change [config]
 prompt_former.change_label_prefix('A: ')
 prompt_former.set_config_dict({'instruction': 'Choose. '})
-show('settings', prompt_former.get_config_dict())""",
-        "config",
-        """\
+show('settings', prompt_former.get_config_dict())
+#> now
 prompt_former.reset()
 prompt_former.set_config_dict({'instruction': 'Choose. '})
-show('settings', prompt_former.get_config_dict())""",
-    ),
-    normal(
-        "set_config_dict: what get_config_dict returns",
-        """\
+show('settings', prompt_former.get_config_dict())
+#: set_config_dict: what get_config_dict returns [config]
 prompt_former.change_instruction('Choose. ')
 prompt_former.set_config_dict(prompt_former.get_config_dict())
-show('settings', prompt_former.get_config_dict())""",
-        "config",
-    ),
-    normal("set_config_dict: an unknown key", "prompt_former.set_config_dict({'instructions': 'Choose. '})", "values"),
-    normal(
-        "use_noisy_channel",
-        """\
+show('settings', prompt_former.get_config_dict())
+#: set_config_dict: an unknown key [values]
+prompt_former.set_config_dict({'instructions': 'Choose. '})
+#: use_noisy_channel
 prompt_former.use_noisy_channel()
 show('settings', prompt_former.get_config_dict())
 prompts = experimentor.prompt_set()
 show('prompts', [len(prompts), sha(prompts)])
 prompt_former.cancel_noisy_channel()
-show('back', prompt_former.get_config_dict())""",
-    ),
-    normal(
-        "use_noisy_channel: other affixes",
-        """\
+show('back', prompt_former.get_config_dict())
+#: use_noisy_channel: other affixes
 prompt_former.use_noisy_channel(' | ', ' / ')
 show('settings', prompt_former.get_config_dict())
-show('prompt', prompt_former.write_prompt([0, 1], 0))""",
-    ),
-    normal(
-        "replace_space_to_label",
-        """\
+show('prompt', prompt_former.write_prompt([0, 1], 0))
+#: replace_space_to_label
 prompt_former.change_instruction('Choose. ')
 prompt_former.replace_space_to_label()
 show('settings', prompt_former.get_config_dict())
 show('labels', experimentor.get_label_space())
-show('prompts', sha(experimentor.prompt_set()))""",
-    ),
-    Workflow(
-        "reset of a noisy-channel benchmark",
-        """\
+show('prompts', sha(experimentor.prompt_set()))
+#: reset of a noisy-channel benchmark [reset]
 from StaICC import Normal
 benchmark = Normal(noisy_channel=True)
 benchmark[0].prompt_former.reset()
-show('settings', benchmark[0].prompt_former.get_config_dict())""",
-        "reset",
-        """\
+show('settings', benchmark[0].prompt_former.get_config_dict())
+#> now
 from StaICC import Normal
 benchmark = Normal(noisy_channel=True)
 benchmark[0].prompt_former.cancel_noisy_channel()
-show('settings', benchmark[0].prompt_former.get_config_dict())""",
-    ),
-    normal("example", "show('prompt', prompt_former.example())"),
-    normal(
-        "example: twice",
-        """\
+show('settings', benchmark[0].prompt_former.get_config_dict())
+#: example
+show('prompt', prompt_former.example())
+#: example: twice [state]
 show('first', prompt_former.example())
-show('second', prompt_former.example())""",
-        "state",
-    ),
-    normal(
-        "example: k and channel",
-        """\
+show('second', prompt_former.example())
+#: example: k and channel
 prompt_former.use_noisy_channel()
-show('prompt', prompt_former.example(2))""",
-    ),
-    normal(
-        "write_prompt",
-        """\
+show('prompt', prompt_former.example(2))
+#: write_prompt and write_prompt_from_dataline
+lines, write = [(['one'], 'short'), (['two'], 'person')], prompt_former.write_prompt_from_dataline
 show('prompts', [prompt_former.write_prompt([0, 5, 3], 2), prompt_former.write_prompt([], 0)])
-show('name', prompt_former.write_prompt(demos_indexes=[1], query_index=4))""",
-    ),
-    normal(
-        "write_prompt: label noise",
-        """\
+show('name', prompt_former.write_prompt(demos_indexes=[1], query_index=4))
+show('of rows', [write(lines, ['three']), write([], ['three']), write(lines, ['three'], cut_by_length=5)])
+fails('no label', lambda: write([(['one'], 'nothing')], ['three']))
+#: write_prompt: label noise
 prompt_former.set_label_wrong_rate(1)
-show('prompts', [prompt_former.write_prompt([0, 5, 3], place) for place in range(5)])""",
-    ),
-    normal(
-        "write_prompt: a pseudo-query",
-        """\
+show('prompts', [prompt_former.write_prompt([0, 5, 3], place) for place in range(5)])
+#: write_prompt: a pseudo-query
 prompt_former.pseudo_prompt = iter([['first'], ['second']])
-show('prompts', [prompt_former.write_prompt([0], None), prompt_former.write_prompt([1])])""",
-    ),
-    normal(
-        "write_prompt_from_dataline",
-        """\
-lines = [(['one'], 'short'), (['two'], 'person')]
-show('prompts', [prompt_former.write_prompt_from_dataline(lines, ['three']), prompt_former.write_prompt_from_dataline([], ['three'])])
-show('cut', prompt_former.write_prompt_from_dataline(lines, ['three'], cut_by_length=5))""",
-    ),
-    normal(
-        "write_prompt_from_dataline: rows and renamed labels",
-        """\
+show('prompts', [prompt_former.write_prompt([0], None), prompt_former.write_prompt([1])])
+#: write_prompt_from_dataline: rows and renamed labels
 rows = [experimentor.demonstration_set()[place] for place in range(4)]
 prompt_former.change_label_space(['A', 'B', 'C', 'D', 'E', 'F'])
 show('prompt', prompt_former.write_prompt_from_dataline(rows, ['three']))
-show('text', prompt_former.write_prompt_from_dataline([(['one'], 'entity')], ['three']))""",
-    ),
-    normal(
-        "write_prompt_from_dataline: no label",
-        "prompt_former.write_prompt_from_dataline([(['one'], 'nothing')], ['three'])",
-    ),
-    normal(
-        "write_prompt_from_dataline: a label index",
-        "show('prompt', prompt_former.write_prompt_from_dataline([(['one'], 2)], ['three']))",
-        "fixed",
-    ),
-    normal(
-        "write_prompt_from_dataline: a bare text",
-        "show('prompt', prompt_former.write_prompt_from_dataline([(['one'], 'short')], 'three'))",
-        "fixed",
-    ),
-    normal("a rate beyond 1", "prompt_former.set_label_wrong_rate(2)", "values"),
-    normal("too few labels", "prompt_former.change_label_space(['A'])", "values"),
-    normal("too many prefixes", "prompt_former.change_input_text_prefixes(['a', 'b'])", "values"),
-    normal("an instruction that is no text", "prompt_former.change_instruction(3)"),
-    normal(
-        "a run with a changed template",
-        """\
+show('text', prompt_former.write_prompt_from_dataline([(['one'], 'entity')], ['three']))
+#: write_prompt_from_dataline: a label index [fixed]
+show('prompt', prompt_former.write_prompt_from_dataline([(['one'], 2)], ['three']))
+#: write_prompt_from_dataline: a bare text [fixed]
+show('prompt', prompt_former.write_prompt_from_dataline([(['one'], 'short')], 'three'))
+#: a rate beyond 1 [values]
+prompt_former.set_label_wrong_rate(2)
+#: too few labels [values]
+prompt_former.change_label_space(['A'])
+#: too many prefixes [values]
+prompt_former.change_input_text_prefixes(['a', 'b'])
+#: an instruction that is no text
+prompt_former.change_instruction(3)
+#: a run with a changed template
 prompt_former.change_instruction('Choose. ')
 prompt_former.change_label_space(['A', 'B', 'C', 'D', 'E', 'F'])
 seen = []
 show('result', experimentor.auto_run(lambda prompt, label_space: seen.append(label_space) or probabilities(prompt, label_space)))
-show('labels', seen[0])""",
-    ),
+show('labels', seen[0])
+"""),
 ]
 
-# -- names that are gone
-
-
-REMOVED = [
-    Workflow(
-        "StaICC.util: functional",
-        "from StaICC.util import functional\nshow('place', functional.argmin([2, 1, 3]))",
-        "removed",
-        "show('place', min(range(3), key=[2, 1, 3].__getitem__))",
-    ),
-    Workflow(
-        "StaICC.util: a module",
-        """\
+REMOVED = scripts(r"""
+#: StaICC.util: functional [removed]
+from StaICC.util import functional
+show('place', functional.argmin([2, 1, 3]))
+#> now
+show('place', min(range(3), key=[2, 1, 3].__getitem__))
+#: StaICC.util: a module [removed]
 import StaICC.util.stable_random
-show('number', StaICC.util.stable_random.stable_random().get_float())""",
-        "removed",
-        """\
+show('number', StaICC.util.stable_random.stable_random().get_float())
+#> now
 from StaICC.prompting import StableRandom
-show('number', next(StableRandom().floats(1)))""",
-    ),
-    Workflow(
-        "StaICC.util: data sets by class",
-        """\
+show('number', next(StableRandom().floats(1)))
+#: StaICC.util: data sets by class [removed]
 from StaICC import Normal
 from StaICC.util import hgf_dataset_loader
 benchmark = Normal(datasets=[hgf_dataset_loader.trec])
-show('prompts', sha(benchmark[0].prompt_set()))""",
-        "removed",
-        """\
+show('prompts', sha(benchmark[0].prompt_set()))
+#> now
 from StaICC import Normal
 benchmark = Normal(datasets=['TREC'])
-show('prompts', sha(benchmark[0].prompt_set()))""",
-    ),
-    Workflow(
-        "StaICC.util: single_experimentor",
-        """\
+show('prompts', sha(benchmark[0].prompt_set()))
+#: StaICC.util: single_experimentor [removed]
 from StaICC.util.experimentor import single_experimentor
 from StaICC.util.hgf_dataset_loader import trec
-show('prompts', sha(single_experimentor(original_dataset=trec()).prompt_set()))""",
-        "removed",
-        """\
+show('prompts', sha(single_experimentor(original_dataset=trec()).prompt_set()))
+#> now
 from StaICC import Normal
-show('prompts', sha(Normal(datasets=['TREC'])[0].prompt_set()))""",
-    ),
-    Workflow(
-        "StaICC.normal",
-        "from StaICC.normal import Normal\nshow('length', len(Normal()))",
-        "removed",
-        "from StaICC import Normal\nshow('length', len(Normal()))",
-    ),
-    Workflow(
-        "StaICC.diagnosis",
-        "from StaICC.diagnosis import Demo_sens\nshow('length', len(Demo_sens()))",
-        "removed",
-        "from StaICC import Demo_sens\nshow('length', len(Demo_sens()))",
-    ),
-]
+show('prompts', sha(Normal(datasets=['TREC'])[0].prompt_set()))
+#: StaICC.normal [removed]
+from StaICC.normal import Normal
+show('length', len(Normal()))
+#> now
+from StaICC import Normal
+show('length', len(Normal()))
+#: StaICC.diagnosis [removed]
+from StaICC.diagnosis import Demo_sens
+show('length', len(Demo_sens()))
+#> now
+from StaICC import Demo_sens
+show('length', len(Demo_sens()))
+""")
 
 KERNEL = """\
 from StaICC.prefabricate_inference import model_kernel
@@ -1204,65 +784,42 @@ standard = model_kernel.standard_ICL_inference_with_torch_Causal_LM
 """
 
 
-def kernel(name: str, code: str, entry: str = "", new: str = "") -> Workflow:
-    """A workflow with the functions of ``model_kernel`` and a tiny model."""
-    return Workflow(name, code, entry, new, torch=True, setup=KERNEL)
-
-
-KERNELS = [
-    kernel(
-        "kernel: one prompt",
-        "show('rows', [standard(prompt='who is it?', **parts), standard('who is it?', model, tokenizer, ['good', 'bad']), standard(prompt='who', cache_empty=torch.cuda.empty_cache, **parts)])",
-    ),
-    kernel(
-        "kernel: the input texts of a row",
-        "show('rows', [standard(prompt=['who is it?'], **parts), standard(prompt=['who is it?'], return_hidden_state=True, **parts)])",
-    ),
-    kernel("kernel: hidden state", "show('found', standard(prompt='who is it?', return_hidden_state=True, **parts))"),
-    kernel(
-        "kernel: full vocabulary", "show('found', standard(prompt='who is it?', return_full_vocab_prob=True, **parts))"
-    ),
-    kernel(
-        "kernel: hidden state and full vocabulary",
-        "show('number', len(standard(prompt='who is it?', return_hidden_state=True, return_full_vocab_prob=True, **parts)))",
-        "fixed",
-    ),
-    kernel("kernel: several prompts to the function for one", "standard(prompt=['who', 'who is it?'], **parts)"),
-    kernel(
-        "kernel: calibration_function",
-        """\
+KERNELS = scripts(
+    r"""
+#: kernel: one prompt
+show('rows', [standard(prompt='who is it?', **parts), standard('who is it?', model, tokenizer, ['good', 'bad'])])
+show('emptied', standard(prompt='who', cache_empty=torch.cuda.empty_cache, **parts))
+show('of a row', [standard(prompt=['who is it?'], **parts), standard(prompt=['who is it?'], return_hidden_state=True, **parts)])
+show('state', standard(prompt='who is it?', return_hidden_state=True, **parts))
+show('vocabulary', standard(prompt='who is it?', return_full_vocab_prob=True, **parts))
+fails('several', lambda: standard(prompt=['who', 'who is it?'], **parts))
+#: kernel: hidden state and full vocabulary [fixed]
+show('number', len(standard(prompt='who is it?', return_hidden_state=True, return_full_vocab_prob=True, **parts)))
+#: kernel: calibration_function
 def calibrate(label_space_prob, full_vocab_prob, hidden_state):
     show('got', [label_space_prob, full_vocab_prob, hidden_state])
     return [0.25, 0.75]
 show('row', standard(prompt='who', calibration_function=calibrate, **parts))
-show('state', standard(prompt='who', calibration_function=calibrate, return_hidden_state=True, **parts))""",
-    ),
-    kernel(
-        "kernel: batched",
-        """\
+show('state', standard(prompt='who', calibration_function=calibrate, return_hidden_state=True, **parts))
+#: kernel: batched
 batched = model_kernel.batched_ICL_inference_with_torch_Causal_LM
 show('rows', batched(prompt=['who', 'is it?'], **parts))
 show('calibrated', batched(prompt=['who', 'is it?'], batch_calibration_function=lambda rows: rows[::-1], **parts))
-show('inside', batched(prompt=['who', 'is it?'], inside_calibration_function=lambda row, logits, state: [1.0, 0.0], **parts))""",
-    ),
-    kernel(
-        "kernel: noisy channel",
-        "show('row', model_kernel.noisy_channel_ICL_inference_with_torch_Causal_LM(prompt=['good who', 'bad who'], **parts))",
-        "noisy-channel",
-        "show('row', model_kernel.noisy_channel_ICL_inference_with_torch_Causal_LM(prompt=['good who', 'bad who'], variant='0.1.1', **parts))",
-    ),
-    kernel(
-        "kernel: inference_standard_template",
-        "show('row', model_kernel.inference_standard_template('who', ['good', 'bad']))",
-        "removed",
-        "show('row', [0.5, 0.5])",
-    ),
-    kernel(
-        "kernel: standard_ICL_inference_with_API_call",
-        "show('row', model_kernel.standard_ICL_inference_with_API_call(lambda prompt: 'bad', 'who', ['good', 'bad']))",
-        "removed",
-    ),
-]
+show('inside', batched(prompt=['who', 'is it?'], inside_calibration_function=lambda row, logits, state: [1.0, 0.0], **parts))
+#: kernel: noisy channel [noisy-channel]
+show('row', model_kernel.noisy_channel_ICL_inference_with_torch_Causal_LM(prompt=['good who', 'bad who'], **parts))
+#> now
+show('row', model_kernel.noisy_channel_ICL_inference_with_torch_Causal_LM(prompt=['good who', 'bad who'], variant='0.1.1', **parts))
+#: kernel: inference_standard_template [removed]
+show('row', model_kernel.inference_standard_template('who', ['good', 'bad']))
+#> now
+show('row', [0.5, 0.5])
+#: kernel: standard_ICL_inference_with_API_call [removed]
+show('row', model_kernel.standard_ICL_inference_with_API_call(lambda prompt: 'bad', 'who', ['good', 'bad']))
+""",
+    KERNEL,
+    torch=True,
+)
 
 # -- the three notebooks: the same calls, in our words
 
@@ -1371,97 +928,62 @@ GROUPS: dict[str, list[Workflow]] = {
 # -- the Python blocks of the README, found by a line of theirs; their text is not here
 
 
-@dataclass(frozen=True)
-class Block:
-    """What is put around a block: names that its text takes for granted, and a look at what it made."""
-
-    marker: str
-    after: str
-    before: str = ""
-    setup: str = ""
-    torch: bool = False
-    change: tuple[tuple[str, str], ...] = ()
-    """What makes Python of a block that leaves something out."""
-
-
-SETTINGS = """
+BLOCKS = scripts(r"""
+#: AutoModelForCausalLM
+{block}
+show('row', my_inference(prompt='who is it?', label_space=['good', 'bad']))
+#: benchmark = Normal()
+{block}
+show('prompts', [sha(one.prompt_set()) for one in benchmark])
+#: result_dictionary
+my_inference = probabilities
+{block}
+show('result', result_dictionary)
+#: 'Divided results': {
+documented = {
+{block}
+}
+result = benchmark(probabilities)
+show('same keys', list(documented) == list(result))
+show('scores', list(documented['Averaged results']) == list(result['Averaged results']))
+show('of each', [list(found) for found in result['Divided results'].values()])
+show('documented', [list(found) for found in documented['Divided results'].values()])
+#: noisy_channel = True
+{block}
+show('prompts', [[len(one.prompt_set()[0]), sha(one.prompt_set())] for one in benchmark])
+#: Normal(k = 16)
+{block}
+show('prompts', [sha(one.prompt_set()) for one in benchmark])
+#: class SA_ICL
+import StaICC.prefabricate_inference.model_kernel as model_kernel
+{block}
+few, method = FirstRows(experimentor, 6, 3), SA_ICL()
+method.experimentor, method.model, method.tokenizer, method.TopK_anchors = few, model, tokenizer, []
+method.label_space, method.cache_empty = experimentor.get_label_space(), torch.cuda.empty_cache
+method.set_TopK_to_demonstration(4)
+show('demonstrations', few.given)
+show('encoded', [len(method.TopK_anchors), method.TopK_anchors[0]])
+#: 'instruction': str
+documented = (
+{block}
+)
 found = prompt_former.get_config_dict()
 show('keys', list(documented) == list(found))
 origins = {key: getattr(kind, '__origin__', kind) for key, kind in documented.items()}
 show('kinds', [isinstance(found[key], (int, float) if kind is float else kind) for key, kind in origins.items()])
-"""
-BLOCKS = [
-    Block(
-        "AutoModelForCausalLM",
-        "show('row', my_inference(prompt='who is it?', label_space=['good', 'bad']))",
-        torch=True,
-    ),
-    Block("benchmark = Normal()", "show('prompts', [sha(one.prompt_set()) for one in benchmark])"),
-    Block(
-        "result_dictionary = ",
-        "show('result', result_dictionary)",
-        """\
-my_inference = probabilities
-""",
-        SETUP,
-    ),
-    Block(
-        "'Divided results': {",
-        "}\nresult = benchmark(probabilities)\nshow('same keys', list(documented) == list(result))\n"
-        "show('scores', list(documented['Averaged results']) == list(result['Averaged results']))\n"
-        "show('of each', [list(found) for found in result['Divided results'].values()])\n"
-        "show('documented', [list(found) for found in documented['Divided results'].values()])",
-        "documented = {\n",
-        SETUP,
-        change=(("    ...\n", ""), ("...\n", "")),
-    ),
-    Block(
-        "noisy_channel = True",
-        "show('prompts', [[len(one.prompt_set()[0]), sha(one.prompt_set())] for one in benchmark])",
-    ),
-    Block("Normal(k = 16)", "show('prompts', [sha(one.prompt_set()) for one in benchmark])"),
-    Block(
-        "class SA_ICL",
-        "few = FirstRows(experimentor, 6, 3)\nmethod = SA_ICL(\n    experimentor=few, model=model, tokenizer=tokenizer, "
-        "label_space=experimentor.get_label_space(), cache_empty=torch.cuda.empty_cache,\n)\n"
-        "method.set_TopK_to_demonstration(4)\nshow('demonstrations', few.given)\n"
-        "show('encoded', [len(method.TopK_anchors), method.TopK_anchors[0]])",
-        "from StaICC.prefabricate_inference import model_kernel\n",
-        SETUP,
-        True,
-        (
-            (
-                """\
-
-...
-""",
-                """\
-
-    def __init__(self, **parts):
-        self.__dict__.update(parts, TopK_anchors=[])
-""",
-            ),
-        ),
-    ),
-    Block("'instruction': str", ")" + SETTINGS, "documented = (", SETUP),
-]
+""")
+"""What is put around a block: names that it takes for granted, and a look at what it made."""
 
 
 def readme_blocks(metadata: str) -> list[Workflow]:
     """The Python blocks of the README in a wheel's METADATA, each with what is put around it."""
     found = []
     for number, text in enumerate(re.findall(r"^``` ?python\n(.*?)^```", metadata, re.DOTALL | re.MULTILINE), 1):
-        block = next((block for block in BLOCKS if block.marker in text), None)
+        block = next((block for block in BLOCKS if block.name in text), None)
         if block is None:
             raise AssertionError(f"no test knows block {number} of the README: {text}")
-        for old, new in block.change:
-            text = text.replace(old, new)
-        found.append(
-            Workflow(
-                f"block {number}: {block.marker}",
-                block.before + text + block.after,
-                torch=block.torch,
-                setup=block.setup,
-            )
-        )
+        code = block.code.replace("{block}\n", re.sub(r"^ *\.\.\.\n", "", text, flags=re.MULTILINE))
+        torch = block.name in ("AutoModelForCausalLM", "class SA_ICL")
+        setup = "" if "from StaICC import Normal" in code else SETUP
+        found.append(Workflow(f"block {number}: {block.name}", code, torch=torch, setup=setup))
     return found

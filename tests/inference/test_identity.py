@@ -29,7 +29,7 @@ from StaICC.inference.recheck import RunCounts, RunRecord, tolerance_of
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference
-from StaICC.methods.features import CachingKernel
+from StaICC.methods.features import FeatureFunction
 from StaICC.methods.run import Method
 from StaICC.prompting import Query
 
@@ -434,7 +434,7 @@ def test_tolerances() -> None:
     f.recheck_tolerance_for = lambda dtype: 1e-4 if dtype == "float32" else 1e-2  # type: ignore[attr-defined]
     assert tolerance_of(functools.partial(f, dtype="bfloat16")) == 1e-2
     assert tolerance_of(Drifting(tolerance=None)) is None
-    assert tolerance_of(CachingKernel(Drifting(tolerance=0.5))) == 0.5
+    assert tolerance_of(FeatureFunction(Drifting(tolerance=0.5), {"hidden"})) == 0.5
     assert tolerance_of(TextInference(Drifting(tolerance=None))) is None
 
 

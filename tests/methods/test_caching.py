@@ -4,86 +4,20 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
-from StaICC import Normal
 from StaICC.benchmarks import TripletBias
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference.identity import Identity
-from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods import run as ms
-from StaICC.methods.features import CachingKernel, FeatureFunction
-
-numpy = pytest.importorskip("numpy")
-
-
-class Kernel:
-    """All features from one run, made of the prompt's characters; counts the prompts that it runs."""
-
-    joint_features = frozenset({"probabilities", "log_probabilities", "hidden", "vocabulary"})
-    recheck_tolerance = 1e-4
-
-    def __init__(self, noise: float = 0.0, dies_after: int | None = None) -> None:
-        self.ran: list[str] = []
-        self.noise = noise
-        self.dies_after = dies_after
-
-    def identity(self) -> Identity:
-        return Identity({"model": "counted"})
-
-    def _logits(self, prompt: str) -> Any:
-        self.ran.append(prompt)
-        if self.dies_after is not None and len(self.ran) > self.dies_after:
-            raise KeyboardInterrupt
-        seed = [ord(character) for character in prompt][-300:]
-        logits = numpy.random.default_rng(seed).normal(0, 2, 12)
-        return logits + self.noise * numpy.random.default_rng(len(self.ran)).uniform(-1, 1, 12)
-
-    def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {name: [] for name in wanted}
-        for prompt in prompts:
-            logits = self._logits(prompt)
-            logs = (logits - numpy.log(numpy.exp(logits).sum()))[: len(label_space)]
-            values = {
-                "log_probabilities": logs.tolist(),
-                "probabilities": (numpy.exp(logs) / numpy.exp(logs).sum()).tolist(),
-                "vocabulary": logits.astype("float32"),
-                "hidden": logits[::-1].astype("float32"),
-            }
-            for name in wanted:
-                found[name].append(values[name])
-        return found
-
-    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
-        texts = ["".join(prompt) for prompt in prompts]
-        return self.features(texts, label_space, ["probabilities"])["probabilities"]
-
-    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
-        return self.batch([prompt], label_space)[0]
-
-    def hidden_states(self, prompts: Sequence[str]) -> Any:
-        return numpy.array(self.features(prompts, [], ["hidden"])["hidden"])
-
-    def full_vocabulary_logits(self, prompts: Sequence[str]) -> Any:
-        return numpy.array(self.features(prompts, [], ["vocabulary"])["vocabulary"])
-
-    def losses(self, texts: Sequence[str]) -> list[float]:
-        return [float(abs(self._logits(text)[0])) for text in texts]
-
-    def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str]) -> list[str]:
-        return [bench()[0].get_label_space()[int(abs(self._logits(prompt)[0]) > 1)] for prompt in prompts]
-
-    def noisy_channel(self, prompts: Any, label_space: Sequence[str], variant: Any = None) -> Any:
-        return self.batch(prompts, label_space)
-
-
-def bench(limit: int | None = 4, **more: Any) -> Any:
-    return Normal(k=2, datasets=["mini"], limit=limit, **more)
+from StaICC.methods.features import FeatureCache, FeatureFunction, Request, feature_keys
+from tests.methods.fakes import Kernel, rows_of
+from tests.methods.fakes import mini as bench
 
 
 @pytest.mark.parametrize("variant", ["paper", "staicc", "0.1.1"])
@@ -138,38 +72,20 @@ def test_a_killed_run_continues(after: int, tmp_path: Path) -> None:
         assert result["Averaged results"]["accuracy"] == expected[name]["Averaged results"]["accuracy"]
 
 
-def test_stores_of_single_methods_help_all(tmp_path: Path) -> None:
-    """k-NN after hidden calibration in one store: other features of the same prompts are computed, no feature twice."""
+def test_stores_of_single_methods_help_all_of_the_same_model(tmp_path: Path) -> None:
+    """Other features of the same prompts are computed, no feature twice, and nothing of another model is used."""
     path = tmp_path / "store.sqlite"
-    for name in ("vanilla", "hidden_calibration", "knn_prompt", "topk"):
+    names = ["vanilla", "hidden_calibration", "knn_prompt", "topk"]
+    for name in names:
         assert ms.Method(name, Kernel(), calibration_number=12).run(bench(), store=path).complete
-    kernel = Kernel()
-    ms.run_all(
-        kernel,
-        bench(),
-        calibration_number=12,
-        store=path,
-        recheck=False,
-        methods=["vanilla", "hidden_calibration", "topk"],
-    )
+    how: dict[str, Any] = {"calibration_number": 12, "store": path, "recheck": False}
+    kernel, other = Kernel(), Kernel()
+    other.name = "another"
+    ms.run_all(kernel, bench(), methods=["vanilla", "hidden_calibration", "topk"], **how)
     assert not kernel.ran
-
-
-def test_another_model_gets_nothing(tmp_path: Path) -> None:
-    class Other(Kernel):
-        def identity(self) -> Identity:
-            return Identity({"model": "another"})
-
-    path = tmp_path / "store.sqlite"
-    ms.run_all(Kernel(), bench(), calibration_number=12, store=path)
-    kernel = Other()
-    ms.run_all(kernel, bench(), calibration_number=12, store=path, recheck=False)
-    assert len(kernel.ran) == len(_ran(Kernel()))
-
-
-def _ran(kernel: Kernel) -> list[str]:
-    ms.run_all(kernel, bench(), calibration_number=12)
-    return kernel.ran
+    ms.run_all(other, bench(), methods=names, **how)
+    assert len(other.ran) == len(set(other.ran))
+    assert len(other.ran) > 200
 
 
 def test_a_store_of_another_model_is_found_out(tmp_path: Path) -> None:
@@ -221,28 +137,13 @@ def test_progress_of_training() -> None:
 # -- failures
 
 
-class OutOfMemory(Kernel):
-    """Has no hidden states: a bug, a full GPU, a server that is gone."""
-
-    def __init__(self, error: type[Exception] = RuntimeError, **more: Any) -> None:
-        super().__init__(**more)
-        self.error = error
-
-    def hidden_states(self, prompts: Sequence[str]) -> Any:
-        raise self.error("CUDA out of memory")
-
-    def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
-        if "hidden" in wanted:
-            raise self.error("CUDA out of memory")
-        return super().features(prompts, label_space, wanted)
-
-
 @pytest.mark.parametrize("error", [RuntimeError, MemoryError, ConnectionError, OutputError, ArgumentError])
 @pytest.mark.parametrize("policy", ["raise", "collect"])
 def test_other_methods_are_kept(error: type[Exception], policy: Any, caplog: Any) -> None:
     kept: list[list[str]] = []
+    kernel = Kernel(fails=lambda feature, _: error("CUDA out of memory") if feature == "hidden" else None)
     table = ms.run_all(
-        OutOfMemory(error), bench(), calibration_number=12, on_error=policy, finished=lambda one: kept.append([*one])
+        kernel, bench(), calibration_number=12, on_error=policy, finished=lambda one: kept.append([*one])
     )
     lost = {"topk", "sa_icl", "hidden_calibration"}
     failed = {name for name, result in table.items() if not result.complete} | set(table.skipped)
@@ -256,12 +157,11 @@ def test_other_methods_are_kept(error: type[Exception], policy: Any, caplog: Any
             assert "CUDA out of memory" in table[name].details["mini"].failures[0].reason
     assert kept[-1] == [*table]
     assert [len(names) for names in kept] == list(range(1, len(table) + 1))
-    alone = ms.Method("vanilla", Kernel()).run(bench())
-    assert dict(table["vanilla"]) == dict(alone)
+    assert dict(table["vanilla"]) == dict(ms.Method("vanilla", Kernel()).run(bench()))
 
 
 def test_a_method_that_raises_anything(caplog: Any) -> None:
-    def broken(one: Any, experimentor: Any) -> Any:
+    def broken(data: Any) -> Any:
         raise ZeroDivisionError("a bug of a plug-in")
 
     broken_spec = ms.MethodSpec("broken", "Broken", broken)
@@ -270,40 +170,31 @@ def test_a_method_that_raises_anything(caplog: Any) -> None:
     assert list(table) == ["vanilla", "batch_calibration"]
     assert table.skipped["broken"] == "Broken: ZeroDivisionError: a bug of a plug-in"
 
-    def interrupted(one: Any, experimentor: Any) -> Any:
+    def interrupted(data: Any) -> Any:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         ms.run_all(Kernel(), bench(), methods=["vanilla", ms.MethodSpec("i", "I", interrupted)])
 
 
-class Losing(Kernel):
+def losing(every: int) -> Kernel:
     """Has no features of some prompts."""
-
-    def __init__(self, every: int) -> None:
-        super().__init__()
-        self.every = every
-
-    def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
-        for prompt in prompts:
-            if sum(map(ord, prompt)) % self.every == 0:
-                raise OutputError("the server is gone")
-        return super().features(prompts, label_space, wanted)
+    return Kernel(fails=lambda _, text: OutputError("the server is gone") if sum(map(ord, text)) % every == 0 else None)
 
 
 @pytest.mark.parametrize("name", ["hidden_calibration", "knn_prompt", "contextual_calibration", "domain_calibration"])
 @pytest.mark.parametrize("variant", ["paper", "staicc", "0.1.1"])
 def test_failures_in_training_are_collected(name: str, variant: str, caplog: Any) -> None:
-    method = ms.Method(name, Losing(5), variant, 40)
+    method = ms.Method(name, losing(5), variant, 40)
     with pytest.raises(OutputError, match="the server is gone"):
         method.run(bench())
     with caplog.at_level(logging.WARNING):
         result = method.run(bench(), on_error="collect", return_outputs=True)
     own_context = variant == "paper" and name in ("contextual_calibration", "domain_calibration")
     assert ("training prompts have no prediction and are left out" in caplog.text) is not own_context
-    rows = [record["predicted_probabilities"] for record in result.outputs["mini"]]
+    rows = rows_of(result)
     assert 0 <= result.details["mini"].failed == rows.count(None) < (9 if own_context else 8)
-    gone = ms.Method(name, Losing(1), variant, 40).run(bench(), on_error="collect")
+    gone = ms.Method(name, losing(1), variant, 40).run(bench(), on_error="collect")
     assert gone.details["mini"].failed == 8
 
 
@@ -339,19 +230,14 @@ def test_groups_share_features() -> None:
 
 
 def test_features_are_exact_and_checked() -> None:
-    kernel = CachingKernel(Kernel())
-    direct = Kernel()
+    cache, direct, keys = FeatureCache(Kernel()), Kernel(), feature_keys(["one", "two"], ["a", "b"])
     prompts = ["one", "two"]
-    assert numpy.array_equal(kernel.hidden_states(prompts), direct.hidden_states(prompts))
-    assert numpy.array_equal(kernel.full_vocabulary_logits(prompts), direct.full_vocabulary_logits(prompts))
-    assert kernel.losses(prompts) == direct.losses(prompts)
-    assert kernel.batch(prompts, ["a", "b"]) == direct.batch(prompts, ["a", "b"])
-    assert kernel.computed == 8
-    kernel.hidden_states(prompts * 3)
-    assert (kernel.computed, kernel.reused) == (8, 2)
-    function = FeatureFunction(direct, {"hidden"})
-    assert pickle.loads(pickle.dumps(function))("one", []) == function("one", [])
-    assert pickle.loads(pickle.dumps(kernel)).hidden_states(["one"])[0].dtype == "float32"
+    named = {"hidden": direct.hidden_states, "vocabulary": direct.full_vocabulary_logits, "losses": direct.losses}
+    for feature, compute in named.items():
+        assert numpy.array_equal(cache.rows([Request(feature, keys)])[0], compute(prompts))
+    assert cache.rows([Request("probabilities", keys)]) == [direct.batch(prompts, ["a", "b"])]
+    cache.rows([Request("hidden", keys * 3)])
+    assert (cache.computed, cache.reused) == (8, 2)
 
     class Odd(Kernel):
         def hidden_states(self, prompts: Sequence[str]) -> Any:
@@ -359,12 +245,8 @@ def test_features_are_exact_and_checked() -> None:
 
     rows = FeatureFunction(Odd(), {"hidden"}).batch(list("abcdef"), [])
     assert [isinstance(row, Exception) for row in rows] == [False, True, True, True, True, False]
-    wide = CachingKernel(Odd())
     with pytest.raises(OutputError, match="query 1"):
-        wide.hidden_states(list("abcdef"))
-    assert wide.capabilities >= Odd().joint_features or True
-    with pytest.raises(AttributeError):
-        _ = CachingKernel(PPMKernel()).nothing
+        FeatureCache(Odd()).rows([Request("hidden", feature_keys("abcdef"))])
 
 
 def test_single_label_predictions_are_cached_too(tmp_path: Path) -> None:

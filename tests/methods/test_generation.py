@@ -12,10 +12,10 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError
+from StaICC.inference import Failure
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
-from StaICC.methods.features import CachingKernel
-from StaICC.methods.generation import ANSWER, REASONING, GenerateThenParse, GenerationOptions
+from StaICC.methods.generation import ANSWER, REASONING, shares
 from StaICC.methods.run import Method
 
 
@@ -47,22 +47,18 @@ def mini() -> Normal:
     return Normal(k=2, datasets=["mini"], limit=4)
 
 
-def votes(texts: list[str], **options: Any) -> Any:
-    class Fixed(Writer):
-        def generate(self, prompts: Sequence[str], **how: Any) -> list[str]:
-            self.asked += [(prompt, how) for prompt in prompts]
-            return [texts[len(self.asked) - 1]]
-
-    made = GenerationOptions(samples=len(texts), **options)
-    return GenerateThenParse(CachingKernel(Fixed()), made)("prompt", ["a", "b", "c"])
-
-
 def test_the_majority_of_those_that_name_a_label() -> None:
-    assert votes(["b", "a", "The answer is b.", "I do not know"]) == [1 / 3, 2 / 3, 0.0]
-    tied = votes(["c", "a", "a", "c"])
+    labels = ["a", "b", "c"]
+    assert shares(["b", "a", "The answer is b.", "I do not know"], labels) == [1 / 3, 2 / 3, 0.0]
+    tied: Any = shares(["c", "a", "a", "c"], labels)
     assert tied == pytest.approx([0.5, 0.0, 0.5])
     assert tied.index(max(tied)) == 2  # sampled first
-    assert votes(["a or b?", "perhaps"]) == "a or b?"
+    mixed: Any = shares(["b", "c", "a", "a", "c"], labels)
+    assert mixed.index(max(mixed)) == 2  # the first of those with most votes
+    assert shares(["a or b?", "perhaps"], labels) == "a or b?"
+    lost: Any = shares([Failure("the server is gone"), Failure("gone too")], labels)
+    assert "the server is gone" in lost.reason
+    assert shares([Failure("gone"), "c"], labels) == [0.0, 0.0, 1.0]
 
 
 def test_samples_are_cached_one_by_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.methods.features import CachingKernel
+from StaICC.methods.features import extra_features
 from StaICC.methods.run import Method, run_all
 
 numpy = pytest.importorskip("numpy")
@@ -68,7 +68,7 @@ def test_features_of_fully_scored_labels(parts: tuple[Any, Any]) -> None:
     assert numpy.allclose(found["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
     means = kernel_of(parts, label_scoring="full", label_normalisation="mean")
     assert "log_probabilities" not in means.joint_features  # means are no log-probabilities of labels
-    assert not CachingKernel(means).label_log_probabilities
+    assert "log_probabilities" not in extra_features(means)
     found = means.features(PROMPTS, LABELS, means.joint_features)
     assert found["probabilities"] == means.score(PROMPTS, LABELS).probabilities
 

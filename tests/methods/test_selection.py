@@ -18,12 +18,11 @@ from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods import selection as pte
 from StaICC.methods.run import Method, run_all
 from StaICC.methods.selection import (
-    BM25,
-    TextEncoder,
     _representatives,
-    make_encoder,
+    bm25_distances,
     nearest_demonstrations,
     order_patterns,
+    vector_distances,
 )
 from StaICC.prompting import TemplateWarning
 
@@ -60,6 +59,16 @@ class Kernel:
         return self.batch(prompts, label_space), self.hidden_states(prompts), self.hidden_states(prompts)
 
 
+def encoded(encode: Any) -> Any:
+    """Distances by an encoder of all texts that are asked for."""
+
+    def distances(some: list[str], others: list[str]) -> Any:
+        texts = list(dict.fromkeys([*some, *others]))
+        return vector_distances(texts, list(encode(texts)))(some, others)
+
+    return distances
+
+
 def mini(k: int = 2, limit: int | None = None) -> Any:
     return Normal(k=k, datasets=["mini"], limit=limit)[0]
 
@@ -80,29 +89,21 @@ def test_instruction_of_the_lowest_perplexity() -> None:
 
 
 def test_perplexities_are_averaged_not_losses() -> None:
-    """Losses (0, 4) have the mean 2 and the mean perplexity 27.8; (3, 3) have 3 and 20.1."""
-
-    class Losses(Kernel):
-        def losses(self, texts: Sequence[str]) -> list[float]:
-            found = {"a": iter([0.0, 4.0]), "b": iter([3.0, 3.0])}
-            return [next(found[text[0]]) for text in texts]
-
-    assert pte.choose_instruction(Losses(), ["a ", "b "], mini(), calibration_number=2) == ("b ", 4)
+    """Losses (0, 4) have the mean 2 and the mean perplexity 27.8; (3, 3) have 3 and 20.1; the first of equals wins."""
+    assert pte.least_perplexity([0.0, 4.0, 3.0, 3.0], 2) == 1
+    assert pte.least_perplexity([1.0, 1.0, 1.0], 3) == 0
+    assert pte.least_perplexity([2000.0, 1999.0], 2) == 1
+    for bad in ([math.nan], [math.inf], [OutputError("gone")]):
+        with pytest.raises(OutputError, match=r"not finite|gone"):
+            pte.least_perplexity(bad, 1)
 
 
 def test_tried_prompts_have_instruction_and_input_only() -> None:
-    tried: list[str] = []
-
-    class Recording(Kernel):
-        def losses(self, texts: Sequence[str]) -> list[float]:
-            tried.extend(texts)
-            return [1.0] * len(texts)
-
     one = mini()
-    assert pte.choose_instruction(Recording(), ["A. ", "B. "], one, calibration_number=3)[0] == "A. "  # first of equals
-    assert [text[:3] for text in tried] == ["A. "] * 3 + ["B. "] * 3
+    tried = pte.instruction_prompts(["A. ", "B. "], one, "paper", 3)
+    assert [[text[:3] for text in some] for some in tried] == [["A. "] * 3, ["B. "] * 3]
     texts = {row[0][0] for row in one.calibration_set()}
-    assert all(text[3:].removeprefix("sentence: ").removesuffix(" topic: ") in texts for text in tried)
+    assert all(text[3:].removeprefix("sentence: ").removesuffix(" topic: ") in texts for text in tried[0])
 
 
 @pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
@@ -123,12 +124,6 @@ def test_ppl_icl_refusals() -> None:
         pte.ppl_icl(Kernel(), None)
     assert pte.ppl_icl(Kernel(), None, ["a", "bb"], variant="0.1.1") == "bb"  # as the release, without an experimentor
 
-    class Nan(Kernel):
-        def losses(self, texts: Sequence[str]) -> list[float]:
-            return [math.nan] * len(texts)
-
-    with pytest.raises(OutputError, match="not finite"):
-        pte.ppl_icl(Nan(), None, ["a"], mini())
     with pytest.raises(UnknownNameError, match="no variant"):
         pte.ppl_icl(Kernel(), None, ["a"], mini(), variant="0.1")
 
@@ -146,9 +141,8 @@ def test_cache_is_emptied_when_asked() -> None:
 
 def test_nearest_by_hand() -> None:
     rows = [(["aaaa"], 0), (["a"], 0), ([""], 0), (["aa"], 0), (["a"], 1)]
-    encoder = TextEncoder(Kernel())
+    encoder = encoded(Kernel().hidden_states)
     assert nearest_demonstrations(encoder, rows, [["a"], ["aaaaa"], ["aaa"]], 3) == [[1, 4, 3], [0, 3, 1], [0, 3, 1]]
-    assert encoder.encoded == 5  # "a", "aaaa", "aaaaa", "aaa", "aa": each once, the empty text never
     assert nearest_demonstrations(encoder, rows, [[""]], 2) == [[0, 1]]
     with pytest.raises(ArgumentError, match="4 demonstrations with text, expected at least 5"):
         nearest_demonstrations(encoder, rows, [["a"]], 5)
@@ -164,20 +158,17 @@ def test_nearest_is_a_stable_sort_by_distance(texts: list[str], query: str) -> N
         text = texts[place]
         return math.hypot(len(text) - len(query), text.count(" ") - query.count(" "))
 
-    found = nearest_demonstrations(TextEncoder(Kernel()), [([t], 0) for t in texts], [[query]], len(usable))[0]
+    found = nearest_demonstrations(encoded(Kernel().hidden_states), [([t], 0) for t in texts], [[query]], len(usable))[
+        0
+    ]
     assert found == sorted(usable, key=lambda place: (round(distance(place), 9), place))
 
 
 def test_kernel_without_states_and_states_without_meaning() -> None:
     with pytest.raises(ArgumentError, match="needs hidden states, which <lambda> does not provide"):
-        TextEncoder(lambda prompt, label_space: 0)
-
-    class Nan(Kernel):
-        def hidden_states(self, prompts: Sequence[str]) -> Any:
-            return numpy.full((len(prompts), 2), math.nan)
-
-    with pytest.raises(OutputError, match="encoding 0 has NaN"):
-        TextEncoder(Nan()).vectors(["a"])
+        pte.SelfAdaptiveICL(lambda prompt, label_space: 0, None, mini())
+    with pytest.raises(OutputError, match="encoding 1 has NaN"):
+        vector_distances(["a", "b"], [[1.0], [math.nan]])
 
 
 # -- TopK
@@ -296,7 +287,7 @@ def test_bm25_is_its_formula(texts: list[str], query: str) -> None:
     """Okapi BM25 written out, word by word."""
     bags = [re.findall(r"\w+", text.lower()) for text in texts]
     mean = sum(map(len, bags)) / len(bags)
-    for text, words_of in zip(BM25().distances([query], texts)[0], bags, strict=True):
+    for text, words_of in zip(bm25_distances([query], texts)[0], bags, strict=True):
         score = 0.0
         for word in re.findall(r"\w+", query.lower()):
             having = sum(word in other for other in bags)
@@ -311,13 +302,13 @@ def test_bm25_is_its_formula(texts: list[str], query: str) -> None:
 def test_rules_are_brute_force(texts: list[str], queries: list[str], count: int) -> None:
     labels = [len(text) % 3 for text in texts]
     data, asked = rows(texts, labels), [(query,) for query in queries]
-    for encoder in (TextEncoder(None, bag), BM25()):
+    for encoder in (encoded(bag), bm25_distances):
         near = nearest_demonstrations(encoder, data, asked, count)
         balanced = nearest_demonstrations(encoder, data, asked, count, rule="balanced")
         diverse = nearest_demonstrations(encoder, data, asked, count, rule="diverse")
         distinct = list(dict.fromkeys(texts))
         for number, query in enumerate(queries):
-            own = encoder.distances(list(dict.fromkeys(queries)), distinct)[list(dict.fromkeys(queries)).index(query)]
+            own = encoder(list(dict.fromkeys(queries)), distinct)[list(dict.fromkeys(queries)).index(query)]
             distance = [own[distinct.index(text)] for text in texts]
             order = sorted(range(len(texts)), key=lambda place: distance[place])
             assert near[number] == order[:count]
@@ -328,7 +319,7 @@ def test_rules_are_brute_force(texts: list[str], queries: list[str], count: int)
                     assert shares[label] == labels.count(label)
             assert balanced[number][0] == diverse[number][0] == order[0]
             chosen: list[int] = []  # maximal marginal relevance, by its definition
-            between = encoder.distances(texts, texts) if encoder.__class__ is TextEncoder else None
+            between = encoder(texts, texts) if encoder is not bm25_distances else None
             if between is not None:
                 while len(chosen) < count:
                     left = [place for place in order if place not in chosen]
@@ -368,7 +359,7 @@ def test_vote_k_is_the_authors() -> None:
 
 def test_duplicates_are_counted_and_excluded(caplog: Any) -> None:
     texts = ["the cat", "the dog", "the cat", "a bird", ""]
-    encoder = TextEncoder(None, bag)
+    encoder = encoded(bag)
     assert nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2)[0] == [0, 2]
     for rule in ("nearest", "balanced", "diverse", "vote-k"):
         found = nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2, rule=rule, exclude_duplicates=True)[0]
@@ -385,13 +376,11 @@ def test_duplicates_are_counted_and_excluded(caplog: Any) -> None:
 
 
 def test_encoders() -> None:
-    with pytest.raises(UnknownNameError, match="no encoder 'bm52'; did you mean 'bm25'"):
-        make_encoder("bm52", PPMKernel())
-    with pytest.raises(ArgumentError, match="needs hidden states, which PPMKernel"):
-        make_encoder("hidden", PPMKernel())
+    with pytest.raises(UnknownNameError, match="did you mean 'bm25'"):
+        pte.encoder("bm52")
     with pytest.raises((MissingDependencyError, OSError, ValueError)):
-        make_encoder("sentence-transformers:nowhere/nothing", PPMKernel())
-    assert isinstance(make_encoder(bag, None), TextEncoder)
+        pte.encoder("sentence-transformers:nowhere/nothing")
+    assert (pte.encoder(bag), pte.encoder("hidden")) == (bag, "hidden")
 
 
 def test_methods_with_other_retrieval_need_no_hidden_states() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -28,11 +29,6 @@ TINY: list[Population] = [
 ]
 
 
-def orders_of(population: Population) -> Iterator[tuple[tuple[float, ...], ...]]:
-    """All orders of all data sets, each as likely as the others."""
-    return itertools.product(*(itertools.permutations(rows) for rows in population))
-
-
 def mean(population: Population) -> float:
     return math.fsum(math.fsum(rows) / len(rows) for rows in population) / len(population)
 
@@ -46,46 +42,32 @@ def sequence_of(population: Population, level: float = 0.95, **range_: float) ->
 
 
 @pytest.mark.parametrize("population", TINY)
-@pytest.mark.parametrize("level", [0.2, 0.5, 0.8])
 @pytest.mark.parametrize("gap", [0.02, 0.2, 5.0])
-def test_the_share_of_all_orders_whose_interval_ever_excludes_the_mean(
-    population: Population, level: float, gap: float
-) -> None:
-    """Exact: no simulation. Rows without exact sums need room for rounding."""
-    truth, orders, wrong = mean(population), 0, 0
-    for order in orders_of(population):
-        sequence, orders = sequence_of(population, level), orders + 1
-        excluded = False
-        for place in range(sequence.all_rounds):
-            sequence.update(round_of(order, place), gap)
-            low, high = sequence.interval
-            excluded |= not low - 1e-12 <= truth <= high + 1e-12
-        wrong += excluded
-    assert wrong <= (1 - level) * orders
+def test_all_orders(population: Population, gap: float) -> None:
+    """Exact, without simulation: the share of orders whose interval ever excludes the mean, and the expected capital.
 
-
-@pytest.mark.parametrize("population", TINY)
-@pytest.mark.parametrize("gap", [0.02, 0.2, 5.0])
-def test_the_expected_capital_never_exceeds_one(population: Population, gap: float) -> None:
-    """The martingale behind the bounds, at the true means, over all orders: the proof of validity as a computation."""
-    sums: dict[tuple[int, str], float] = {}
+    The capital at the true means is the supermartingale behind the bounds. Rows without exact sums need some room.
+    """
+    truth, means = mean(population), [math.fsum(rows) / len(rows) for rows in population]
+    capital: defaultdict[tuple[int, str], float] = defaultdict(float)
+    wrong: Counter[float] = Counter()
     orders = 0
-    means = [math.fsum(rows) / len(rows) for rows in population]
-    for order in orders_of(population):
+    for order in itertools.product(*(itertools.permutations(rows) for rows in population)):
         orders += 1
-        sequence = sequence_of(population)
-        for place in range(sequence.all_rounds):
-            sequence.update(round_of(order, place), gap)
-            alive = [one for one, rows in zip(means, population, strict=True) if len(rows) > place + 1]
-            for name, bound, unknown in (
-                ("below", sequence._below, sum(alive)),
-                ("above", sequence._above, len(alive) - sum(alive)),
-            ):
-                capital = math.exp(bound._evidence - bound._total_bet * unknown)
-                sums[place, name] = sums.get((place, name), 0.0) + capital
-    assert sums
-    for total in sums.values():
-        assert total / orders <= 1 + 1e-9
+        for level in (0.2, 0.5, 0.8):
+            sequence, excluded = sequence_of(population, level), False
+            for place in range(sequence.all_rounds):
+                sequence.update(round_of(order, place), gap)
+                low, high = sequence.interval
+                excluded |= not low - 1e-12 <= truth <= high + 1e-12
+                alive = [one for one, rows in zip(means, population, strict=True) if len(rows) > place + 1]
+                for name, bound in (("below", sequence._below), ("above", sequence._above)) if level == 0.5 else ():
+                    unknown = sum(alive) if name == "below" else len(alive) - sum(alive)
+                    capital[place, name] += math.exp(bound._evidence - bound._total_bet * unknown)
+            wrong[level] += excluded
+    assert capital
+    assert max(capital.values()) / orders <= 1 + 1e-9
+    assert all(count <= (1 - level) * orders for level, count in wrong.items())
 
 
 def direct_capital(rounds: Sequence[Sequence[float | None]], sizes: Sequence[int], means: Sequence[float]) -> float:
@@ -129,18 +111,12 @@ def test_the_lower_bound_is_where_the_direct_product_reaches_the_threshold(seed:
     for number, values in enumerate(rounds):
         sequence.update(values, 0.05)
         bound = sequence._below.value / len(sizes)
-        if bound <= low:
+        drawn = [[one[place] for one in rounds[: number + 1] if one[place] is not None] for place in range(len(sizes))]
+        sums = [sum(filter(None, rows)) / size for rows, size in zip(drawn, sizes, strict=True)]
+        if bound <= max(low, sum(sums) / len(sizes) + 1e-12):
             continue  # an earlier round, or what is certain, gives the bound
         low = bound
-        drawn = [[one[place] for one in rounds[: number + 1] if one[place] is not None] for place in range(len(sizes))]
-        certain = sum(sum(filter(None, rows)) / size for rows, size in zip(drawn, sizes, strict=True)) / len(sizes)
-        if bound <= certain + 1e-12:
-            continue
-        known = {
-            place: sum(filter(None, rows)) / sizes[place]
-            for place, rows in enumerate(drawn)
-            if len(rows) == sizes[place]
-        }
+        known = {place: sums[place] for place, rows in enumerate(drawn) if len(rows) == sizes[place]}
         alive = [place for place in range(len(sizes)) if place not in known]
         assume(alive)
         share = (bound * len(sizes) - sum(known.values())) / len(alive)
@@ -149,11 +125,11 @@ def test_the_lower_bound_is_where_the_direct_product_reaches_the_threshold(seed:
             if len(alive) > 1:
                 one, other = rng.sample(alive, 2)
                 moved = rng.uniform(-0.3, 0.3)
-                means[one] += moved
-                means[other] -= moved
-            means |= known
-            found = direct_capital(rounds[: number + 1], sizes, [means[place] for place in range(len(sizes))])
-            assert found == pytest.approx(math.log(2 / 0.05), abs=1e-6)
+                means[one], means[other] = means[one] + moved, means[other] - moved
+            capital = direct_capital(
+                rounds[: number + 1], sizes, [(means | known)[place] for place in range(len(sizes))]
+            )
+            assert capital == pytest.approx(math.log(2 / 0.05), abs=1e-6)
 
 
 @settings(max_examples=50, deadline=None)

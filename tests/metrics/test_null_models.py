@@ -15,19 +15,13 @@ from scipy import stats
 from StaICC.metrics.random_baselines import RandomBaseline, expected_best, guessing_p_value, sign_test
 
 
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=10))
-def test_sign_test_equals_enumeration(differences: list[int]) -> None:
-    sizes = [abs(value) for value in differences]
-    sums = [sum(s * v for s, v in zip(signs, sizes, strict=True)) for signs in product((1, -1), repeat=len(sizes))]
-    assert sign_test(differences) == pytest.approx(np.mean([one >= sum(differences) for one in sums]), abs=1e-12)
-
-
 @given(
-    st.lists(st.integers(-2, 2), min_size=1, max_size=4),
-    st.lists(st.integers(-2, 2), min_size=1, max_size=4),
-    st.sampled_from([(3, 4), (6, 7), (1, 10)]),
+    st.lists(st.integers(-3, 3), min_size=1, max_size=5),
+    st.lists(st.integers(-2, 2), max_size=4),
+    st.sampled_from([(1, 1), (3, 4), (6, 7), (1, 10)]),
 )
-def test_sign_test_of_shares_equals_enumeration(one: list[int], other: list[int], totals: tuple[int, int]) -> None:
+def test_sign_test_equals_enumeration(one: list[int], other: list[int], totals: tuple[int, int]) -> None:
+    """Of counts, and of shares of two totals."""
     exact = [Fraction(value, totals[0]) for value in one] + [Fraction(value, totals[1]) for value in other]
     sums = [sum(s * abs(v) for s, v in zip(signs, exact, strict=True)) for signs in product((1, -1), repeat=len(exact))]
     expected = np.mean([value >= sum(exact) for value in sums])
@@ -39,8 +33,8 @@ def test_sign_test_of_many_shares() -> None:
     whole = draw.choice([-2, -1, 0, 1, 2], size=800, p=[0.1, 0.1, 0.5, 0.15, 0.15]).tolist()
     assert sign_test([one / 1023 for one in whole]) == pytest.approx(sign_test(whole), rel=1e-9)
     mixed = [one / (1000 + place // 80) for place, one in enumerate(whole)]  # ten totals: sums are on a grid
-    signs = draw.choice([-1.0, 1.0], size=(40_000, 800)) @ np.abs(mixed)
-    assert sign_test(mixed) == pytest.approx(np.mean(signs >= sum(mixed)), rel=0.15, abs=1e-4)
+    signs = draw.choice([-1.0, 1.0], size=(10_000, 800)) @ np.abs(mixed)
+    assert sign_test(mixed) == pytest.approx(np.mean(signs >= sum(mixed)), rel=0.25, abs=3e-4)
 
 
 SHAPES = st.lists(
@@ -89,6 +83,10 @@ def test_p_values_and_best_scores_equal_enumeration(shapes: list[tuple[int, int,
         [(1 / 4096, 2, 1024), (1 / 4092, 2, 1023), (1 / 4088, 2, 1022), (1 / 24, 2, 6)],
         [(1 / 400, 2, 200), (1 / 12, 6, 6)],
         [(1 / (20 * rows), labels, 2 * rows) for rows, labels in zip(range(3, 13), (2, 3, 5, 6, 4) * 2, strict=True)],
+        *(
+            [(1 / (2 * n), labels, n) for n, labels in zip(rows, (2, 6), strict=True)]
+            for rows in ((20, 20), (128, 100))
+        ),
     ],
 )
 def test_few_guesses_next_to_many_equal_simulation(guesses: list[tuple[float, int, int]]) -> None:
@@ -96,9 +94,9 @@ def test_few_guesses_next_to_many_equal_simulation(guesses: list[tuple[float, in
     scores = sum(weight * draw.binomial(count, 1 / labels, size=200_000) for weight, labels, count in guesses)
     for level in (0.2, 0.05, 0.01):
         score = float(np.quantile(scores, 1 - level))
-        found = np.mean(scores >= score - 1e-9)
-        assert guessing_p_value(guesses, score) == pytest.approx(found, rel=0.06)
-    assert expected_best(guesses, 10) == pytest.approx(scores.reshape(-1, 10).max(1).mean(), abs=2e-3)
+        assert guessing_p_value(guesses, score) == pytest.approx(np.mean(scores >= score - 1e-9), rel=0.06)
+    for tried in (10, 20):
+        assert expected_best(guesses, tried) == pytest.approx(scores.reshape(-1, tried).max(1).mean(), abs=2e-3)
 
 
 def test_equal_guesses_are_exact() -> None:
@@ -110,22 +108,12 @@ def test_equal_guesses_are_exact() -> None:
     assert guessing_p_value(guesses, 1.0) == baseline.p_value_of_count(1024)
 
 
-@pytest.mark.parametrize("rows", [(20, 20), (20, 19), (128, 100)])
-def test_best_of_means_equals_simulation_to_three_digits(rows: tuple[int, int]) -> None:
-    labels, draw = (2, 6), np.random.default_rng(1)
-    guesses = [(1 / (2 * n), label, n) for n, label in zip(rows, labels, strict=True)]
-    means = sum(draw.binomial(n, 1 / label, size=(40_000, 20)) / n for n, label in zip(rows, labels, strict=True)) / 2
-    assert expected_best(guesses, 20) == pytest.approx(means.max(1).mean(), abs=1.5e-3)
-    score = float(np.quantile(means, 0.97))
-    assert guessing_p_value(guesses, score) == pytest.approx(np.mean(means >= score - 1e-12), abs=0.012)
-
-
 def test_best_of_100_means_of_the_ten_data_sets() -> None:
     """The figure of the issue: 0.356, where the mean of the bests of 100 is 0.381."""
     sizes = (2, 2, 3, 5, 6, 4, 2, 4, 2, 4)
     guesses = [(1 / (1024 * 10), labels, 1024) for labels in sizes]
     draw = np.random.default_rng(2)
-    simulated = sum(draw.binomial(1024, 1 / labels, size=(20_000, 100)) for labels in sizes).max(1).mean() / 10_240
+    simulated = sum(draw.binomial(1024, 1 / labels, size=(4_000, 100)) for labels in sizes).max(1).mean() / 10_240
     assert expected_best(guesses, 100) == pytest.approx(simulated, abs=5e-4)
     assert expected_best(guesses, 100) == pytest.approx(0.356, abs=5e-4)
     assert np.mean([expected_best([(1 / 1024, labels, 1024)], 100) for labels in sizes]) == pytest.approx(

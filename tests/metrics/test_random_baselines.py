@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError
 from StaICC.metrics.random_baselines import (
     GuessRates,
     RandomBaseline,
-    binomial_probabilities,
     log_tail,
 )
 
@@ -28,12 +30,11 @@ DIGITS = mpmath.MPContext()
 DIGITS.dps = 400  # enough for F(k)^t - F(k - 1)^t to keep digits where it is 1e-300
 
 
+HALF = RandomBaseline(100, 0.5)
+
+
 def max_random_baseline(n: int, p: GuessRates, t: int) -> float:
     return RandomBaseline(n, p).max_random_baseline(t)
-
-
-def max_random_p_value(acc: float, n: int, p: GuessRates, t: int) -> float:
-    return RandomBaseline(n, p).p_value(acc, t)
 
 
 def exact_binomial(n: int, p: float) -> list[mpmath.mpf]:
@@ -113,22 +114,10 @@ def test_mixed_p_equals_mpmath(chances: list[float]) -> None:
     check_against_exact(RandomBaseline(n, chances), values, counts)
 
 
-def test_a_tail_of_1e_300_keeps_its_digits() -> None:
-    n, p = 1024, 0.25
-    baseline, upper = RandomBaseline(n, p), exact_upper(exact_binomial(n, p))
-    k = next(k for k in range(n) if upper[k] < mpmath.mpf("1e-299"))
-    assert mpmath.mpf("1e-303") < upper[k]
-    for t in (1, 10, 10_000):
-        assert relative(baseline.p_value(k / n, t), exact_p_value(upper, k, t)) < 1e-12
-
-
-def test_beyond_floating_point_the_logarithm_goes_on() -> None:
-    baseline = RandomBaseline(1024, 1 / 6)
-    assert baseline.p_value(1.0, 10) == 0.0
-    assert baseline.log_p_value(1.0, 10) == pytest.approx(math.log(10) - 1024 * math.log(6), rel=1e-14)
-
-
-def test_what_no_guesser_can_reach_has_p_value_zero() -> None:
+def test_the_ends_of_floating_point_and_of_the_levels() -> None:
+    far = RandomBaseline(1024, 1 / 6)
+    assert far.p_value(1.0, 10) == 0.0
+    assert far.log_p_value(1.0, 10) == pytest.approx(math.log(10) - 1024 * math.log(6), rel=1e-14)
     baseline = RandomBaseline(3, [0.0, 0.5, 0.5])
     assert baseline.p_value(1.0) == 0.0
     assert baseline.log_p_value(1.0) == -math.inf
@@ -150,7 +139,7 @@ def test_small_cases_by_enumeration(t: int) -> None:
     p = [float(chance) for chance in chances]
     assert max_random_baseline(3, p, t) == pytest.approx(float(sum(k * m for k, m in best.items()) / 3), abs=1e-15)
     for k in range(4):
-        p_value = max_random_p_value(k / 3, 3, p, t)
+        p_value = RandomBaseline(3, p).p_value(k / 3, t)
         assert p_value == pytest.approx(float(sum(best[j] for j in range(k, 4))), abs=1e-15)
 
 
@@ -163,13 +152,7 @@ def test_counts_are_recovered_without_slips() -> None:
             if k < n:
                 assert baseline.count(math.nextafter(k / n, 1.0)) == k
     assert RandomBaseline(100, 0.2).count(0.29) == 29
-    assert max_random_p_value(0.29, 100, 0.2, 1) == max_random_p_value(Fraction(29, 100), 100, 0.2, 1)
-
-
-@pytest.mark.parametrize(("acc", "nearest"), [(0.333, "1/3"), (0.34, "1/3"), (0.99, "3/3")])
-def test_an_accuracy_between_two_counts_is_refused(acc: float, nearest: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"{acc} is no multiple of 1/3.*nearest is {nearest}"):
-        max_random_p_value(acc, 3, 0.5, 1)
+    assert HALF.count_of_rounded(" 5e-1 ") == 50
 
 
 @given(st.integers(1, 3000), st.integers(0, 6), st.data())
@@ -187,13 +170,6 @@ def test_rounded_accuracies_give_their_count(n: int, digits: int, data: st.DataO
         message = f"any of {counts[0]}/{n} to {counts[-1]}/{n};" if counts else "the nearest are"
         with pytest.raises(ArgumentError, match=message):
             baseline.count_of_rounded(text)
-
-
-@pytest.mark.parametrize("acc", ["", "nan", "inf", "-0.1", "1.1", "60", "1/2", "0,5"])
-def test_texts_that_are_no_accuracy_are_refused(acc: str) -> None:
-    with pytest.raises(ArgumentError, match="an accuracy must"):
-        RandomBaseline(100, 0.5).count_of_rounded(acc)
-    assert RandomBaseline(100, 0.5).count_of_rounded(" 5e-1 ") == 50
 
 
 def test_chances_next_to_one_keep_their_digits() -> None:
@@ -226,35 +202,41 @@ def test_baselines_of_mixtures_for_any_number_of_tries(t: int) -> None:
     assert relative(RandomBaseline(150, chances).max_random_baseline(t), exact_baseline(upper, t)) < 1e-12
 
 
-@pytest.mark.parametrize("acc", [-0.1, 1.2, math.nan, math.inf, True, "0.5", None])
-def test_what_is_no_accuracy_is_refused(acc: object) -> None:
-    with pytest.raises(ArgumentError, match="an accuracy must"):
-        max_random_p_value(acc, 10, 0.5, 1)  # type: ignore[arg-type]
+BAD_TEXTS = ("", "nan", "inf", "-0.1", "1.1", "60", "1/2", "0,5")
+BAD_EXAMPLES: list[tuple[Any, Any, str]] = [
+    (0, 0.5, "n must .* 0"),
+    (2.5, 0.5, "n must .* 2.5"),
+    (True, 0.5, "n must .* True"),
+    (10, 1.5, "p must .* 1.5"),
+    (10, -0.5, "p must .* -0.5"),
+    (10, math.nan, "p must .* nan"),
+    (10, "0.5", "p must .* '0.5'"),
+    (10, None, "p must .* None"),
+    (3, [0.5, 0.5], "list p number 2, but n is 3"),
+    (2, [0.5, 1.5], r"p\[1\] must .* 1.5"),
+    (2, [0.5, "x"], r"p\[1\] must .* 'x'"),
+    (3, {2: 2}, "mapping p number 2, but n is 3"),
+    (3, {0: 3}, "number of labels in p .* 0"),
+    (3, {2.5: 3}, "number of labels in p .* 2.5"),
+    (3, {2: -1, 3: 4}, "number of examples with 2 labels in p .* -1"),
+]
 
 
 @pytest.mark.parametrize(
-    ("n", "p", "message"),
+    ("call", "message"),
     [
-        (0, 0.5, "n must be an integer"),
-        (2.5, 0.5, "n must be an integer"),
-        (True, 0.5, "n must be an integer"),
-        (10, 1.5, "p must lie between 0 and 1, not 1.5"),
-        (10, -0.5, "p must lie between 0 and 1"),
-        (10, math.nan, "p must lie between 0 and 1, not nan"),
-        (10, "0.5", "p must be a number, a list of n numbers or a mapping"),
-        (10, None, "p must be a number between 0 and 1, not None"),
-        (3, [0.5, 0.5], "the probabilities in the list p number 2, but n is 3"),
-        (2, [0.5, 1.5], r"p\[1\] must lie between 0 and 1, not 1.5"),
-        (2, [0.5, "x"], r"p\[1\] must be a number between 0 and 1, not 'x'"),
-        (3, {2: 2}, "the examples of the mapping p number 2, but n is 3"),
-        (3, {0: 3}, "a number of labels in p must be an integer"),
-        (3, {2.5: 3}, "a number of labels in p must be an integer"),
-        (3, {2: -1, 3: 4}, "the number of examples with 2 labels in p must be an integer"),
+        *((partial(RandomBaseline, n, p), message) for n, p, message in BAD_EXAMPLES),
+        *((partial(HALF.count, acc), "an accuracy must") for acc in (-0.1, 1.2, math.nan, math.inf, True, "0.5", None)),
+        *((partial(HALF.count_of_rounded, text), "an accuracy must") for text in BAD_TEXTS),
+        *((partial(HALF.count, acc), rf"{acc} is no multiple of 1/100.* nearest is") for acc in (0.333, 0.9999)),
+        (partial(HALF.p_value_of_count, 101), "101 .* n = 100"),
+        (partial(HALF.p_value_of_count, 50, 0), "t must"),
+        (partial(HALF.critical_count, alpha=1.5), "alpha must .* 1.5"),
     ],
 )
-def test_bad_sets_of_examples_are_refused(n: object, p: object, message: str) -> None:
+def test_bad_input(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
-        RandomBaseline(n, p)  # type: ignore[arg-type]
+        call()
 
 
 small_n = st.integers(1, 60)
@@ -280,16 +262,6 @@ def test_the_critical_count_is_the_first_below_alpha(n: int, p: float, t: int, a
         assert k == 0 or baseline.p_value_of_count(k - 1, t) > alpha
 
 
-@settings(max_examples=30)
-@given(st.integers(5, 60), chance)
-def test_the_tilted_tail_equals_the_table(n: int, p: float) -> None:
-    """Two routes to the same tail: the tilted one is only used far out, but must be right everywhere above the mean."""
-    first, values = binomial_probabilities(n, p)
-    for k in range(int(n * p) + 1, n + 1):
-        tail = math.fsum(values[max(0, k - first) :])
-        assert log_tail([(p, n)], k)[1] == pytest.approx(math.log(tail), abs=1e-11)
-
-
 def test_figures_of_the_paper() -> None:
     example = GOLDEN["section_4_example"]
     ours = max_random_baseline(example["n"], 1 / example["labels"], example["t"])
@@ -302,18 +274,6 @@ def test_figures_of_the_paper() -> None:
         upper = exact_upper(exact_binomial(n, 0.5))
         for t in (n, GOLDEN["table_1"]["t"]):  # one-shot runs have only n prompts
             assert relative(max_random_baseline(n, 0.5, t), exact_baseline(upper, t)) < 1e-13
-
-
-def test_a_mean_accuracy_over_the_suite_has_its_p_value() -> None:
-    """The ten label spaces of the suite, 1,024 queries each, as one mixed set of 10,240 examples."""
-    labels = {2: 5, 3: 1, 4: 3, 5: 1, 6: 1}
-    queries = {count: 1024 * sets for count, sets in labels.items()}
-    n = sum(queries.values())
-    baseline = RandomBaseline(n, queries)
-    spread = math.sqrt(sum(c * (1 / m) * (1 - 1 / m) for m, c in queries.items())) / n
-    assert baseline.max_random_baseline(10) == pytest.approx(
-        baseline.max_random_baseline(1) + 1.53875 * spread, abs=2e-5
-    )
 
 
 def test_thirty_million_examples_where_a_lower_tail_is_below_floating_point() -> None:

@@ -42,11 +42,9 @@ def test_ambiguous_predictions_have_accuracy_but_no_likelihood():
 
 def test_the_kind_can_be_forced():
     rows = [[0.3, 0.1], [0.1, 0.3], [0.2, 0.2]]
-    assert metric_set().score(TRUTH, rows, kind="probabilities")[
-        "averaged_truelabel_likelihood"
-    ].value == pytest.approx(2 / 3)
-    forced = metric_set().score(TRUTH, rows, kind="logits")["averaged_truelabel_likelihood"].value
-    assert forced == pytest.approx((2 * softmax([0.3, 0.1])[0] + 0.5) / 3)
+    expected = {"probabilities": 2 / 3, "logits": (2 * softmax([0.3, 0.1])[0] + 0.5) / 3}
+    for kind, value in expected.items():
+        assert metric_set().score(TRUTH, rows, kind=kind)[NAMES[1]].value == pytest.approx(value)
 
 
 def test_bare_labels_have_no_likelihood():
@@ -54,9 +52,7 @@ def test_bare_labels_have_no_likelihood():
     assert scores["accuracy"] == Score(1.0)
     assert scores["macro_F1"] == Score(1.0)
     assert scores["averaged_truelabel_likelihood"].value is None
-    assert (
-        scores["expected_calibration_error_1"].reason == "the predictions are bare labels, which have no probabilities"
-    )
+    assert "bare labels" in scores["expected_calibration_error_1"].reason
 
 
 @pytest.mark.parametrize("name", ["standard", "0.1.1"])
@@ -70,36 +66,34 @@ def test_nothing_to_score_gives_reasons(name, hard):
 
 @pytest.mark.parametrize("name", ["standard", "0.1.1"])
 @pytest.mark.parametrize(
-    ("truth", "rows", "options", "error", "message"),
+    ("truth", "rows", "hard", "error", "message"),
     [
-        ([0, 1], [[0.5, 0.5]], {}, ArgumentError, "there are 2 true labels for 1 rows"),
-        ([2], [[0.5, 0.5]], {}, ArgumentError, "true label 0 is 2"),
-        ([0], [[math.nan, 0.5]], {}, OutputError, "row 0, column 0 of the predictions is nan"),
-        ([0, 0], [[0.5, 0.5], [1.0]], {}, OutputError, "row 1 of the predictions has 1 columns"),
-        (
-            [0],
-            [[0.5, 0.5]],
-            {"hard": True},
-            ArgumentError,
-            "row 0 of the predictions is .0.5, 0.5.; expected bare labels",
+        ([0, 1], [[0.5, 0.5]], False, ArgumentError, "2 true labels for 1 rows"),
+        ([2], [[0.5, 0.5]], False, ArgumentError, "true label 0 is 2"),
+        ([0], [[math.nan, 0.5]], False, OutputError, "row 0, column 0 of the predictions is nan"),
+        ([0, 0], [[0.5, 0.5], [1.0]], False, OutputError, "row 1 of the predictions has 1 columns"),
+        *(
+            ([0], [row], True, ArgumentError, "row 0 .* one-hot")
+            for row in ([0.5, 0.5], [1.0, 1.0], [1.0, 0.5], [0.0, 0.5])
         ),
-        ([0], [[1.0, 1.0]], {"hard": True}, ArgumentError, "a single 1"),
-        ([0], [[1.0, 0.5]], {"hard": True}, ArgumentError, "a single 1"),
-        ([0], [[0.0, 0.5]], {"hard": True}, ArgumentError, "a single 1"),
     ],
 )
-def test_bad_input(name, truth, rows, options, error, message):
+def test_bad_input(name, truth, rows, hard, error, message):
     with pytest.raises(error, match=message):
-        metric_set(name).score(truth, rows, **options)
+        metric_set(name).score(truth, rows, hard=hard)
 
 
-def test_bad_kinds():
-    with pytest.raises(UnknownNameError, match="no kind of predictions 'logit'"):
-        metric_set().score([0], [[0.5, 0.5]], kind="logit")
-    with pytest.raises(OutputError, match="row 0, column 1"):
-        metric_set().score([0], [[0.5, -0.5]], kind="probabilities")
-    with pytest.raises(ArgumentError, match="use the set 'standard'"):
-        metric_set("0.1.1").score([0], [[0.5, 0.5]], kind="logits")
+@pytest.mark.parametrize(
+    ("name", "row", "kind", "error", "message"),
+    [
+        ("standard", [0.5, 0.5], "logit", UnknownNameError, "'logit'"),
+        ("standard", [0.5, -0.5], "probabilities", OutputError, "row 0, column 1"),
+        ("0.1.1", [0.5, 0.5], "logits", ArgumentError, "'standard'"),
+    ],
+)
+def test_bad_kinds(name, row, kind, error, message):
+    with pytest.raises(error, match=message):
+        metric_set(name).score([0], [row], kind=kind)
 
 
 @pytest.mark.parametrize(
@@ -186,28 +180,29 @@ def test_functions_by_name_make_a_set():
     assert (scores["acc"].value, scores["ece"].value, scores["mine"].value) == (1 / 3, None, 1.0)
 
 
-def test_bad_sets():
-    with pytest.raises(ArgumentError, match="empty dictionary"):
-        metric_set({})
-    with pytest.raises(ArgumentError, match="the metric 'accuracy' is 'accuracy'; expected a function"):
-        metric_set({"accuracy": "accuracy"})
-    with pytest.raises(ArgumentError, match="the metric 'a' is \\[\\]; expected a function"):
-        metric_set({"a": []})
-    with pytest.raises(ArgumentError, match="the name of a metric is ''"):
-        Metric("", len)
-    twice = Metric("a", classification.accuracy)
-    with pytest.raises(ArgumentError, match=r"the metric set 'mine' has two metrics of one name among a, a$"):
-        MetricSet("mine", (twice, twice))
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: metric_set({}), "empty dictionary"),
+        (lambda: metric_set({"accuracy": "accuracy"}), "the metric 'accuracy' is 'accuracy'"),
+        (lambda: metric_set({"a": []}), r"the metric 'a' is \[\]"),
+        (lambda: Metric("", len), "the name of a metric is ''"),
+        (lambda: MetricSet("mine", (Metric("a", len), Metric("a", len))), "'mine' has two metrics of one name .* a, a"),
+    ],
+)
+def test_bad_sets(make, message):
+    with pytest.raises(ArgumentError, match=message):
+        make()
 
 
-@pytest.mark.parametrize("value", [-0.01, 2.5, 2])
+@pytest.mark.parametrize("value", [-0.01, 2.5])
 def test_a_value_outside_the_range_of_its_metric_ends_the_run(value):
-    metrics = metric_set({"brier": Metric("brier", lambda truth, rows: value, range=(0.0, 2.0))})
-    if value == 2:
-        assert metrics.score(TRUTH, PROBABILITIES)["brier"] == Score(2.0)
-        return
-    with pytest.raises(ArgumentError, match=rf"'brier' returned {value}, expected a number from 0 to 2, its range"):
-        metrics.score(TRUTH, PROBABILITIES)
+    def with_value(value):
+        return metric_set({"brier": Metric("brier", lambda truth, rows: value, range=(0.0, 2.0))})
+
+    assert with_value(2).score(TRUTH, PROBABILITIES)["brier"] == Score(2.0)
+    with pytest.raises(ArgumentError, match=rf"'brier' returned {value}, .* 0 to 2"):
+        with_value(value).score(TRUTH, PROBABILITIES)
 
 
 def test_every_score_of_a_benchmark_has_a_record():

@@ -12,8 +12,7 @@ from typing import Any
 
 from records import best_seconds, markdown, record
 
-from StaICC.metrics import random_baselines
-from StaICC.metrics.random_baselines import GuessRates, RandomBaseline
+from StaICC.metrics.random_baselines import GuessRates, RandomBaseline, log_tail, poisson_binomial_probabilities
 
 PACKAGE = "max_random_baseline"
 
@@ -36,8 +35,8 @@ CASES: list[tuple[str, int, GuessRates]] = [
 
 
 def ours(n: int, p: GuessRates, acc: float | None) -> float:
-    random_baselines._log_tail.cache_clear()  # what a call costs that finds nothing remembered
-    random_baselines._distribution.cache_clear()
+    log_tail.cache_clear()  # what a call costs that finds nothing remembered
+    poisson_binomial_probabilities.cache_clear()
     guessing = RandomBaseline(n, p)
     return guessing.max_random_baseline(10) if acc is None else guessing.p_value(acc, 10)
 

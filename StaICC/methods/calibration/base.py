@@ -3,7 +3,7 @@
 A calibration learns from a *feature* of prompts of the calibration set (:meth:`Calibration.train`) and then turns the
 feature of other prompts into probabilities of the labels. The feature is one of three: label probabilities, logits over
 the full vocabulary, or the last hidden state. To add a calibration, derive a class, set ``feature``, and write
-``samples``, ``learn``, ``apply``, ``_learned`` and ``_restore`` (docs/adding_a_method.md has an example).
+``state``, ``samples``, ``learn`` and ``apply`` (docs/adding_a_method.md has an example).
 
 Trained calibrations are saved as plain numbers: JSON, or NPZ where there are large arrays; neither can run code when it
 is read. :class:`CalibratedKernel` joins a kernel and a trained calibration to an inference function with ``batch`` and
@@ -15,11 +15,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 
@@ -58,7 +59,12 @@ class Calibration:
     feature: ClassVar[Feature]
     """The feature that it uses."""
     identifies_state: ClassVar[bool] = True
-    """``_options`` and ``_learned`` return all that a subclass keeps."""
+    """``_options`` and ``state`` name all that a subclass keeps."""
+    state: ClassVar[Mapping[str, Any]] = {}
+    """The attributes that are learned, which are saved, loaded and digested: for each a set of legal values, or its
+    shape, such as ``()`` for a number and ``(LABELS, None)`` for a list with a row of any length for each label."""
+    arrays: ClassVar[bool] = False
+    """Whether the lists of lists in ``state`` are NumPy arrays."""
     types: ClassVar[dict[str, type[Calibration]]] = {}
     """Calibrations by name, for loading."""
 
@@ -99,13 +105,8 @@ class Calibration:
         """Turn features, one for each prompt, into probabilities of the labels, one row for each prompt."""
         raise NotImplementedError
 
-    def _learned(self) -> dict[str, Any]:
-        """Return what was learned: JSON values and arrays by name."""
-        raise NotImplementedError
-
-    def _restore(self, learned: Mapping[str, Any]) -> None:
-        """Take back what :meth:`_learned` returned."""
-        raise NotImplementedError
+    def check_state(self) -> None:
+        """Refuse loaded values that do not fit each other, with a ValueError."""
 
     def _options(self) -> dict[str, Any]:
         """Return the arguments of the class other than label space and variant, as JSON values."""
@@ -138,13 +139,16 @@ class Calibration:
             OutputError: A feature is invalid (NaN, a label instead of probabilities).
         """
         prompts, labels = self.samples(default_prompt_maker, calibration_set, calibration_number, k, **options)
-        self.train_on(feedforward, features_of(feedforward, prompts, self.label_space, self.feature), prompts, labels)
+        rows = features_of(feedforward, prompts, self.label_space, self.feature)
+        prompts, labels = self.train_on(rows, prompts, labels)
+        self._trained_on(feedforward, prompts, labels)
 
-    def train_on(self, kernel: Inference, rows: Any, prompts: Sequence[Any], labels: Sequence[int] = ()) -> None:
-        """Learn from features that a kernel computed for prompts; failures are left out."""
+    def train_on(self, rows: Any, prompts: Sequence[Any], labels: Sequence[int] = ()) -> tuple[list[Any], list[int]]:
+        """Learn from the features of prompts; failures are left out. Return the prompts and labels that are left."""
         rows, prompts, labels = without_failures(rows, prompts, labels or [0] * len(prompts))
         self.learn(rows, labels)
-        self._trained_on(kernel, prompts, labels)
+        self.training_prompts, self.trained = len(prompts), True
+        return list(prompts), list(labels)
 
     @property
     def reads(self) -> Feature:
@@ -197,7 +201,7 @@ class Calibration:
         """Return a digest of everything that moves this calibration's numbers."""
         found = hashlib.sha256()
         head = {key: value for key, value in self._head().items() if key not in ("training_prompts", "training")}
-        plain, arrays = _apart(self._learned())
+        plain, arrays = _apart({name: getattr(self, name) for name in self.state})
         found.update(json.dumps([head, plain], sort_keys=True).encode())
         for name in sorted(arrays):
             exact = arrays[name].astype("float64")  # a file in JSON keeps the values, not the number type
@@ -209,8 +213,6 @@ class Calibration:
 
         A kernel that cannot be identified leaves no record: the calibration is then identified by what it learned.
         """
-        self.training_prompts = len(prompts)
-        self.trained = True
         teacher = identity_of(kernel)
         data = json.dumps([list(map(as_argument, prompts)), list(labels)])
         self._training = (
@@ -254,7 +256,7 @@ class Calibration:
             ArgumentError: It is not trained.
         """
         self.check_trained()
-        plain, arrays = _apart(self._learned())
+        plain, arrays = _apart({name: getattr(self, name) for name in self.state})
         if Path(path).suffix == ".npz":
             numpy = require("numpy", "hf", "saving arrays")
             packed = io.BytesIO()
@@ -285,7 +287,8 @@ class Calibration:
 
 
 def _apart(learned: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the plain values and the arrays."""
+    """Return the plain values and the arrays; what was not learned is left out."""
+    learned = {name: value for name, value in learned.items() if value is not None}
     arrays = {name: value for name, value in learned.items() if hasattr(value, "tobytes")}
     return {name: value for name, value in learned.items() if name not in arrays}, arrays
 
@@ -320,7 +323,10 @@ def load_calibration(path: str | os.PathLike[str]) -> Calibration:
         if kind is None:
             raise SchemaError(f"there is no calibration {head['calibration']!r}; import the module that defines it")
         made = kind(head["label_space"], variant=head["variant"], **head["options"])
-        made._restore(head["learned"])
+        for name, shape in kind.state.items():
+            if name in head["learned"] or not head["learned"].get("failed"):
+                setattr(made, name, _read_state(head["learned"][name], shape, made))
+        made.check_state()
         made.training_prompts = int(head["training_prompts"])
         made.trained = True
         made._training = _training_record(head.get("training"))
@@ -329,6 +335,35 @@ def load_calibration(path: str | os.PathLike[str]) -> Calibration:
         raise SchemaError(f"{os.fspath(path)}: {error}") from error
     except (ValueError, TypeError, LookupError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise SchemaError(f"{os.fspath(path)}: the saved calibration cannot be read: {error!r}") from error
+
+
+LABELS = "labels"
+"""A dimension that is the number of labels."""
+
+
+def _read_state(value: Any, shape: Any, made: Calibration) -> Any:
+    """Return a loaded value as :attr:`Calibration.state` says; ValueError where it does not fit."""
+    if isinstance(shape, frozenset):
+        if value not in shape:
+            raise ValueError(f"got {value!r:.40}, expected one of {sorted(shape)}")
+        return value
+    if made.arrays and len(shape) > 1:
+        numpy = require("numpy", "hf", "loading arrays")
+        array = numpy.asarray(value, float)
+        sizes = [made.n_label if size == LABELS else size for size in shape]
+        fits = array.ndim == len(shape) and all(
+            size in (None, got) for size, got in zip(sizes, array.shape, strict=True)
+        )
+        if not fits or not array.size or not numpy.isfinite(array).all():
+            raise ValueError(f"an array of shape {array.shape} does not fit the label space")
+        return array
+    if not shape:
+        if not math.isfinite(value):
+            raise ValueError(f"got {value}, expected a finite number")
+        return float(value)
+    if shape[0] == LABELS and len(value) != made.n_label:
+        raise ValueError(f"a list of {len(value)} does not fit the label space of {made.n_label}")
+    return [_read_state(part, shape[1:], made) for part in value]
 
 
 def _training_record(found: object) -> dict[str, str] | None:
@@ -437,16 +472,6 @@ def _checked(calibration_set: CalibrationSet | None, number: int, k: int) -> tup
     return calibration_set, validate_integer("calibration_number", number, 1), validate_integer("k", k, 0)
 
 
-def _rows(rows: CalibrationSet, indexes: Sequence[int]) -> list[Any]:
-    return [rows[index] for index in indexes]
-
-
-def _demonstrations(generator: StableRandom, size: int, k: int, variant: Variant) -> list[int]:
-    if variant == "0.1.1":
-        return [generator.integer(0, size) for _ in range(k)]
-    return generator.sample_indexes(size, k)
-
-
 def _unlabelled(
     make_prompt: PromptMaker,
     rows: CalibrationSet,
@@ -455,11 +480,13 @@ def _unlabelled(
     k: int,
     variant: Variant,
 ) -> list[Any]:
-    generator = StableRandom()
-    return [
-        make_prompt(_rows(rows, _demonstrations(generator, len(rows), k, variant)), list(query))
-        for query in islice(queries, number)
-    ]
+    generator, size = StableRandom(), len(rows)
+    prompts = []
+    for query in islice(queries, number):
+        released = variant == "0.1.1"  # draws with repetition
+        places = [generator.integer(0, size) for _ in range(k)] if released else generator.sample_indexes(size, k)
+        prompts.append(make_prompt([rows[place] for place in places], list(query)))
+    return prompts
 
 
 def content_free_prompts(
@@ -482,14 +509,9 @@ def content_free_prompts(
     """
     rows, number, k = _checked(calibration_set, number, k)
     columns = len(rows[0][0])
-    queries = empty_queries(columns) if variant == "0.1.1" else _in_turn(columns)
+    in_turn = ((text,) * columns for text in cycle(CONTENT_FREE))
+    queries = empty_queries(columns) if variant == "0.1.1" else in_turn
     return _unlabelled(make_prompt, rows, queries, number, k, variant)
-
-
-def _in_turn(columns: int) -> Iterator[tuple[str, ...]]:
-    while True:
-        for text in CONTENT_FREE:
-            yield (text,) * columns
 
 
 def domain_prompts(
@@ -622,7 +644,8 @@ def labelled_prompts(
         )
         lists = [_others(generator, size, k, query) for query in queries]
     prompts = [
-        make_prompt(_rows(rows, indexes), list(rows[query][0])) for indexes, query in zip(lists, queries, strict=True)
+        make_prompt([rows[place] for place in places], list(rows[query][0]))
+        for places, query in zip(lists, queries, strict=True)
     ]
     return LabelledPrompts(prompts, [_label_index(rows[query][1], label_space) for query in queries])
 

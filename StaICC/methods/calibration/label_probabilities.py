@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Failure, Inference
 from StaICC.methods.calibration.base import (
+    LABELS,
     Calibration,
     CalibrationSet,
     LabelledPrompts,
@@ -32,6 +33,7 @@ RELEASED_FLOOR = 1e-5
 """0.1.1 adds this to the sum of the predictions before dividing by their number."""
 
 Read = Literal["probabilities", "logits"]
+_KINDS = frozenset(get_args(Read))
 
 
 def label_rows(answers: Sequence[Any], width: int, what: str) -> list[list[float]]:
@@ -81,11 +83,9 @@ class PriorCalibration(Calibration):
     """Learns the mean prediction on prompts that should favour no label."""
 
     feature: ClassVar[Feature] = "probabilities"
-
-    def __init__(self, label_space: Sequence[str], *, variant: str = "paper") -> None:
-        super().__init__(label_space, variant=variant)
-        self.prior: list[float] = []
-        self._kind: Read = "probabilities"
+    state: ClassVar[Mapping[str, Any]] = {"prior": (LABELS,), "kind": _KINDS}
+    prior: Sequence[float] = ()
+    kind: Read = "probabilities"
 
     def learn(self, rows: Any, labels: Sequence[int] = ()) -> None:
         """Learn the mean of the rows.
@@ -97,7 +97,7 @@ class PriorCalibration(Calibration):
         if self.variant == "0.1.1":
             self.prior = [(math.fsum(column) + RELEASED_FLOOR) / len(rows) for column in zip(*rows, strict=True)]
             return
-        rows, self._kind = read_probabilities(rows, "auto")
+        rows, self.kind = read_probabilities(rows, "auto")
         self.prior = _mean(rows)
         for label, value in zip(self.label_space, self.prior, strict=True):
             if value <= 0:
@@ -112,21 +112,12 @@ class PriorCalibration(Calibration):
         rows = label_rows(features, self.n_label, "prompt")
         if self.variant == "0.1.1":
             return [softmax([value / base for value, base in zip(row, self.prior, strict=True)]) for row in rows]
-        return [self.correct(row, self.prior) for row in read_probabilities(rows, self._kind)[0]]
+        return [self.correct(row, self.prior) for row in read_probabilities(rows, self.kind)[0]]
 
     @staticmethod
     def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
         """Correct one prediction by a prior; both are probabilities."""
         return _divided(row, prior)
-
-    def _learned(self) -> dict[str, Any]:
-        return {"prior": self.prior, "kind": self._kind}
-
-    def _restore(self, learned: Mapping[str, Any]) -> None:
-        self.prior = [float(value) for value in learned["prior"]]
-        self._kind = learned["kind"]
-        if len(self.prior) != self.n_label or self._kind not in ("probabilities", "logits"):
-            raise ValueError("the prior does not fit the label space")
 
 
 class ContextualCalibration(PriorCalibration):
@@ -203,10 +194,14 @@ class DomainCalibration(PriorCalibration):
         return LabelledPrompts(domain_prompts(make_prompt, calibration_set, number, k, length, self.variant), [])
 
 
+Correct = Callable[[Sequence[float], Sequence[float]], list[float]]
+"""Corrects one prediction by a prior."""
+
+
 def calibrated_in_context(
     rows: Sequence[Any],
     free: Sequence[Sequence[Any]],
-    correct: Callable[[Sequence[float], Sequence[float]], list[float]],
+    correct: Correct,
     width: int,
     logarithms: bool,
 ) -> list[list[float] | Failure]:
@@ -319,7 +314,7 @@ class _Fitted(Calibration):
     """Is fitted to the label probabilities of labelled prompts."""
 
     feature: ClassVar[Feature] = "probabilities"
-    _kind: Any = "probabilities"
+    kind: Any = "probabilities"
 
     def samples(
         self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
@@ -329,13 +324,13 @@ class _Fitted(Calibration):
 
     def learn(self, rows: Any, labels: Sequence[int]) -> None:
         """Fit to probabilities or logits of the labels."""
-        found, self._kind = read_probabilities(label_rows(rows, self.n_label, "calibration prompt"), "auto")
+        found, self.kind = read_probabilities(label_rows(rows, self.n_label, "calibration prompt"), "auto")
         self._fit(found, labels)
 
     def apply(self, features: Any) -> list[list[float]]:
         """Calibrate label probabilities, one row for each prompt."""
         self.check_trained()
-        return self._map(read_probabilities(label_rows(features, self.n_label, "prompt"), self._kind)[0])
+        return self._map(read_probabilities(label_rows(features, self.n_label, "prompt"), self.kind)[0])
 
     def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
         raise NotImplementedError
@@ -357,6 +352,7 @@ class TemperatureScaling(_Fitted):
     """
 
     name: ClassVar[str] = "temperature_scaling"
+    state: ClassVar[Mapping[str, Any]] = {"temperature": (), "kind": _KINDS}
     temperature = 1.0
 
     def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
@@ -391,11 +387,8 @@ class TemperatureScaling(_Fitted):
             found.append(scaled)
         return found
 
-    def _learned(self) -> dict[str, Any]:
-        return {"temperature": self.temperature, "kind": self._kind}
-
-    def _restore(self, learned: Mapping[str, Any]) -> None:
-        self.temperature, self._kind = float(learned["temperature"]), learned["kind"]
+    def check_state(self) -> None:
+        """Refuse a temperature that is not positive."""
         if not self.temperature > 0:
             raise ValueError("the temperature is not positive")
 
@@ -421,6 +414,7 @@ class LinearCalibration(_Fitted):
     """
 
     name: ClassVar[str] = "linear_calibration"
+    state: ClassVar[Mapping[str, Any]] = {"weights": (LABELS, LABELS), "bias": (LABELS,), "kind": _KINDS}
 
     def __init__(
         self, label_space: Sequence[str], learning_rate: float = 3e-4, epochs: int = 15, *, variant: str = "paper"
@@ -471,15 +465,6 @@ class LinearCalibration(_Fitted):
     def _map(self, rows: list[list[float]]) -> list[list[float]]:
         return [softmax(self._scores(row)) for row in rows]
 
-    def _learned(self) -> dict[str, Any]:
-        return {"weights": self.weights, "bias": self.bias, "kind": self._kind}
-
-    def _restore(self, learned: Mapping[str, Any]) -> None:
-        self.weights = [[float(value) for value in row] for row in learned["weights"]]
-        self.bias, self._kind = [float(value) for value in learned["bias"]], learned["kind"]
-        if {len(self.weights), len(self.bias), *map(len, self.weights)} != {self.n_label}:
-            raise ValueError("the weights do not fit the label space")
-
 
 class PrototypicalCalibration(_Fitted):
     r"""Prototypical calibration (Han et al. 2023, "Prototypical Calibration for Few-shot Learning of Language Models").
@@ -496,6 +481,12 @@ class PrototypicalCalibration(_Fitted):
     """
 
     name: ClassVar[str] = "prototypical_calibration"
+    state: ClassVar[Mapping[str, Any]] = {
+        "means": (LABELS, LABELS),
+        "covariances": (LABELS, LABELS, LABELS),
+        "kind": _KINDS,
+    }
+    arrays: ClassVar[bool] = True
 
     def __init__(self, label_space: Sequence[str], restarts: int = 100, *, variant: str = "paper") -> None:
         super().__init__(label_space, variant=variant)
@@ -531,16 +522,6 @@ class PrototypicalCalibration(_Fitted):
         numpy = require("numpy", "hf", "a Gaussian mixture")
         logs = log_densities(numpy.array([_logarithms(row) for row in rows]), self.means, self.covariances)
         return [softmax(row) for row in logs.tolist()]
-
-    def _learned(self) -> dict[str, Any]:
-        return {"means": self.means, "covariances": self.covariances, "kind": self._kind}
-
-    def _restore(self, learned: Mapping[str, Any]) -> None:
-        numpy = require("numpy", "hf", "a Gaussian mixture")
-        self.means, self.covariances = (numpy.asarray(learned[name], float) for name in ("means", "covariances"))
-        self._kind, width = str(learned["kind"]), self.n_label
-        if self.means.shape != (width, width) or self.covariances.shape != (width, width, width):
-            raise ValueError("the mixture does not fit the label space")
 
 
 def _shares_of_nearest(points: Any, centres: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from StaICC.errors import ArgumentError, OutputError, validate_integer
 from StaICC.inference import Inference
 from StaICC.methods.calibration.base import (
+    LABELS,
     Calibration,
     CalibrationSet,
     LabelledPrompts,
@@ -26,14 +27,15 @@ _ROWS: dict[Feature, str] = {"hidden": "hidden state", "vocabulary": "row of log
 
 
 class _LabelledCalibration(Calibration):
-    """Learns from prompts about rows whose label is known.
+    """Learns from prompts about rows whose label is known; the nearer the prompts of a label, the more probable it is.
 
-    The release gives up (``failed``) where a label was not drawn, and answers as the model does.
+    Hidden states are compared by their Euclidean distance; logits of the full vocabulary as distributions, by their
+    divergence (0.1.1: as they are, by their Euclidean distance). The release gives up (``failed``) where a label was
+    not drawn, and predicts as the model does.
     """
 
-    def __init__(self, label_space: Sequence[str], *, variant: str = "paper") -> None:
-        super().__init__(label_space, variant=variant)
-        self.failed = False
+    arrays: ClassVar[bool] = True
+    failed = False
 
     @property
     def reads(self) -> Feature:
@@ -76,24 +78,7 @@ class _LabelledCalibration(Calibration):
         matrix = finite_matrix(rows, f"calibration {_ROWS[self.feature]}")
         self.failed = self.variant == "0.1.1" and len(set(labels)) < self.n_label
         if not self.failed:
-            self._learn(self._points(matrix), labels)
-
-    def _check_number(self, calibration_number: int) -> None:
-        """Refuse a number of samples that cannot do."""
-
-    def _points(self, rows: Any) -> Any:
-        """Turn what the model gives into what is kept."""
-        return rows
-
-    def _learn(self, points: Any, labels: Sequence[int]) -> None:
-        raise NotImplementedError
-
-    def _distances(self, rows: Any, anchors: Any) -> Any:
-        return euclidean(rows, anchors)
-
-    def _scores(self, rows: Any) -> Any:
-        """Turn what the model gives, (n, d), into probabilities of the labels."""
-        raise NotImplementedError
+            self._learn(distributions(matrix) if self._diverges else matrix, labels)
 
     def apply(self, features: Any) -> list[list[float]]:
         """Turn what the model gives, shape (n, d), into probabilities of the labels: n rows."""
@@ -103,44 +88,29 @@ class _LabelledCalibration(Calibration):
         rows: list[list[float]] = self._scores(finite_matrix(features, _ROWS[self.feature])).tolist()
         return rows
 
-    def _arrays(self) -> dict[str, Any]:
-        raise NotImplementedError
+    @property
+    def _diverges(self) -> bool:
+        return self.feature == "vocabulary" and self.variant != "0.1.1"
 
-    def _take_arrays(self, learned: Mapping[str, Any]) -> None:
-        raise NotImplementedError
+    def _distances(self, rows: Any, anchors: Any) -> Any:
+        return kullback_leibler(rows, anchors) if self._diverges else euclidean(rows, anchors)
 
-    def _learned(self) -> dict[str, Any]:
-        return {"failed": self.failed} | ({} if self.failed else self._arrays())
-
-    def _restore(self, learned: Mapping[str, Any]) -> None:
-        self.failed = bool(learned["failed"])
-        if not self.failed:
-            self._take_arrays(learned)
-
-
-class _CentroidCalibration(_LabelledCalibration):
-    """One mean for each label; the nearer, the more probable."""
-
-    centroid: Any = None
+    def _check_number(self, calibration_number: int) -> None:
+        """Refuse a number of samples that cannot do."""
 
     def _learn(self, points: Any, labels: Sequence[int]) -> None:
         self.centroid = centroids(points, labels, self.label_space)
 
     def _scores(self, rows: Any) -> Any:
+        """Turn what the model gives, (n, d), into probabilities of the labels."""
         return softmax(-self._distances(rows, self.centroid))
 
-    def _arrays(self) -> dict[str, Any]:
-        return {"centroid": self.centroid}
-
-    def _take_arrays(self, learned: Mapping[str, Any]) -> None:
-        self.centroid = finite_matrix(learned["centroid"], "centroid")
-        if len(self.centroid) != self.n_label:
-            raise ValueError("there is not one centroid for each label")
+    state: ClassVar[Mapping[str, Any]] = {"failed": frozenset({True, False}), "centroid": (LABELS, None)}
+    centroid: Any = None
+    """The mean of each label."""
 
 
-class _OverDistributions(_LabelledCalibration):
-    """Reads the logits of the full vocabulary; in the paper's variant as distributions set apart by divergence."""
-
+class _Neighbours(_LabelledCalibration):
     feature: ClassVar[Feature] = "vocabulary"
 
     def __init__(self, label_space: Sequence[str], knn_k: int = 3, *, variant: str = "paper") -> None:
@@ -150,16 +120,8 @@ class _OverDistributions(_LabelledCalibration):
     def _options(self) -> dict[str, Any]:
         return {"knn_k": self.knn_k}
 
-    def _points(self, rows: Any) -> Any:
-        return rows if self.variant == "0.1.1" else distributions(rows)
 
-    def _distances(self, rows: Any, anchors: Any) -> Any:
-        if self.variant == "0.1.1":
-            return euclidean(rows, anchors)
-        return kullback_leibler(rows, anchors)
-
-
-class HiddenCalibration(_CentroidCalibration):
+class HiddenCalibration(_LabelledCalibration):
     r"""Hidden calibration (Cho et al. 2024, "Token-based Decision Criteria Are Suboptimal in In-context Learning").
 
     Each label's centroid is the mean of the last hidden states of its calibration prompts; a prompt belongs to the
@@ -179,7 +141,7 @@ class HiddenCalibration(_CentroidCalibration):
     feature: ClassVar[Feature] = "hidden"
 
 
-class KNNPrompting(_OverDistributions):
+class KNNPrompting(_Neighbours):
     r"""k-nearest-neighbour prompting (Xu, Wang, Mao, Lyu, She and Zhang 2023, "kNN Prompting").
 
     The distributions over the full vocabulary that follow the calibration prompts are anchors. Of the ``knn_k``
@@ -201,8 +163,14 @@ class KNNPrompting(_OverDistributions):
     """
 
     name: ClassVar[str] = "knn_prompt"
+    state: ClassVar[Mapping[str, Any]] = {
+        "failed": frozenset({True, False}),
+        "anchors": (None, None),
+        "labels": (None,),
+    }
     anchors: Any = None
-    labels_of_anchors: Sequence[int] = ()
+    labels: Sequence[int] | None = None
+    """The label index of each anchor."""
 
     def _check_number(self, calibration_number: int) -> None:
         if validate_integer("calibration_number", calibration_number, 1) < self.knn_k:
@@ -213,25 +181,22 @@ class KNNPrompting(_OverDistributions):
 
     def _learn(self, points: Any, labels: Sequence[int]) -> None:
         self.anchors = points
-        self.labels_of_anchors = list(labels)
+        self.labels = list(labels)
 
     def _scores(self, rows: Any) -> Any:
         chosen = nearest(self._distances(rows, self.anchors), self.knn_k)
-        counts = count_votes(chosen, self.labels_of_anchors, self.n_label)
+        counts = count_votes(chosen, self.labels or (), self.n_label)
         return softmax(counts) if self.variant == "0.1.1" else counts / self.knn_k
 
-    def _arrays(self) -> dict[str, Any]:
-        return {"anchors": self.anchors, "labels": list(self.labels_of_anchors)}
-
-    def _take_arrays(self, learned: Mapping[str, Any]) -> None:
-        self.anchors = finite_matrix(learned["anchors"], "anchor")
-        self.labels_of_anchors = [int(label) for label in learned["labels"]]
-        fits = all(0 <= label < self.n_label for label in self.labels_of_anchors)
-        if len(self.labels_of_anchors) != len(self.anchors) or len(self.anchors) < self.knn_k or not fits:
+    def check_state(self) -> None:
+        """Refuse labels that do not fit the anchors."""
+        self.labels = [int(label) for label in self.labels or ()] or None
+        fits = self.labels is not None and all(0 <= label < self.n_label for label in self.labels)
+        if not self.failed and not (fits and len(self.labels or ()) == len(self.anchors) >= self.knn_k):
             raise ValueError("the labels do not fit the anchors")
 
 
-class KNNPromptingCentroid(_OverDistributions, _CentroidCalibration):
+class KNNPromptingCentroid(_Neighbours):
     r"""k-nearest-neighbour prompting with one centroid for each label, the form of StaICC's Table 2 (its appendix B.2).
 
     Budget: ``calibration_number`` prompts. Needs the logits of the full vocabulary.

@@ -191,11 +191,12 @@ def _headlines(group: Group) -> Iterator[_Headline]:
         if benchmark not in HEADLINE:  # benchmarks from other packages: their first score
             keys = list(dict.fromkeys([*metrics_of(result)[:1], *keys]))
         columns += [Column(benchmark, key, f"{benchmark}: {key}") for key in keys]
+    every = {(benchmark, name): scores_of(result) for name, benchmark, result in _each_result(group)}
     for column in columns:
         runs = group[column.benchmark]
         if any(column.key in result.averaged for result in runs.values()):
             key = f"sensitivity.{column.key}" if column.benchmark in SLOPES else column.key
-            scores = {name: scores_of(result).get((None, key), Score()) for name, result in runs.items()}
+            scores = {name: every[column.benchmark, name].get((None, key), Score()) for name in runs}
             better = _direction(column, runs)
             yield _Headline(column, better, scores, {} if better is None else standings(runs, column.key, better))
 

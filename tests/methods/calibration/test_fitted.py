@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,8 +26,8 @@ from StaICC.methods.calibration import (
 )
 from StaICC.methods.calibration.label_probabilities import assignment, fit_mixture, log_densities
 from StaICC.methods.run import Method
-
-numpy = pytest.importorskip("numpy")
+from StaICC.prompting import sample_demonstrations
+from tests.methods.fakes import Kernel, mini, rows_of
 
 FITTED = ["temperature_scaling", "linear_calibration", "prototypical_calibration", "dc_pmi"]
 simplex = st.lists(st.floats(1e-6, 1), min_size=3, max_size=3).map(lambda row: [x / math.fsum(row) for x in row])
@@ -278,22 +279,26 @@ def test_dc_pmi_is_the_quotient_by_the_premise() -> None:
 
 
 def test_ensemble_is_the_mean_over_its_lists() -> None:
-    benchmark, kernel = Normal(k=2, datasets=["mini"], limit=4), PPMKernel()
+    benchmark, kernel = mini(), Kernel()
     result = Method("ensemble", kernel, sets=3).run(benchmark, return_outputs=True)
-    views = Method("ensemble", kernel, sets=3).prepare(benchmark[0]).views
-    labels = benchmark[0].get_label_space()
-    assert [view.prompt_set() for view in views[:2]] == [benchmark[0].prompt_set()[:4], benchmark[0].prompt_set()[4:]]
-    for row, record in enumerate(result.outputs["mini"]):
-        members = [kernel(view.prompt_set()[row], labels) for view in views]
-        assert record["predicted_probabilities"] == pytest.approx(numpy.mean(members, axis=0).tolist())
+    one, labels, size = benchmark[0], benchmark[0].get_label_space(), len(benchmark[0].test_set())
+    lists = sample_demonstrations(len(one.demonstration_set()), 2, 3 * size)
+    prompts = [
+        [one.prompt_former.write_prompt(list(lists[size * number + row]), row) for number in range(3)]
+        for row in range(4)
+    ]
+    assert [row[0] for row in prompts] + [row[1] for row in prompts] == one.prompt_set()
+    for row, found in zip(prompts, rows_of(result), strict=True):
+        members = [kernel(prompt, labels) for prompt in row]
+        assert found == pytest.approx(numpy.mean(members, axis=0).tolist())
     assert result.timing["test_prompts"] == 12
     single = Method("ensemble", kernel, sets=1).run(benchmark, return_outputs=True)
-    plain = benchmark(kernel, return_outputs=True)
-    assert single.outputs["mini"][0]["predicted_probabilities"] == plain.outputs["mini"][0]["predicted_probabilities"]
-    templates = Method("ensemble", kernel, sets=1, templates=3).prepare(benchmark[0]).views
-    assert len({view.prompt_set()[0] for view in templates}) == 3
+    assert rows_of(single) == rows_of(benchmark(kernel, return_outputs=True))[:4]
+    templates = Kernel()
+    assert Method("ensemble", templates, sets=1, templates=3).run(benchmark).complete
+    assert len(set(templates.ran)) == 3 * 4
     assert Method("ensemble", kernel, sets=2, templates=9).run(benchmark).complete
-    assert Method("ensemble", kernel, sets=1, templates=2).run(Normal(k=0, datasets=["mini"], limit=3)).complete
+    assert Method("ensemble", kernel, sets=1, templates=2).run(mini(k=0)).complete
 
 
 def test_ensemble_goes_on_with_what_it_has_and_refuses_what_it_cannot_do() -> None:

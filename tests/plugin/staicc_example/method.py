@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from StaICC.benchmarks import Experimentor
 from StaICC.inference import Failure
-from StaICC.methods.specification import MethodSpec, Prepared, Workbench, option
+from StaICC.methods.specification import MethodData, MethodSpec, Steps, option
 
 
 @dataclass(frozen=True)
@@ -20,12 +19,9 @@ def sharpen(row: list[float], exponent: float) -> list[float]:
     return [power / math.fsum(powers) for power in powers]
 
 
-def prepare(bench: Workbench, experimentor: Experimentor) -> Prepared:
-    def combine(conditions, predictions):
-        (rows,) = predictions  # one view of the data set, so one list of predictions
-        return [row if isinstance(row, Failure) else sharpen(row, bench.options.exponent) for row in rows]
-
-    return Prepared([experimentor], bench.kernel, combine)
+def sharpened(data: MethodData) -> Steps:
+    (rows,) = yield [data.queries()]
+    return [row if isinstance(row, Failure) else sharpen(row, data.options.exponent) for row in rows]
 
 
-SHARPENED = MethodSpec("sharpened", "Sharpened", prepare, options=SharpenedOptions)
+SHARPENED = MethodSpec("sharpened", "Sharpened", sharpened, options=SharpenedOptions)

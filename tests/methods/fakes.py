@@ -1,0 +1,98 @@
+"""A made-up model of twelve tokens, which computes all features in one run and counts the prompts that it runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from StaICC import Normal
+from StaICC.inference.identity import Identity
+
+
+class Kernel:
+    """Logits depend on the text alone.
+
+    Args:
+        noise: Standard deviation of what is added to the logits of each run.
+        dies_after: Raises KeyboardInterrupt after so many prompts.
+        fails: Returns the error of a feature of a prompt, or ``None``.
+    """
+
+    joint_features = frozenset({"probabilities", "log_probabilities", "hidden", "vocabulary"})
+    recheck_tolerance = 1e-4
+    name = "twelve tokens"
+
+    def __init__(
+        self,
+        noise: float = 0.0,
+        dies_after: int | None = None,
+        fails: Callable[[str, str], Exception | None] = lambda feature, prompt: None,
+    ) -> None:
+        self.ran: list[str] = []
+        self.calls: Counter[str] = Counter()
+        self.noise, self.dies_after, self.fails = noise, dies_after, fails
+
+    def identity(self) -> Identity:
+        return Identity({"model": self.name})
+
+    def logits(self, prompt: str, *features: str) -> Any:
+        self.ran.append(prompt)
+        self.calls.update(features)
+        if self.dies_after is not None and len(self.ran) > self.dies_after:
+            raise KeyboardInterrupt
+        for error in (self.fails(feature, prompt) for feature in features):
+            if error is not None:
+                raise error
+        made = numpy.random.default_rng([ord(character) for character in prompt][-400:]).normal(0, 2, 12)
+        return made + self.noise * numpy.random.default_rng(len(self.ran)).normal(0, 1, 12)
+
+    def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {name: [] for name in wanted}
+        for prompt in prompts:
+            logits = self.logits(prompt, *wanted)
+            logs = (logits - numpy.log(numpy.exp(logits).sum()))[: len(label_space)]
+            values = {
+                "log_probabilities": logs.tolist(),
+                "probabilities": (numpy.exp(logs) / numpy.exp(logs).sum()).tolist(),
+                "vocabulary": logits.astype("float32"),
+                "hidden": logits[::-1].astype("float32"),
+            }
+            for name in wanted:
+                found[name].append(values[name])
+        return found
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        texts = ["".join(prompt) for prompt in prompts]
+        return self.features(texts, label_space, ["probabilities"])["probabilities"]
+
+    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
+        return self.batch([prompt], label_space)[0]
+
+    def hidden_states(self, prompts: Sequence[str]) -> Any:
+        return numpy.array(self.features(prompts, [], ["hidden"])["hidden"])
+
+    def full_vocabulary_logits(self, prompts: Sequence[str]) -> Any:
+        return numpy.array(self.features(prompts, [], ["vocabulary"])["vocabulary"])
+
+    def losses(self, texts: Sequence[str]) -> list[float]:
+        return [float(abs(self.logits(text, "losses")[0])) for text in texts]
+
+    def noisy_channel(self, prompts: Any, label_space: Sequence[str], variant: Any = None) -> Any:
+        self.calls[f"noisy {variant}"] += len(prompts)
+        return self.batch(prompts, label_space)
+
+    def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), **how: Any) -> list[str]:
+        labels = mini()[0].get_label_space()
+        return [labels[int(100 * abs(self.logits(prompt, "text")[0])) % len(labels)] for prompt in prompts]
+
+
+def mini(limit: int | None = 4, k: int = 2, kind: Any = Normal, **more: Any) -> Any:
+    return kind(k=k, datasets=["mini"], limit=limit, **more)
+
+
+def rows_of(result: Any, name: str = "mini") -> list[Any]:
+    """The predicted probabilities of all queries."""
+    return [record["predicted_probabilities"] for record in result.outputs[name]]

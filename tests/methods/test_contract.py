@@ -1,0 +1,158 @@
+"""The contract of methods: no labels of test rows, no kernel, measured cost, refusal before the first query."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+
+from StaICC import Dataset, Normal
+from StaICC.benchmarks import GLER, Suite
+from StaICC.datasets.catalogue import SplitSizes
+from StaICC.datasets.table import Row
+from StaICC.errors import ArgumentError
+from StaICC.methods import run as ms
+from StaICC.methods.catalogue import TABLE_2
+from StaICC.methods.specification import MethodSpec, fresh
+from tests.methods.fakes import Kernel, mini, rows_of
+
+
+def reached(start: Any) -> list[Any]:
+    """All that can be reached from an object by attributes, items, closures, frames and what methods are bound to."""
+    seen: dict[int, Any] = {}
+    ahead = [start]
+    while ahead:
+        value = ahead.pop()
+        if id(value) in seen or isinstance(value, (types.ModuleType, type, str, bytes, int, float, types.CodeType)):
+            continue
+        seen[id(value)] = value
+        names = {name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())}
+        names |= {"__dict__", "__closure__", "cell_contents", "__self__", "__func__", "__defaults__", "__wrapped__"}
+        names |= {"func", "args", "keywords", "gi_frame", "f_locals"}
+        if type(value).__module__.startswith("StaICC"):
+            names |= {name for name in dir(value) if not name.startswith("__")}
+        for name in names:
+            try:
+                ahead.append(getattr(value, name))
+            except Exception:
+                continue
+        if isinstance(value, dict):
+            ahead += [*value.keys(), *value.values()]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            ahead += value
+    return list(seen.values())
+
+
+@pytest.mark.parametrize("kind", [Normal, GLER])
+@pytest.mark.parametrize("mode", [None, "set_in_domain_mode"])
+def test_a_method_finds_no_label_of_a_test_row_and_no_kernel(kind: Any, mode: str | None) -> None:
+    """A spy looks at everything that it can reach, before and after its requests."""
+    rows = [(f"secret {number} {number * 7 % 3}", (number * 7) % 3) for number in range(60)]
+    data = Dataset.from_rows(rows, name="own", label_space=["a", "b", "c"], split=SplitSizes(20, 30, 10))
+    benchmark, kernel, found = kind(k=1, datasets=[data]), Kernel(), []
+    if mode:
+        getattr(benchmark[0], mode)()
+    texts = {benchmark[0].test_set().texts(place) for place in range(10)}
+    labels: list[Any] = []
+
+    def spy(data: Any) -> Any:
+        found.extend(reached(data))
+        rows = yield [data.queries()]
+        found.extend(reached(rows))
+        labels.extend(query.label for query in data.experimentor.all_queries())
+        return rows[0]
+
+    result = ms.Method(MethodSpec("spy", "Spy", spy), kernel).run(benchmark)
+    assert dict(result) == dict(benchmark(Kernel()))  # the harness scores with the true labels
+    known = [(value.texts, value.label) for value in found if isinstance(value, Row) and value.texts in texts]
+    assert {text for text, _ in known} == texts  # it sees the texts
+    assert {label for _, label in known} == set(labels) == {0}
+    assert not any(value is kernel or value is data or value is benchmark[0] for value in found)
+    assert len(found) > 300
+
+
+@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
+@pytest.mark.parametrize("name", list(ms.METHODS))
+def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> None:
+    """Not what a method says of itself: every prompt of training and test, samples and reasoning included."""
+    options: dict[str, Any] = {"samples": 3, "reasoning": True} if name == "generate" else {}
+    kernel = Kernel()
+    timing = ms.Method(name, kernel, variant, 12, **options).run(mini()).timing
+    assert timing["training_prompts"] + timing["test_prompts"] == len(kernel.ran)
+    assert timing["training_prompts"] <= len(set(kernel.ran))
+
+
+def refusing(data: Any) -> Any:
+    if data.experimentor.name == "own":
+        raise ArgumentError("not for this data set")
+    rows = yield [data.queries()]
+    return rows[0]
+
+
+def test_what_a_method_refuses_is_refused_before_the_first_query() -> None:
+    own = Dataset.from_rows([(f"t {i}", i % 2) for i in range(60)], name="own", label_space=["a", "b"])
+    kernel = Kernel()
+    method = ms.Method(MethodSpec("mine", "Mine", refusing), kernel)
+    with pytest.raises(ArgumentError, match=r"^Mine, own: not for this data set"):
+        method.run(Normal(datasets=["mini", own], limit=2))
+    assert not kernel.ran
+    not_generators: Any = (lambda data: [], lambda data: data.experimentor)
+    for function in not_generators:
+        with pytest.raises(ArgumentError, match="yields requests"):
+            ms.Method(MethodSpec("mine", "Mine", function), kernel).run(mini())
+
+    def too_few(data: Any) -> Any:
+        rows = yield [data.queries()]
+        return rows[0][1:]
+
+    with pytest.raises(ArgumentError, match="got 7 predictions, expected one for each of 8"):
+        ms.Method(MethodSpec("few", "Few", too_few), kernel).run(mini())
+
+
+SETS_ITSELF = {"ppl_icl": "Template_sens", "topk": "Demo_sens", "sa_icl": "Demo_sens", "ensemble": "Demo_sens"}
+
+
+@pytest.mark.parametrize("name", SETS_ITSELF)
+def test_only_the_member_of_a_group_that_does_not_fit_is_left_out(name: str) -> None:
+    suite, member = Suite(k=2, datasets=["mini"], limit=2), SETS_ITSELF[name]
+    found: Any = ms.Method(name, Kernel(), calibration_number=4).run(suite)
+    assert [*found] == [part for part in suite.members if part != member]
+    assert member in found.skipped[member]
+    assert f"left out: {found.skipped[member]}" in str(found)
+    assert all(result.complete for result in found.results())
+    kernel = Kernel()
+    with pytest.raises(ArgumentError, match=member):
+        ms.Method(name, kernel, calibration_number=4).run(suite[member])
+    assert not kernel.ran
+
+
+def test_all_methods_run_on_the_members_that_fit() -> None:
+    suite = Suite(k=2, datasets=["mini"], limit=2)
+    table: Any = ms.run_all(Kernel(), suite, calibration_number=4)
+    assert [*table] == [*TABLE_2]
+    assert {name: {*suite.members} - {*table[name]} for name in table if len(table[name]) < len(suite)} == {
+        name: {member} for name, member in SETS_ITSELF.items() if name in TABLE_2
+    }
+
+
+def test_a_method_in_a_dozen_lines() -> None:
+    """Leave-one-out within the demonstrations, written from the page: the harness does the rest."""
+
+    def leave_one_out(data: Any) -> Any:
+        one, k = data.experimentor, data.experimentor.get_k()
+        lists = one.demonstration_lists()[: len(one.test_set())]
+        views = []
+        for left_out in range(k):
+            view = fresh(one)
+            view.set_k(k - 1)
+            view.set_demonstration_sampler([[*row[:left_out], *row[left_out + 1 :]] for row in lists])
+            views.append(view)
+        data.experimentor = views[0]
+        answers = yield [data.queries(view=view) for view in views]
+        return [[sum(column) / k for column in zip(*rows, strict=True)] for rows in zip(*answers, strict=True)]
+
+    result: Any = ms.Method(MethodSpec("loo", "Leave one out", leave_one_out), Kernel()).run(
+        mini(), return_outputs=True
+    )
+    assert (len(rows_of(result)), result.timing["test_prompts"]) == (4, 8)
