@@ -91,7 +91,7 @@ class RunOptions:
     """How a reply without a label counts."""
     before_computing: Callable[[], None] | None = None
     """Called before predictions of a part are computed; not called if all are stored."""
-    counter: RunCounter = field(default_factory=lambda: RunCounter(recheck=False))
+    counter: RunCounter = field(default_factory=lambda: RunCounter(recheck=False), repr=False)
     """Counts predictions over the whole run, and rechecks reused ones where it says so."""
 
     warn: Callable[[str], None] | None = None

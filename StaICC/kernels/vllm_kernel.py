@@ -33,18 +33,9 @@ from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, St
 from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface.prefix_plan import distinct_positions
-from StaICC.kernels.huggingface.prompts import (
-    NEUTRAL,
-    KernelOptions,
-    PromptFormat,
-    Reading,
-    check_labels,
-    choose,
-    continuations,
-    length_limit,
-)
+from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions, PromptFormat, Reading
 from StaICC.kernels.huggingface.source import ModelSource
-from StaICC.kernels.label_scores import channel_scores, check_channel, softmax
+from StaICC.kernels.label_scores import channel_scores, check_channel, checked_labels, softmax
 from StaICC.kernels.protocol import TEXT_SCORES, Capability, check_generation
 from StaICC.kernels.registry import OptionFact, option_types, options_of, read_json_or_text, split_options
 from StaICC.optional import require
@@ -79,10 +70,6 @@ class VLLMOptions(KernelOptions):
 
     guided: Guided = ""
     """Allow no generated text but a label: ``"choice"``."""
-
-    def __post_init__(self) -> None:
-        KernelOptions.__post_init__(self)
-        choose("guided", self.guided, Guided)
 
 
 def _shut_down(client: weakref.ref[Any]) -> None:
@@ -235,7 +222,7 @@ class VLLMKernel:
         Raises:
             PromptError: The model cannot read a prompt; the message names its index.
         """
-        check_labels(label_space, self.options.label_scoring)
+        checked_labels(label_space)
         if self.options.guided:
             raise ArgumentError(
                 f"guided: got {self.options.guided!r} for scores of labels, expected generated text. Use "
@@ -326,11 +313,8 @@ class VLLMKernel:
         vLLM needs room for the one token that it generates.
         """
         config = self.engine.llm_engine.model_config
-        limit = min(
-            length_limit(config.hf_config, self.tokenizer, self.options.max_length) or config.max_model_len,
-            config.max_model_len,
-        )
-        return self.format.reader(limit - more).read(queries, labels and self.format.labels(labels))
+        limit = min(self.format.limit(config.hf_config) or config.max_model_len, config.max_model_len)
+        return self.format.read(queries, limit - more, labels)
 
     def forecast_prompts(
         self,
@@ -370,14 +354,10 @@ class VLLMKernel:
     ) -> tuple[list[tuple[int, list[Tokens]]], dict[Tokens, set[int]]]:
         """Return the tokens of each prompt followed by each label, and the tokens wanted after each beginning."""
         texts = [text for (text,) in self._read([[prompt] for prompt in prompts], label_space, more).texts]
-        joined = continuations(self.tokenizer, texts, self.format.labels(label_space), self.format.special)
+        joined = self.format.continuations(texts, label_space)
         wanted: dict[Tokens, set[int]] = {}
-        for index, (given, rows) in enumerate(joined):
-            if given < 1:
-                raise PromptError(f"prompt {index} has no token that all labels follow; begin it with some text", index)
+        for given, rows in joined:
             for row in rows:
-                if len(row) == given:
-                    raise PromptError(f"a label adds no token to prompt {index}, so it cannot be scored", index)
                 for place in range(given, len(row)):
                     wanted.setdefault(row[:place], set()).add(row[place])
         return joined, wanted

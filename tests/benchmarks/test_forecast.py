@@ -211,12 +211,12 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Count the work of all passes of models."""
-    from StaICC.kernels.huggingface import batching, generation
+    from StaICC.kernels.huggingface import batching
     from StaICC.kernels.huggingface.batching import BatchRunner
     from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
     found = Counted()
-    run, generate, check = BatchRunner.run, generation.generate_tokens, batching.last_positions
+    run, generate, check = BatchRunner.run, batching.generate_tokens, batching.last_positions
 
     def counting(self: Any, *arguments: Any) -> Any:
         counts = run(self, *arguments)

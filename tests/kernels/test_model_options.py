@@ -14,7 +14,7 @@ from StaICC.cli import main
 from StaICC.cli.benchmark_options import model_files, shown_model
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.kernels.endpoint import NO_NUMBERS
-from StaICC.kernels.huggingface.prompts import NEUTRAL, deciding_tokens
+from StaICC.kernels.huggingface.prompts import NEUTRAL
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.registry import KERNELS, OptionFact, declared_options
 
@@ -253,7 +253,7 @@ def test_quantization(make_model: Any, make_tokenizer: Any, tmp_path: Path, bits
     assert before.who["quantization"] == bits
     found = kernel.batch(PROMPTS, LABELS)
     assert found != plain.batch(PROMPTS, LABELS)
-    tokens = deciding_tokens(kernel.tokenizer, LABELS)
+    tokens = kernel.format.deciding(LABELS)[0]
     for prompt, row in zip(PROMPTS, found, strict=True):
         logits = kernel.model(**kernel.tokenizer(prompt, return_tensors="pt")).logits[0, -1, tokens]
         assert row == pytest.approx(logits.float().softmax(-1).tolist(), abs=2e-2)

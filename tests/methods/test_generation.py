@@ -132,7 +132,7 @@ def test_samples_of_a_local_model(make_model: Any, make_tokenizer: Any, cached: 
     assert kernel.generate(prompts, 5, temperature=1e-4, seed=9) == kernel.generate(prompts, 5)
     if not cached:
         return
-    from StaICC.kernels.huggingface.generation import Choice
+    from StaICC.kernels.huggingface.batching import Choice
 
     logits = torch.tensor([[0.0, 1.0, 2.0]])
     drawn = Counter(token for seed in range(3000) for token in Choice(torch, [(7,)], 2.0, seed).tokens(logits, [0], 0))

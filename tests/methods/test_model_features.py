@@ -41,13 +41,11 @@ def token_logs(parts: tuple[Any, Any], prompt: str) -> Any:
 @pytest.mark.parametrize("scoring", ["last", "first"])
 @pytest.mark.parametrize("mass", [True, False])
 def test_all_features_of_one_run(parts: tuple[Any, Any], scoring: str, mass: bool) -> None:
-    from StaICC.kernels.huggingface.prompts import deciding_tokens
-
     kernel = kernel_of(parts, label_scoring=scoring, label_mass=mass)
     wanted = kernel.joint_features
     assert wanted == {"probabilities", "log_probabilities", "hidden", "vocabulary"}
     found = kernel.features(PROMPTS, LABELS, wanted)
-    tokens = deciding_tokens(parts[1], LABELS, scoring)
+    tokens = kernel.format.deciding(LABELS)[0]
     for number, prompt in enumerate(PROMPTS):
         logs = token_logs(parts, prompt)
         assert found["log_probabilities"][number] == pytest.approx(logs[tokens].tolist(), abs=1e-5)
@@ -78,12 +76,10 @@ def test_features_of_fully_scored_labels(parts: tuple[Any, Any]) -> None:
 def test_contextual_calibration_from_the_models_own_logits(parts: tuple[Any, Any]) -> None:
     """The authors' evaluation, from plain calls of the model in double precision, to 1e-6."""
     parts = copy.deepcopy(parts[0]).double(), parts[1]
-    from StaICC.kernels.huggingface.prompts import deciding_tokens
-
     benchmark = Normal(k=2, datasets=["mini"], limit=3)
     one = benchmark[0]
     labels = one.get_label_space()
-    tokens = deciding_tokens(parts[1], labels, "last")
+    tokens = kernel_of(parts).format.deciding(labels)[0]
     result = Method("contextual_calibration", kernel_of(parts)).run(benchmark, return_outputs=True)
     for query, record in zip(one.all_queries(), result.outputs["mini"], strict=True):
         text = one.test_set().texts(query.row)[0]

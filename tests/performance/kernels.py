@@ -379,7 +379,7 @@ def main() -> None:
     if options.threads:
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(options.threads)
     if options.model == "smollm2":
-        from StaICC.kernels.huggingface.smollm2 import smollm2_file
+        from StaICC.kernels.huggingface.source import smollm2_file
 
         options.model = str(smollm2_file())
     with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,7 @@ class Greedy:
     def __init__(self, new_tokens: int, loop: bool) -> None:
         import transformers
 
-        from StaICC.kernels.huggingface.smollm2 import smollm2_file
+        from StaICC.kernels.huggingface.source import smollm2_file
 
         path = smollm2_file()
         folder, name = str(path.parent), path.name

@@ -1,4 +1,4 @@
-"""Driving a model over many token sequences (plan, batches, memory, order), and what is read off its hidden states.
+"""Driving a model over many token sequences: plan, batches, memory, what is read off hidden states, and generation.
 
 A run computes for each token sequence the hidden states at some of its last positions. The rest (label logits, whole
 distributions, log-probabilities of continuations) is read off them by a *reader*, whose method ``read(hidden, picks)``
@@ -8,6 +8,10 @@ number, so reading a sequence twice changes nothing.
 Memory is a budget of positions in one call of the model. When memory runs out, the budget is halved, what is not
 computed yet is planned anew, and the run goes on. Plans change the order of the work and the order of additions inside
 it, nothing else.
+
+In generation, all prompts of a packed row are continued together: after each step, the row in the cache has grown by
+one position for each prompt that is not finished, and each new position attends to its own prompt and its own
+continuation only. Models without a cache that can be used so recompute the sequences at every step.
 """
 
 from __future__ import annotations
@@ -19,22 +23,35 @@ from itertools import accumulate
 from typing import Any, TypeVar
 
 from StaICC.errors import OutputError, RunEndingError
-from StaICC.kernels.huggingface.forward import Forward, Hidden, is_out_of_memory
+from StaICC.kernels.huggingface.forward import Capabilities, Forward, Hidden, is_out_of_memory
 from StaICC.kernels.huggingface.prefix_plan import Row, Stage, distinct_positions, plan, shared_length
+from StaICC.kernels.protocol import stable_seed
 from StaICC.safe_text import logger
 
 LEAST_BUDGET = 32
 """Budgets are not halved below this number of positions."""
-
+CACHE_FROM = 256
+"""Shortest prefix, in tokens, that is kept in a cache of its own."""
 BUSY_SHARE = 8
 """A batch of the budget's share 1 / BUSY_SHARE keeps the machine busy; a larger one is not filled up with padding."""
-
 LEAST_FILL = 0.97
 """A row shorter than this share of the longest begins a new batch, once the batch is large enough."""
-
 GENERATION_COST = 1000.0
 """Cost of one more row in generation, in positions: every row has its own steps."""
+CHUNK = 1 << 23
+"""Most logits that are held at once where only sums over the vocabulary are wanted."""
+SHARE = 0.02
+"""Prompts are compared as long as their tokens are at most this share of the batch, but one at least."""
+MOST = 3
+"""Most prompts that are compared."""
+LONG = 512
+"""A prompt of more tokens is compared in full only if it is no more than a tenth of the batch."""
+TAIL = 64
+"""Tokens at the end of long prompts that are compared instead."""
+LOGITS = 1 << 27
+"""Most logits that a plain call may compute."""
 
+Tokens = tuple[int, ...]
 _log = logger(__name__)
 
 
@@ -67,6 +84,12 @@ class RunReport:
         for name in self.__slots__[:-1]:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
+    def called(self, computed: int, padding: int = 0) -> None:
+        """Count a call of the model."""
+        self.calls += 1
+        self.computed += computed
+        self.padding += padding
+
 
 @dataclass(frozen=True, slots=True)
 class Pick:
@@ -81,14 +104,6 @@ class Pick:
     indexes: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class _PrefixCache:
-    """The one cached prefix, grown and cut as the plan goes on."""
-
-    tokens: tuple[int, ...] = ()
-    cache: object = None
-
-
 class BatchRunner:
     """Runs token sequences through a model within a budget.
 
@@ -96,28 +111,23 @@ class BatchRunner:
         forward: The model.
         token_budget: Most positions in one call.
         prefix_reuse: Whether shared prefixes are computed once (where the model can do it).
-        cache_from: Shortest prefix, in tokens, that is kept in a cache of its own.
     """
 
-    def __init__(self, forward: Forward, token_budget: int, prefix_reuse: bool = True, cache_from: int = 256) -> None:
+    def __init__(self, forward: Forward, token_budget: int, prefix_reuse: bool = True) -> None:
         self.forward = forward
         self.budget = token_budget
-        self.cache_from = cache_from
+        self.cache_from = CACHE_FROM
         self.prefix_reuse = prefix_reuse
-        self._prefix = _PrefixCache()
-
-    @property
-    def held(self) -> tuple[int, ...]:
-        """The cached prefix that is kept for the next call; empty if there is none."""
-        return self._prefix.tokens
+        self.release()
 
     def release(self) -> None:
         """Forget the cached prefix, and free its memory."""
-        self._prefix = _PrefixCache()
+        self.held: Tokens = ()
+        self._cache: Any = None
 
     def run(
         self,
-        sequences: Sequence[tuple[int, ...]],
+        sequences: Sequence[Tokens],
         wanted_from: Sequence[int],
         read: Callable[[Hidden, Sequence[Pick]], None],
     ) -> RunReport:
@@ -135,13 +145,51 @@ class BatchRunner:
         Raises:
             OutputError: Memory runs out even for one sequence at a time.
         """
-        counts = RunReport(
-            sequences=len(sequences),
-            tokens=sum(len(sequence) for sequence in sequences),
-            distinct=distinct_positions(sequences),
-        )
-        self._persist(len(sequences), lambda todo: self._pass(sequences, wanted_from, todo, read, counts), counts)
+        counts = RunReport(len(sequences), sum(map(len, sequences)), distinct_positions(sequences))
+
+        def attempt(todo: list[int]) -> Iterator[int]:
+            for share in (True, False):
+                part = [i for i in todo if self._shares(sequences[i]) is share]
+                wanted = [wanted_from[i] for i in part]
+                for stage in self._stages([sequences[i] for i in part], wanted, share):
+                    for rows, hidden in self._computed(stage, share, counts):
+                        picks, states = self._select(rows, hidden, wanted)
+                        read(states, [Pick(part[pick.number], pick.indexes) for pick in picks])
+                        yield from (part[pick.number] for pick in picks)
+
+        self._persist(len(sequences), attempt, counts)
         return counts
+
+    def continue_rows(
+        self,
+        sequences: Sequence[Tokens],
+        grow: Callable[[Row, object, list[int]], dict[int, list[int]]],
+        counts: RunReport,
+    ) -> list[list[int]]:
+        """Plan sequences over cached prefixes and let ``grow`` continue each row in the cache.
+
+        Args:
+            sequences: Token sequences, none empty.
+            grow: Given a row, the cache of its prefix and the places of its sequences among all, returns something for
+                each sequence number of the row; it may let the cache grow.
+            counts: Counted into.
+
+        Returns:
+            What ``grow`` returned, in the order of the sequences.
+        """
+        found: dict[int, list[int]] = {}
+
+        def attempt(todo: list[int]) -> Iterator[int]:
+            part = [sequences[i] for i in todo]
+            for stage in self._stages(part, [len(row) - 1 for row in part], self.prefix_reuse, GENERATION_COST):
+                for row in stage.rows:
+                    self._to_prefix(stage.prefix, counts)
+                    for number, value in grow(row, self._cache, [todo[number] for number, _ in row.ends]).items():
+                        found[todo[number]] = value
+                        yield todo[number]
+
+        self._persist(len(sequences), attempt, counts)
+        return [found[number] for number in range(len(sequences))]
 
     def _persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]], counts: RunReport) -> None:
         """Attempt until all of ``count`` are done, with half the budget each time that memory runs out.
@@ -169,39 +217,6 @@ class BatchRunner:
                 # Outside the handler, so that the traceback no longer holds the tensors.
                 self._halve(failed, counts)
 
-    def continue_rows(
-        self,
-        sequences: Sequence[tuple[int, ...]],
-        grow: Callable[[Row, object, list[int]], dict[int, list[int]]],
-        counts: RunReport,
-    ) -> list[list[int]]:
-        """Plan sequences over cached prefixes and let ``grow`` continue each row in the cache.
-
-        Args:
-            sequences: Token sequences, none empty.
-            grow: Given a row, the cache of its prefix and the places of its sequences among all, returns something for
-                each sequence number of the row; it may let the cache grow.
-            counts: Counted into.
-
-        Returns:
-            What ``grow`` returned, in the order of the sequences.
-        """
-        found: dict[int, list[int]] = {}
-
-        def attempt(todo: list[int]) -> Iterator[int]:
-            for stage in self.stages_to_continue([sequences[i] for i in todo], self.held):
-                for row in stage.rows:
-                    self._to_prefix(stage.prefix, counts)
-                    cache = self._prefix.cache
-                    grown = grow(row, cache, [todo[number] for number, _ in row.ends])
-                    self.forward.cut(cache, self.forward.length(cache) - len(stage.prefix))
-                    for number, value in grown.items():
-                        found[todo[number]] = value
-                        yield todo[number]
-
-        self._persist(len(sequences), attempt, counts)
-        return [found[number] for number in range(len(sequences))]
-
     def _halve(self, reason: str, counts: RunReport) -> None:
         self.release()
         if self.budget <= LEAST_BUDGET:
@@ -215,71 +230,38 @@ class BatchRunner:
         if self.forward.device.type == "cuda":
             self.forward.torch.cuda.empty_cache()
 
-    def _pass(
-        self,
-        sequences: Sequence[tuple[int, ...]],
-        wanted_from: Sequence[int],
-        todo: Sequence[int],
-        read: Callable[[Hidden, Sequence[Pick]], None],
-        counts: RunReport,
-    ) -> Iterator[int]:
-        """One plan for what is to do, carried out; yields the number of each sequence that is answered."""
-        for share in (True, False):
-            part = [i for i in todo if self.shares(sequences[i]) is share]
-            wanted = [wanted_from[i] for i in part]
-            for stage in self.stages([sequences[i] for i in part], wanted, share, self.held):
-                for rows, hidden in self._stage(stage, share, counts):
-                    picks, states = self._select(rows, hidden, wanted)
-                    read(states, [Pick(part[pick.number], pick.indexes) for pick in picks])
-                    yield from (part[pick.number] for pick in picks)
-
-    def shares(self, sequence: tuple[int, ...]) -> bool:
+    def _shares(self, sequence: Tokens) -> bool:
         """Whether a sequence may share what it begins with."""
         forward = self.forward
-        return self.prefix_reuse and forward.can.packing and len(sequence) <= forward.exact_to
+        return self.prefix_reuse and forward.can.sharing and len(sequence) <= forward.exact_to
 
-    def stages(
-        self, sequences: Sequence[tuple[int, ...]], wanted_from: Sequence[int], share: bool, held: tuple[int, ...]
+    def _stages(
+        self, sequences: Sequence[Tokens], wanted_from: Sequence[int], share: bool, call_cost: float = 0.0
     ) -> tuple[Stage, ...]:
         """Plan sequences that share what they begin with, or do not, given the cached prefix."""
-        can = self.forward.can
         return plan(
             sequences,
             wanted_from,
             row_tokens=self.budget,
-            attention_weight=can.attention_weight,
-            share=share,
-            cache_from=self.cache_from if share and can.caching else None,
-            resident=held,
-        )
-
-    def stages_to_continue(self, sequences: Sequence[tuple[int, ...]], held: tuple[int, ...]) -> tuple[Stage, ...]:
-        """Plan sequences whose rows are continued in the cache, given the cached prefix."""
-        return plan(
-            sequences,
-            [len(sequence) - 1 for sequence in sequences],
-            row_tokens=self.budget,
             attention_weight=self.forward.can.attention_weight,
-            share=self.prefix_reuse,
-            cache_from=self.cache_from if self.prefix_reuse else None,
-            resident=held,
-            call_cost=GENERATION_COST,
+            share=share,
+            cache_from=self.cache_from if share else None,
+            resident=self.held,
+            call_cost=call_cost,
         )
 
-    def _stage(self, stage: Stage, share: bool, counts: RunReport) -> Iterator[tuple[Sequence[Row], Hidden]]:
+    def _computed(self, stage: Stage, share: bool, counts: RunReport) -> Iterator[tuple[Sequence[Row], Hidden]]:
+        """Compute the batches of a stage."""
         forward = self.forward
-        if stage.prefix:
+        for row in stage.rows if stage.prefix else ():
             self._to_prefix(stage.prefix, counts)
-            for row in stage.rows:
-                size = len(row.tokens)
-                hidden = forward.over(row, self._prefix.cache)
-                forward.cut(self._prefix.cache, size)
-                counts.calls += 1
-                counts.computed += size
-                yield [row], hidden
+            counts.called(len(row.tokens))
+            yield [row], forward.over(row, self._cache)
+        if stage.prefix:
             return
         flat = share and forward.can.flat
-        for batch in self.batches(stage.rows, flat):
+        groups = [stage.rows] if flat else [[row for row in stage.rows if row.is_chain is way] for way in (True, False)]
+        for batch in (batch for rows in groups for batch in self._batches(rows, flat)):
             if flat:
                 hidden = forward.flat(batch)
             elif batch[0].is_chain:
@@ -287,18 +269,8 @@ class BatchRunner:
             else:
                 hidden = forward.trees(batch)
             computed = sum(len(row.tokens) for row in batch)
-            counts.calls += 1
-            counts.computed += computed
-            counts.padding += hidden.states.shape[:2].numel() - computed
+            counts.called(computed, hidden.states.shape[:2].numel() - computed)
             yield batch, hidden
-
-    def batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
-        """Batches of rows without a prefix; a flat one may mix chains and trees."""
-        if flat:
-            yield from self._batches(rows, True)
-            return
-        for chain in (True, False):
-            yield from self._batches([row for row in rows if row.is_chain is chain], False)
 
     def _batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
         """Rows of about the same length, longest first, each batch within the budget.
@@ -324,56 +296,36 @@ class BatchRunner:
         if batch:
             yield batch
 
-    def _to_prefix(self, prefix: tuple[int, ...], counts: RunReport) -> None:
+    def _to_prefix(self, prefix: Tokens, counts: RunReport) -> None:
         """Grow or cut the cached prefix."""
-        forward, held = self.forward, self._prefix
-        if held.cache is None:
-            held.cache = forward.new_cache()
-        shared = shared_length(held.tokens, prefix)
-        forward.cut(held.cache, len(held.tokens) - shared)
-        held.tokens = prefix[:shared]
-        while len(held.tokens) < len(prefix):
-            start = len(held.tokens)
-            piece = prefix[start : start + self.budget]
-            forward.extend(piece, held.cache)
-            held.tokens = prefix[: start + len(piece)]
-            counts.calls += 1
-            counts.computed += len(piece)
+        forward = self.forward
+        if self._cache is None:
+            self._cache = forward.new_cache()
+        self.held = prefix[: shared_length(self.held, prefix)]
+        forward.cut(self._cache, len(self.held))
+        while len(self.held) < len(prefix):
+            piece = prefix[len(self.held) : len(self.held) + self.budget]
+            forward.extend(piece, self._cache)
+            self.held += piece
+            counts.called(len(piece))
 
     def _select(self, rows: Sequence[Row], hidden: Hidden, wanted_from: Sequence[int]) -> tuple[list[Pick], Hidden]:
         """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
         # One after the other in one sequence, or one below the other.
         sizes = [len(row.tokens) if hidden.states.shape[0] == 1 else hidden.states.shape[1] for row in rows]
-        starts = accumulate(sizes, initial=0)
         places: dict[int, int] = {}
         picks: list[Pick] = []
-        for row, start in zip(rows, starts, strict=False):
+        for row, start in zip(rows, accumulate(sizes, initial=0), strict=False):
             for number, end in row.ends:
-                path = row.path(end, wanted_from[number])
-                flat = [start + position for position in path]
-                picks.append(Pick(number, tuple(places.setdefault(place, len(places)) for place in flat)))
+                path = (start + position for position in row.path(end, wanted_from[number]))
+                picks.append(Pick(number, tuple(places.setdefault(place, len(places)) for place in path)))
         torch = self.forward.torch
         with torch.inference_mode():
-            order = torch.tensor(list(places), device=hidden.states.device)
-            states = hidden.states.flatten(0, 1)[order]
-            logits = None if hidden.logits is None else hidden.logits.flatten(0, 1)[order]
-        return picks, Hidden(states, logits)
+            order, length = torch.tensor(list(places), device=hidden.states.device), hidden.states.shape[1]
+            return picks, hidden[order // length, order % length]
 
 
-CHUNK = 1 << 23
-"""Most logits that are held at once where only sums over the vocabulary are wanted."""
-SHARE = 0.02
-"""Prompts are compared as long as their tokens are at most this share of the batch, but one at least."""
-MOST = 3
-"""Most prompts that are compared."""
-LONG = 512
-"""A prompt of more tokens is compared in full only if it is no more than a tenth of the batch."""
-TAILS = 2
-"""Long prompts that are compared."""
-TAIL = 64
-"""Tokens at the end of long prompts that are compared instead."""
-LOGITS = 1 << 27
-"""Most logits that a plain call may compute."""
+# Readers
 
 
 def _units(forward: Forward, found: Any, expected: Any, logits: Any) -> float:
@@ -381,25 +333,16 @@ def _units(forward: Forward, found: Any, expected: Any, logits: Any) -> float:
     spread = float((logits - logits.mean(-1, keepdim=True)).abs().max())
     if not math.isfinite(spread):
         return 0.0  # an error later: scores that are not finite have no meaning
-    rounding = 1e-4 if forward.dtype_name in ("float32", "float64") else 3e-2
+    rounding = 1e-4 if forward.is_exact else 3e-2
     error = float((found.double().cpu() - expected.double().cpu()).abs().max())
     return error / (rounding * max(1.0, spread)) if math.isfinite(error) else math.inf
 
 
-def _pieces(forward: Forward, hidden: Hidden) -> list[tuple[int, Hidden]]:
-    """Hidden states cut into pieces whose logits fit into memory, with the index where each begins."""
+def _pieces(forward: Forward, hidden: Hidden) -> Iterator[tuple[int, Any]]:
+    """Logits of the whole vocabulary in pieces that fit into memory, with the index where each begins."""
     step = max(1, CHUNK // forward.can.vocabulary)
-    count = hidden.states.shape[0]
-    return [
-        (
-            start,
-            Hidden(
-                hidden.states[start : start + step],
-                None if hidden.logits is None else hidden.logits[start : start + step],
-            ),
-        )
-        for start in range(0, count, step)
-    ]
+    for start in range(0, hidden.states.shape[0], step):
+        yield start, forward.logits(hidden[start : start + step])
 
 
 class LastPosition:
@@ -415,19 +358,17 @@ class LastPosition:
 
     def __init__(self, forward: Forward, count: int) -> None:
         self.forward = forward
-        self._states: list[Any] = [None] * count
-        self._logits: list[Any] = [None] * count
+        self._found: list[Any] = [None] * count
 
     def read(self, hidden: Hidden, picks: Sequence[Pick]) -> None:
         """Read a batch."""
         for pick in picks:
-            self._states[pick.number] = hidden.states[pick.indexes[-1]]
-            if hidden.logits is not None:
-                self._logits[pick.number] = hidden.logits[pick.indexes[-1]]
+            self._found[pick.number] = hidden[pick.indexes[-1]]
 
     def _hidden(self) -> Hidden:
         stack = self.forward.torch.stack
-        return Hidden(stack(self._states), stack(self._logits) if self._logits[0] is not None else None)
+        logits = [hidden.logits for hidden in self._found]
+        return Hidden(stack([hidden.states for hidden in self._found]), None if logits[0] is None else stack(logits))
 
     def deviation(self, number: int, logits: Any) -> float:
         """Largest difference to the logits of a plain call, in units of what rounding may do.
@@ -436,12 +377,11 @@ class LastPosition:
             number: The sequence.
             logits: Its logits, (positions, vocabulary).
         """
-        torch, forward = self.forward.torch, self.forward
-        own = self._logits[number]
-        hidden = Hidden(self._states[number][None], None if own is None else own[None])
+        forward = self.forward
+        hidden = self._found[number][None]
         expected = logits[-1].log_softmax(-1)
         top = expected.topk(min(16, len(expected))).indices.tolist()
-        with torch.inference_mode(), forward.fast():
+        with forward.torch.inference_mode(), forward.fast():
             whole = forward.logits(hidden)[0].log_softmax(-1)
             rows = forward.logits(hidden, top)[0].log_softmax(-1)
         return max(
@@ -457,35 +397,29 @@ class LastPosition:
         """Logits of the whole vocabulary, a float32 tensor (sequences, vocabulary) on the CPU."""
         torch = self.forward.torch
         with torch.inference_mode(), self.forward.fast():
-            return torch.cat([self.forward.logits(piece).cpu() for _, piece in _pieces(self.forward, self._hidden())])
+            return torch.cat([logits.cpu() for _, logits in _pieces(self.forward, self._hidden())])
 
-    def labels(self, tokens: Sequence[int], mass: bool) -> tuple[list[list[float]], list[float] | None]:
+    def labels(self, tokens: Sequence[int], totals: bool) -> tuple[list[list[float]], list[float] | None]:
         """Logits of some tokens.
 
         Args:
             tokens: The tokens, one for each label.
-            mass: Whether the probability of all the tokens together is wanted, each distinct token counted once. Needs
-                the whole vocabulary.
+            totals: Whether the sums over the whole vocabulary are wanted.
 
         Returns:
-            A row of logits for each sequence, and the natural logarithm of that probability for each, or None.
+            For each sequence a row of logits; and the logarithm of the sum of all exponentials, or None.
         """
         torch = self.forward.torch
         hidden = self._hidden()
         with torch.inference_mode(), self.forward.fast():
-            logits = self.forward.logits(hidden, tokens).double().cpu()
-            rows: list[list[float]] = logits.tolist()
-            if not mass:
+            rows: list[list[float]] = self.forward.logits(hidden, tokens).double().tolist()
+            if not totals:
                 return rows, None
-            distinct = sorted({token: index for index, token in enumerate(tokens)}.values())
-            totals = [
-                self.forward.logits(piece).logsumexp(-1).double().cpu() for _, piece in _pieces(self.forward, hidden)
-            ]
-            masses: list[float] = (logits[:, distinct].logsumexp(-1) - torch.cat(totals)).tolist()
-        return rows, masses
+            sums = [logits.logsumexp(-1).double() for _, logits in _pieces(self.forward, hidden)]
+            return rows, torch.cat(sums).tolist()
 
 
-def last_positions(runner: BatchRunner, sequences: Sequence[tuple[int, ...]]) -> tuple[LastPosition, RunReport]:
+def last_positions(runner: BatchRunner, sequences: Sequence[Tokens]) -> tuple[LastPosition, RunReport]:
     """Compute the last position of each sequence; return it with the counts of the run."""
     reader = LastPosition(runner.forward, len(sequences))
     return reader, runner.run(sequences, [len(row) - 1 for row in sequences], reader.read)
@@ -500,47 +434,42 @@ class TokenLogProbabilities:
         wanted_from: For each sequence, the position before the first token that is scored.
     """
 
-    def __init__(self, forward: Forward, sequences: Sequence[tuple[int, ...]], wanted_from: Sequence[int]) -> None:
+    def __init__(self, forward: Forward, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> None:
         self.forward = forward
-        self.sequences = sequences
+        self.targets = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
         self.wanted_from = wanted_from
         self.found: list[list[float]] = [[] for _ in sequences]
 
     def read(self, hidden: Hidden, picks: Sequence[Pick]) -> None:
         """Read a batch."""
-        torch = self.forward.torch
+        torch, device = self.forward.torch, hidden.states.device
         pairs: dict[tuple[int, int], int] = {}
         wanted: list[tuple[int, list[int]]] = []
         for pick in picks:
-            targets = self.sequences[pick.number][self.wanted_from[pick.number] + 1 :]
             # The state at the last position predicts what follows the sequence, which is not needed.
-            keys = zip(pick.indexes[: len(targets)], targets, strict=True)
+            keys = zip(pick.indexes, self.targets[pick.number], strict=False)
             wanted.append((pick.number, [pairs.setdefault(key, len(pairs)) for key in keys]))
         if not pairs:
             return
         with torch.inference_mode():
-            places = torch.tensor([place for place, _ in pairs], device=hidden.states.device)
-            tokens = torch.tensor([token for _, token in pairs], device=hidden.states.device)
+            places, tokens = torch.tensor(list(pairs), device=device).t()
             needed, back = torch.unique(places, return_inverse=True)
-            chosen = Hidden(hidden.states[needed], None if hidden.logits is None else hidden.logits[needed])
             values = torch.empty(len(pairs), dtype=torch.float64)
-            for start, piece in _pieces(self.forward, chosen):
-                logits = self.forward.logits(piece)
+            for start, logits in _pieces(self.forward, hidden[needed]):
                 inside = ((back >= start) & (back < start + logits.shape[0])).nonzero()[:, 0]
-                totals = logits.logsumexp(-1)
                 rows = back[inside] - start
-                values[inside.cpu()] = (logits[rows, tokens[inside]] - totals[rows]).double().cpu()
+                values[inside.cpu()] = (logits[rows, tokens[inside]] - logits.logsumexp(-1)[rows]).double().cpu()
             found = values.tolist()
         for number, indexes in wanted:
             self.found[number] = [found[index] for index in indexes]
 
     def deviation(self, number: int, logits: Any) -> float:
         """Largest difference to the logits of a plain call, as for :class:`LastPosition`."""
-        start, sequence = self.wanted_from[number], self.sequences[number]
-        targets = self.forward.torch.tensor(sequence[start + 1 :], device=logits.device)
+        targets = self.forward.torch.tensor(self.targets[number], device=logits.device)
         if not len(targets):
             return 0.0
-        expected = logits[start : start + len(targets)].log_softmax(-1).gather(-1, targets[:, None])[:, 0]
+        logs = logits[self.wanted_from[number] :][: len(targets)].log_softmax(-1)
+        expected = logs.gather(-1, targets[:, None])[:, 0]
         return _units(self.forward, self.forward.torch.tensor(self.found[number]), expected, logits)
 
 
@@ -548,11 +477,12 @@ R = TypeVar("R", LastPosition, TokenLogProbabilities)
 
 
 def compute_checked(
-    runner: BatchRunner, sequences: Sequence[tuple[int, ...]], compute: Callable[[], tuple[R, RunReport]]
+    runner: BatchRunner, sequences: Sequence[Tokens], compute: Callable[[], tuple[R, RunReport]]
 ) -> tuple[R, RunReport]:
     """Compute a batch; the first of a run is compared with ``model(input_ids)`` for a few of its prompts.
 
-    If the log-probabilities differ by more than rounding, each prompt is run alone from then on.
+    The shortest prompts are compared; where they are long, ends of them. If the log-probabilities differ by more than
+    rounding, each prompt is run alone from then on.
 
     Args:
         runner: Runs the sequences.
@@ -566,16 +496,23 @@ def compute_checked(
     forward = runner.forward
     if forward.record.checked or not sequences:
         return reader, counts
-    numbers, tails = compared(runner, sequences, counts.computed)
-    checked: LastPosition | TokenLogProbabilities = reader
-    if tails:
-        sequences, numbers = tails, list(range(len(tails)))
-        checked = last_positions(runner, tails)[0]
     most = LOGITS // forward.can.vocabulary
-    numbers = [number for number in numbers if len(sequences[number]) <= most]
-    if not numbers:  # nothing was compared: the next batch is
-        return reader, counts
-    deviation = max(checked.deviation(number, forward.plain_logits(sequences[number])) for number in numbers)
+    shortest = sorted(range(len(sequences)), key=lambda number: len(sequences[number]))[:MOST]
+    sizes = [len(sequences[number]) for number in shortest]
+    checked: LastPosition | TokenLogProbabilities = reader
+    if sizes[0] > most or (sizes[0] > LONG and sizes[0] > counts.computed / 10):
+        sequences = [sequences[number][-TAIL:] for number in shortest]
+        checked, numbers = last_positions(runner, sequences)[0], [*range(len(sequences))]
+    else:
+        used = accumulate(sizes)
+        numbers = [n for n, total in zip(shortest, used, strict=True) if total <= SHARE * counts.computed] or shortest[
+            :1
+        ]
+    deviation = max(
+        checked.deviation(number, forward.plain_logits(sequences[number]))
+        for number in numbers
+        if len(sequences[number]) <= most
+    )
     if deviation <= 1.0:
         forward.record.checked = True
         return reader, counts
@@ -584,28 +521,131 @@ def compute_checked(
     if forward.compiled is not None:  # the identity says that they are used
         raise RunEndingError(f"got compile=True, but with compiled layers of {name} {problem}. Leave the option out")
     _log.warning("%s: %s; each prompt is run alone", name, problem)
-    forward.record.run_plainly(problem)
+    record = forward.record
+    record.can, record.reason, record.checked = Capabilities(record.can.vocabulary), problem, True
     runner.release()
     return compute()
 
 
-def compared(
-    runner: BatchRunner, sequences: Sequence[tuple[int, ...]], computed: int
-) -> tuple[list[int], list[tuple[int, ...]]]:
-    """Return the numbers of the sequences that are compared, or, if they are long, ends of sequences.
+# Generation
+
+
+class Ending:
+    """Decides when a continuation is complete.
 
     Args:
-        runner: Runs the sequences.
-        sequences: Those of the first batch.
-        computed: Positions that were computed for them.
+        tokenizer: The tokenizer.
+        end_tokens: Tokens that end a text; they are not part of it.
+        stop: Strings before which the text ends.
     """
-    by_length = sorted(range(len(sequences)), key=lambda number: len(sequences[number]))
-    shortest = len(sequences[by_length[0]])
-    if shortest > LOGITS // runner.forward.can.vocabulary or (shortest > LONG and shortest > computed / 10):
-        return [], [sequences[number][-TAIL:] for number in by_length[:TAILS]]
-    chosen, used = by_length[:1], shortest
-    for number in by_length[1:MOST]:
-        used += len(sequences[number])
-        if used <= SHARE * computed:
-            chosen.append(number)
-    return chosen, []
+
+    def __init__(self, tokenizer: Any, end_tokens: Sequence[int], stop: Sequence[str]) -> None:
+        self.tokenizer = tokenizer
+        self.end_tokens = frozenset(end_tokens)
+        self.stop = tuple(stop)
+
+    def _decoded(self, tokens: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of a continuation, cut before the first end token and the first stop string.
+
+        A last character of which some bytes are missing is left out, with its tokens, as vLLM does.
+        """
+        size = next((place for place, token in enumerate(tokens) if token in self.end_tokens), len(tokens))
+        while (text := self._decoded(tokens[:size])).endswith("\ufffd"):
+            size -= 1
+        return text[: min((text.index(string) for string in self.stop if string in text), default=len(text))]
+
+    def complete(self, tokens: Sequence[int]) -> bool:
+        """Whether nothing that follows can change the text."""
+        if tokens[-1] in self.end_tokens:
+            return True
+        text = self._decoded(tokens) if self.stop else ""
+        return any(string in text for string in self.stop)
+
+
+class Choice:
+    """Chooses the next token of each sequence: the most probable one, or a sample.
+
+    A sample is the token with the largest sum of logit / temperature and Gumbel noise. The noise depends on the seed,
+    the tokens of the sequence and the step only, so a text does not depend on the other sequences.
+
+    Args:
+        torch: The module.
+        sequences: The token sequences.
+        temperature: 0 for the most probable token.
+        seed: Seed of the samples.
+    """
+
+    def __init__(self, torch: Any, sequences: Sequence[Tokens], temperature: float, seed: int) -> None:
+        self._torch = torch
+        self._temperature = temperature
+        self._seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
+
+    def tokens(self, logits: Any, numbers: Sequence[int], step: int) -> list[int]:
+        """Return the token for each row of logits, given the numbers of their sequences and of the new token."""
+        if self._temperature:
+            torch, width = self._torch, logits.shape[-1]
+            generators = [torch.Generator().manual_seed(stable_seed(self._seeds[number], step)) for number in numbers]
+            noise = torch.stack([torch.rand(width, generator=one, dtype=torch.float64) for one in generators])
+            logits = logits.double().cpu() / self._temperature - torch.log(-torch.log(noise))
+        found: list[int] = logits.argmax(-1).tolist()
+        return found
+
+
+def generate_tokens(
+    runner: BatchRunner, sequences: Sequence[Tokens], most: int, ending: Ending, choice: Choice
+) -> tuple[list[list[int]], RunReport]:
+    """Continue token sequences.
+
+    Args:
+        runner: The batch runner.
+        sequences: The sequences, none empty.
+        most: Most new tokens for each.
+        ending: When a continuation is complete.
+        choice: Chooses tokens.
+
+    Returns:
+        New tokens of each sequence, in order, and what was done.
+    """
+    forward, torch = runner.forward, runner.forward.torch
+    counts = RunReport(sequences=len(sequences), tokens=sum(map(len, sequences)))
+
+    def grow(row: Row, cache: Any, numbers: list[int]) -> dict[int, list[int]]:
+        """Generate for all sequences of one row."""
+        ends, depths, length = [end for _, end in row.ends], row.depths(), row.base + len(row.tokens)
+        allowed = torch.zeros((len(ends), length + len(ends) * most), dtype=torch.bool)
+        allowed[:, : row.base] = True
+        for index, end in enumerate(ends):
+            allowed[index, [row.base + place for place in row.path(end, row.base)]] = True
+        hidden = forward.over(row, cache)[:, ends]
+        counts.called(len(row.tokens))
+        found: list[list[int]] = [[] for _ in ends]
+        alive = list(range(len(ends)))
+        for step in range(most):
+            tokens = choice.tokens(forward.logits(hidden[0]), [numbers[i] for i in alive], step)
+            for index, token in zip(alive, tokens, strict=True):
+                found[index].append(token)
+            alive = [index for index in alive if not ending.complete(found[index])]
+            if not alive or step + 1 == most:
+                break
+            allowed[alive, list(range(length, length + len(alive)))] = True
+            length += len(alive)
+            depth = [depths[ends[i]] + step + 1 for i in alive]
+            hidden = forward.step([found[i][-1] for i in alive], depth, allowed[alive, :length], cache)
+            counts.called(len(alive))
+        return {number: tokens for (number, _), tokens in zip(row.ends, found, strict=True)}
+
+    if forward.can.sharing and max(map(len, sequences), default=0) + most <= forward.exact_to:
+        return runner.continue_rows(sequences, grow, counts), counts
+    found: list[list[int]] = [[] for _ in sequences]
+    alive = list(range(len(sequences)))
+    for step in range(most):
+        if alive:
+            reader, more = last_positions(runner, [(*sequences[i], *found[i]) for i in alive])
+            counts.add(more)
+            for index, token in zip(alive, choice.tokens(reader.whole(), alive, step), strict=True):
+                found[index].append(token)
+            alive = [index for index in alive if not ending.complete(found[index])]
+    return found, counts

@@ -20,6 +20,7 @@ else is in the batch.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import weakref
@@ -29,7 +30,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from StaICC.errors import RunEndingError
-from StaICC.kernels.huggingface.live_state import foreign_code
+from StaICC.kernels.huggingface import FEATURE, text_config, torch_module
+from StaICC.kernels.huggingface.live_state import HOOKS, foreign_code, is_library_code
 from StaICC.kernels.huggingface.operators import (
     CompiledLayers,
     Segment,
@@ -39,13 +41,17 @@ from StaICC.kernels.huggingface.operators import (
     uses_onednn,
 )
 from StaICC.kernels.huggingface.prefix_plan import Row
-from StaICC.kernels.huggingface.values import is_library_code
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
-FEATURE = "the causal language model kernel"
 PAIR_COST = 2.0
 """How much slower attention handles a floating-point operation than a matrix product does, for planning only."""
+TRANSFORMS: dict[str, Callable[[Any, float], Any]] = {
+    "final_logit_softcapping": lambda logits, cap: (logits / cap).tanh() * cap,
+    "logit_scale": lambda logits, scale: logits * scale,
+    "logits_scaling": lambda logits, divisor: logits / divisor,
+}
+"""What models are known to do to their logits after the product, by the setting that says how much."""
 
 _log = logger(__name__)
 
@@ -72,12 +78,10 @@ class Capabilities:
     head: Literal["rows", "module", "model"] = "model"
     """``"rows"``: logits are hidden state times rows of a matrix, then ``transform``; ``"module"``: the head has to be
     called whole; ``"model"``: the whole model has to be run for its logits."""
-    transform: str = "none"
-    """Name of what is done to the logits after the product."""
-    packing: bool = False
-    """Tree-shaped rows have the same hidden states as plain ones."""
-    caching: bool = False
-    """Rows that continue a cached prefix have the same hidden states as plain ones."""
+    transform: str = ""
+    """Name of what is done to the logits after the product, in :data:`TRANSFORMS`; empty for nothing."""
+    sharing: bool = False
+    """Tree-shaped rows, and rows that continue a cached prefix, have the same hidden states as plain ones."""
     flat: bool = False
     """Packed rows can follow each other in one sequence, and attention computes each row alone."""
     onednn: bool = False
@@ -101,19 +105,6 @@ class ModelRecord:
     checked: bool = False
     """Whether batches were compared with plain calls on prompts of this run."""
 
-    def begin_run(self) -> None:
-        """Have batches, if there are any, compared again with plain calls."""
-        self.checked = self.can.plain
-
-    def run_plainly(self, reason: str) -> None:
-        """Run each prompt alone from now on."""
-        self.can, self.reason, self.checked = Capabilities(self.can.vocabulary), reason, True
-
-
-def torch_module() -> Any:
-    """Return the package ``torch``, or raise the error that says what to install."""
-    return require("torch", "hf", FEATURE)
-
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
@@ -127,24 +118,56 @@ class Hidden:
     states: Any
     logits: Any = None
 
+    def __getitem__(self, place: Any) -> Hidden:
+        return Hidden(self.states[place], None if self.logits is None else self.logits[place])
 
-class ModelCalls:
-    """The calls of one model.
+
+class Forward:
+    """Runs a model in the ways that return its own numbers, which are found out first.
 
     Args:
         model: A causal language model of ``transformers``.
-        separate: Whether to run the part below the output head where it can be separated; otherwise all of the model.
     """
 
-    def __init__(self, model: Any, separate: bool = True) -> None:
+    def __init__(self, model: Any) -> None:
         self.model = model
         self.torch = torch_module()
         first = next(model.parameters())
         self.device = first.device
         self.dtype = first.dtype
-        self.dtype_name = str(first.dtype).removeprefix("torch.")
-        self.body: Any = _body(model) if separate else None
+        self.is_exact = first.dtype in (self.torch.float32, self.torch.float64)
+        self.body: Any = _body(model)
         self.compiled: CompiledLayers | None = None
+        self.exact_to, self.same_to = limits(model)
+        self.record = self._examined()
+
+    @property
+    def can(self) -> Capabilities:
+        """The capabilities of the model, as far as they are known now."""
+        return self.record.can
+
+    def _examined(self) -> ModelRecord:
+        """Return the capabilities of the model, detected by trial once for each model and again after a change."""
+        before = guard(self.model)
+        known = _records.get(self.model)
+        if known is not None and known.guard == before:
+            return known
+        foreign = foreign_code(self.model)
+        adapters = getattr(self.model, "peft_config", None) or {}
+        if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values()):
+            foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
+        size = int(getattr(text_config(self.model.config), "vocab_size", 0) or 50_000)
+        can = Capabilities(size)
+        if foreign:
+            _log.info("every prompt is given to the model alone: %s", "; ".join(foreign))
+        else:
+            self.record = ModelRecord(Capabilities(size, "rows", plain=False), before)  # for the trials
+            can = _tried(self, size)
+            _log.debug("%s: %s", type(self.model).__name__, can)
+            foreign = ["batches return other numbers"]
+        record = ModelRecord(can, guard(self.model), foreign[0] if can.plain else "", can.plain)
+        _records[self.model] = record
+        return record
 
     # Rows in, hidden states out
 
@@ -180,9 +203,8 @@ class ModelCalls:
             end, chain = start + len(row.tokens), start + row.chain
             pieces.append(Segment(start, start, chain))
             if chain < end:
-                allowed = torch.nn.functional.pad(
-                    self.tree_mask(row)[row.chain :], (0, aligned(start, end, total) - end)
-                )
+                padding = (0, aligned(start, end, total) - end)
+                allowed = torch.nn.functional.pad(self.tree_mask(row)[row.chain :], padding)
                 pieces.append(Segment(start, chain, end, self.additive(allowed[None, None]).to(self.device)))
             start = end
         ids = torch.tensor([[token for row in rows for token in row.tokens]])
@@ -196,53 +218,43 @@ class ModelCalls:
 
     def over(self, row: Row, cache: Any) -> Hidden:
         """One packed row that continues a cached prefix; the cache grows by the row's positions."""
-        torch = self.torch
         size = len(row.tokens)
-        allowed = torch.ones((size, row.base + size), dtype=torch.bool)
+        allowed = self.torch.ones((size, row.base + size), dtype=self.torch.bool)
         allowed[:, row.base :] = self.tree_mask(row)
-        ids = torch.tensor([row.tokens])
-        positions = torch.tensor([row.depths()])
-        return self._call(ids, mask=self.additive(allowed[None, None]), positions=positions, cache=cache)
+        return self.step(row.tokens, row.depths(), allowed, cache)
 
-    def step(self, tokens: Sequence[int], positions: Sequence[int], mask: Any, cache: Any) -> Hidden:
-        """New positions side by side, one for each sequence that a cache holds; states of shape (tokens, width)."""
-        torch = self.torch
-        hidden = self._call(
-            torch.tensor([list(tokens)]), mask=mask, positions=torch.tensor([list(positions)]), cache=cache
-        )
-        return Hidden(hidden.states[0])
+    def step(self, tokens: Sequence[int], positions: Sequence[int], allowed: Any, cache: Any) -> Hidden:
+        """New positions that continue a cache, each of which may attend to some of all positions.
+
+        Returns:
+            States of shape (1, tokens, width).
+        """
+        ids, places = self.torch.tensor([list(tokens)]), self.torch.tensor([list(positions)])
+        return self._call(ids, mask=self.additive(allowed[None, None]), positions=places, cache=cache)
 
     def extend(self, tokens: Sequence[int], cache: Any) -> None:
         """Let a cache grow by tokens that follow it."""
         self._call(self.torch.tensor([list(tokens)]), cache=cache)
 
-    def cut(self, cache: Any, count: int) -> None:
-        """Take the last positions off a cache."""
-        if count > 0:
-            cache.crop(-count)
-
-    def length(self, cache: Any) -> int:
-        """How many positions a cache holds."""
-        return int(cache.get_seq_length())
+    def cut(self, cache: Any, length: int) -> None:
+        """Take what is beyond a length off a cache."""
+        if (extra := int(cache.get_seq_length()) - length) > 0:
+            cache.crop(-extra)
 
     def new_cache(self) -> Any:
         """An empty key-value cache without windows."""
         return require("transformers", "hf", FEATURE).DynamicCache()
 
-    # Parts
-
     def tree_mask(self, row: Row) -> Any:
         """Boolean tensor (positions, positions): which position may attend to which of the same row."""
-        torch = self.torch
-        index = torch.arange(len(row.tokens))
-        ends = torch.tensor(row.subtree_ends())
+        index = self.torch.arange(len(row.tokens))
+        ends = self.torch.tensor(row.subtree_ends())
         return (index[None, :] <= index[:, None]) & (index[:, None] < ends[None, :])
 
     def additive(self, allowed: Any) -> Any:
         """A boolean mask as what is added to the attention scores."""
-        torch = self.torch
-        mask = torch.zeros(allowed.shape, dtype=self.dtype)
-        return mask.masked_fill_(~allowed, torch.finfo(self.dtype).min)
+        mask = self.torch.zeros(allowed.shape, dtype=self.dtype)
+        return mask.masked_fill_(~allowed, self.torch.finfo(self.dtype).min)
 
     def _call(self, ids: Any, *, mask: Any = None, positions: Any = None, cache: Any = None) -> Hidden:
         """Run the body of the model, or all of it where its head cannot be separated."""
@@ -256,19 +268,94 @@ class ModelCalls:
         with self.torch.inference_mode():
             hidden = self._run(arguments)
         length = ids.shape[1]
-        if hidden.states.shape[1] == length:
-            return hidden
         # Virtual tokens (prompt tuning of peft) precede the input in the output.
-        return Hidden(hidden.states[:, -length:], None if hidden.logits is None else hidden.logits[:, -length:])
+        return hidden if hidden.states.shape[1] == length else hidden[:, -length:]
 
     def _run(self, arguments: dict[str, Any]) -> Hidden:
-        if self.body is None:
-            return self._run_whole(arguments)
-        return Hidden(self.body(**arguments).last_hidden_state)
-
-    def _run_whole(self, arguments: dict[str, Any]) -> Hidden:
-        output = self.model(**arguments, output_hidden_states=True)
+        if self.can.head != "model" and self.body is not None:
+            return Hidden(self.body(**arguments).last_hidden_state)
+        # The last hidden states are the input of the output matrix, whatever hooks do.
+        inputs: list[Any] = []
+        head = getattr(self.model, "get_output_embeddings", lambda: None)()
+        handle = head and head.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+        try:
+            output = self.model(**arguments, output_hidden_states=True)
+        finally:
+            if handle:
+                handle.remove()
+        if inputs and inputs[-1].shape[:2] == output.logits.shape[:2]:
+            return Hidden(inputs[-1], output.logits)
         return Hidden(output.hidden_states[-1], output.logits)
+
+    def plain_logits(self, tokens: Sequence[int]) -> Any:
+        """Logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
+        with self.torch.inference_mode():
+            ids = self.torch.tensor([list(tokens)], device=self.device)
+            return self.model(input_ids=ids, use_cache=False).logits[0, -len(tokens) :].float()
+
+    def fast(self) -> AbstractContextManager[Any]:
+        """Return a context in which matrix products use the library that suits the processor."""
+        return fast_linear(self.can.onednn)
+
+    def logits(self, hidden: Hidden, tokens: Sequence[int] | None = None) -> Any:
+        """Logits at the given positions, in float32.
+
+        Args:
+            hidden: States of shape (positions, width).
+            tokens: The tokens whose logits are wanted; None for the whole vocabulary.
+
+        Returns:
+            Tensor (positions, tokens).
+        """
+        torch = self.torch
+        with torch.inference_mode():
+            head = self.model.get_output_embeddings() if hidden.logits is None else None
+            if head is None or self.can.head == "module" or tokens is None:
+                whole = hidden.logits.float() if head is None else self.transformed(head(hidden.states).float())
+                return whole if tokens is None else whole[:, list(tokens)]
+            rows = torch.tensor(list(tokens), device=head.weight.device)
+            product = hidden.states.float() @ head.weight[rows].float().t()
+            if head.bias is not None:
+                product = product + head.bias[rows].float()
+            return self.transformed(product)
+
+    def transformed(self, logits: Any, name: str | None = None) -> Any:
+        """Do to the product what the model does, or what belongs to a setting."""
+        name = self.can.transform if name is None else name
+        return TRANSFORMS[name](logits, getattr(text_config(self.model.config), name)) if name else logits
+
+    def compile(self) -> None:
+        """Compile the layers, and compare them on short sequences with the layers as they are.
+
+        Raises:
+            RunEndingError: They cannot be compiled, or return other numbers.
+        """
+        rows = [Row((5, 6, 7), (-1, 0, 1), ((0, 2),), 0), Row((5, 6, 8, 9), (-1, 0, 1, 1), ((1, 2), (2, 3)), 0)]
+        problem = self.record.reason
+        if not problem and not self.can.flat:
+            attention = getattr(self.model.config, "_attn_implementation", None)
+            problem = (
+                f"got device {self.device}, number type {self.dtype}, attn_implementation={attention!r}, expected a "
+                "CPU, 'sdpa', and prompts that have the same numbers one after the other as alone"
+            )
+        if not problem:
+            expected = self.flat(rows).states
+            self.compiled = CompiledLayers(self.model)
+            problem = "" if self.compiled.layers else "no layers were found"
+            try:
+                with self.fast():
+                    if not same(self.torch, self.flat(rows).states, expected):
+                        problem = "the compiled layers return other numbers"
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        if problem:
+            self.compiled = None
+            name = type(self.model).__name__
+            raise RunEndingError(
+                f"got compile=True, but {name} cannot be compiled here ({problem}). Leave the option out"
+            )
 
 
 def _body(model: Any) -> Any:
@@ -283,6 +370,14 @@ def _body(model: Any) -> Any:
     return None if body is model else body
 
 
+_records: weakref.WeakKeyDictionary[Any, ModelRecord] = weakref.WeakKeyDictionary()
+
+
+def forget(model: Any) -> None:
+    """Drop what is known about a model, because it changed."""
+    _records.pop(model, None)
+
+
 def guard(model: Any) -> int:
     """A cheap number that changes with what a model is made of, its hooks, adapters, and recorded changes of weights.
 
@@ -292,52 +387,69 @@ def guard(model: Any) -> int:
     torch = torch_module()
     plain = (torch.Tensor, torch.nn.Parameter)
     parts: list[Any] = [getattr(model.config, "_attn_implementation", None)]
-    for holder in (_text_config(model.config), model):  # some models copy them from the configuration
-        parts += [getattr(holder, name, None) for name in _LOGIT_SETTINGS]
+    for holder in (text_config(model.config), model):  # some models copy them from the configuration
+        parts += [getattr(holder, name, None) for name in TRANSFORMS]
     for module in model.modules():
         state = module.__dict__
         parts.append((id(module), "forward" in state))
-        for kind in ("_forward_hooks", "_forward_pre_hooks"):
+        for kind in HOOKS:
             parts += [(kind, number) for number, hook in state[kind].items() if not is_library_code(hook)]
-        for members in (state["_parameters"], state["_buffers"]):
-            for tensor in members.values():
-                if tensor is not None:
-                    version = 0 if tensor.is_inference() else tensor._version
-                    place = tensor.data_ptr() if type(tensor) in plain else id(tensor)
-                    parts.append((place, version, tensor.dtype, tensor.device))
+        for tensor in (*state["_parameters"].values(), *state["_buffers"].values()):
+            if tensor is not None:
+                version = 0 if tensor.is_inference() else tensor._version
+                place = tensor.data_ptr() if type(tensor) in plain else id(tensor)
+                parts.append((place, version, tensor.dtype, tensor.device))
         if "_active_adapter" in state:
             parts.append(str((state["_active_adapter"], state.get("_disable_adapters"), state.get("merged_adapters"))))
     return hash(tuple(parts))
 
 
-_LOGIT_SETTINGS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
-
-
-def _text_config(config: Any) -> Any:
-    get = getattr(config, "get_text_config", None)
-    return get() if callable(get) else config
-
-
 def _layer_configs(config: Any) -> list[Any]:
     """The configuration of each layer where they differ (Gemma 4); otherwise the one of all layers."""
-    text = _text_config(config)
+    text = text_config(config)
     return list(text.per_layer_config) if getattr(text, "is_heterogeneous", False) else [text]
 
 
-def logit_transforms(config: Any) -> dict[str, Callable[[Any], Any]]:
-    """What models are known to do to their logits after the product; the right one is found by trial."""
-    text = _text_config(config)
-    found: dict[str, Callable[[Any], Any]] = {"none": lambda logits: logits}
-    cap = getattr(text, "final_logit_softcapping", None)
-    if cap:
-        found["softcap"] = lambda logits: (logits / cap).tanh() * cap
-    scale = getattr(text, "logit_scale", None)
-    if scale:
-        found["scale"] = lambda logits: logits * scale
-    divisor = getattr(text, "logits_scaling", None)
-    if divisor:
-        found["divide"] = lambda logits: logits / divisor
-    return found
+def _attention_weight(model: Any, body: Any) -> float:
+    """Cost of an attended pair over that of a position, from the sizes of the model."""
+    text = _layer_configs(model.config)[0]
+
+    def size(*names: str) -> int:
+        return next((value for name in names if (value := getattr(text, name, None))), 0)
+
+    heads = size("num_attention_heads") or 1
+    width = heads * (size("head_dim") or (size("hidden_size", "n_embd") or 1024) // heads)
+    pairs = PAIR_COST * 4.0 * width * (size("num_hidden_layers", "n_layer") or 1)
+    parameters: int = sum(weight.numel() for weight in (body if body is not None else model).parameters())
+    embedding = getattr(model, "get_input_embeddings", lambda: None)()
+    if embedding is not None and hasattr(embedding, "weight"):
+        parameters -= embedding.weight.numel()
+    return float(pairs / max(2.0 * parameters, 1.0))
+
+
+def limits(model: Any) -> tuple[float, float]:
+    """Lengths up to which sharing is exact (windows) and up to which batching is (positions that are stretched)."""
+    text = text_config(model.config)
+    window = math.inf
+    for layer in _layer_configs(model.config):
+        for name in ("sliding_window", "attention_chunk_size", "window_size"):
+            value = getattr(layer, name, None)
+            if isinstance(value, int) and value > 0 and getattr(layer, "use_sliding_window", True):
+                window = min(window, value)
+    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers.
+    if "local" in getattr(text, "attention_layers", ()) or getattr(text, "attn_temperature_tuning", False):
+        window = 0
+    stretched = math.inf
+    for rope in (getattr(text, "rope_scaling", None), getattr(text, "rope_parameters", None)):
+        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) in ("dynamic", "longrope", "su"):
+            original = rope.get("original_max_position_embeddings") or getattr(
+                text, "original_max_position_embeddings", None
+            )
+            stretched = min(stretched, original or getattr(text, "max_position_embeddings", 0) or 0)
+    return min(window, stretched), stretched
+
+
+# Trials
 
 
 def same(torch: Any, found: Any, expected: Any, decoy: Any = None) -> bool:
@@ -356,112 +468,41 @@ def same(torch: Any, found: Any, expected: Any, decoy: Any = None) -> bool:
     return exact or decoy is None or error <= 0.3 * float((decoy.float() - expected).norm())
 
 
-def _head(calls: ModelCalls, ids: list[int]) -> tuple[Literal["rows", "module", "model"], str, int]:
+def _head(forward: Forward, ids: list[int]) -> Capabilities:
     """Find how the model's logits follow from its last hidden states."""
-    torch, model = calls.torch, calls.model
+    torch, model = forward.torch, forward.model
     with torch.inference_mode():
-        output = model(input_ids=torch.tensor([ids], device=calls.device), use_cache=False)
-        expected = output.logits[0].float()
-        vocabulary = int(expected.shape[-1])
+        tokens = torch.tensor([ids], device=forward.device)
+        expected = model(input_ids=tokens, use_cache=False).logits[0].float()
+        can = Capabilities(int(expected.shape[-1]), plain=False)
         head = getattr(model, "get_output_embeddings", lambda: None)()
-        if calls.body is None or head is None:
-            return "model", "none", vocabulary
+        if forward.body is None or head is None:
+            return can
         try:
-            states = calls.body(input_ids=torch.tensor([ids], device=calls.device), use_cache=False).last_hidden_state[
-                0
-            ]
-            product = head(states)
+            product = head(forward.body(input_ids=tokens, use_cache=False).last_hidden_state[0])
         except (AttributeError, TypeError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
-            return "model", "none", vocabulary
-        for name, transform in logit_transforms(model.config).items():
-            if same(torch, transform(product).float(), expected):  # in the model's number type, as the model does it
+            return can
+        settings = [name for name in TRANSFORMS if getattr(text_config(model.config), name, None)]
+        for name in ("", *settings):  # in the model's number type, as the model does it
+            if same(torch, forward.transformed(product, name).float(), expected):
                 plain = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
-                return ("rows" if plain else "module"), name, vocabulary
-    return "model", "none", vocabulary
+                return dataclasses.replace(can, head="rows" if plain else "module", transform=name)
+    return can
 
 
-def _attention_weight(model: Any, body: Any) -> float:
-    """Cost of an attended pair over that of a position, from the sizes of the model."""
-    text = _layer_configs(model.config)[0]
-    width = getattr(text, "hidden_size", None) or getattr(text, "n_embd", None) or 1024
-    layers = getattr(text, "num_hidden_layers", None) or getattr(text, "n_layer", None) or 1
-    heads = getattr(text, "num_attention_heads", None) or 1
-    size = getattr(text, "head_dim", None) or width // heads
-    parameters: int = sum(weight.numel() for weight in (body if body is not None else model).parameters())
-    embedding = getattr(model, "get_input_embeddings", lambda: None)()
-    if embedding is not None and hasattr(embedding, "weight"):
-        parameters -= embedding.weight.numel()
-    pairs = PAIR_COST * 4.0 * heads * size * layers
-    return float(pairs / max(2.0 * parameters, 1.0))
-
-
-def limits(model: Any) -> tuple[float, float]:
-    """Lengths up to which sharing is exact (windows) and up to which batching is (positions that are stretched)."""
-    text = _text_config(model.config)
-    window = math.inf
-    for name in ("sliding_window", "attention_chunk_size", "window_size"):
-        for one in _layer_configs(model.config):
-            value = getattr(one, name, None)
-            if isinstance(value, int) and value > 0 and getattr(one, "use_sliding_window", True):
-                window = min(window, value)
-    # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers.
-    if "local" in getattr(text, "attention_layers", ()) or getattr(text, "attn_temperature_tuning", False):
-        window = 0
-    stretched = math.inf
-    for name in ("rope_scaling", "rope_parameters"):
-        rope = getattr(text, name, None)
-        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) in ("dynamic", "longrope", "su"):
-            original = rope.get("original_max_position_embeddings") or getattr(
-                text, "original_max_position_embeddings", None
-            )
-            stretched = min(stretched, original or getattr(text, "max_position_embeddings", 0) or 0)
-    return min(window, stretched), stretched
-
-
-_examined: weakref.WeakKeyDictionary[Any, ModelRecord] = weakref.WeakKeyDictionary()
-
-
-def forget(model: Any) -> None:
-    """Drop what is known about a model, because it changed."""
-    _examined.pop(model, None)
-
-
-def examine(calls: ModelCalls) -> ModelRecord:
-    """Return the capabilities of a model, detected by trial once for each model and again after a change."""
-    now = guard(calls.model)
-    known = _examined.get(calls.model)
-    if known is not None and known.guard == now:
-        return known
-    foreign = foreign_code(calls.model)
-    adapters = getattr(calls.model, "peft_config", None) or {}
-    if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values()):
-        foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
-    if foreign:
-        size = int(getattr(_text_config(calls.model.config), "vocab_size", 0) or 50_000)
-        record = ModelRecord(Capabilities(size), now, foreign[0], True)
-        _log.info("every prompt is given to the model alone: %s", "; ".join(foreign))
-    else:
-        can = _tried(calls)
-        record = ModelRecord(can, guard(calls.model), "batches return other numbers" if can.plain else "", can.plain)
-    _examined[calls.model] = record
-    return record
-
-
-def _tried(calls: ModelCalls) -> Capabilities:
-    torch = calls.torch
-    size = int(getattr(_text_config(calls.model.config), "vocab_size", 0) or 64)
+def _tried(forward: Forward, size: int) -> Capabilities:
+    torch = forward.torch
     ids = [(7 + 37 * i) % max(size - 1, 1) for i in range(9)]
-    head, transform, vocabulary = _head(calls, ids)
-    if head == "model":
-        calls = ModelCalls(calls.model, separate=False)
+    can = forward.record.can = _head(forward, ids)
     # a b c d e | f g  and  a b c | h i j : two sequences that share three tokens.
     first, second = ids[:7], [*ids[:3], ids[8], ids[7], ids[6]]
     whole = Row(tuple(first + second[3:]), (-1, 0, 1, 2, 3, 4, 5, 2, 7, 8), ((0, 6), (1, 9)), 0)
-    expected = [calls.chains([first]).states[0], calls.chains([second]).states[0]]
+    rows = [whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),), 0)]
+    expected = [forward.chains([first]).states[0], forward.chains([second]).states[0]]
     # What the end of the second sequence would be if it attended to everything before it in the row.
-    decoy = calls.chains([first + second[3:]]).states[0, 7:]
+    decoy = forward.chains([first + second[3:]]).states[0, 7:]
 
     def works(run: Callable[[], bool]) -> bool:
         try:
@@ -469,166 +510,49 @@ def _tried(calls: ModelCalls) -> Capabilities:
         except Exception as error:
             if is_out_of_memory(error):
                 raise
-            _log.debug("%s is not used for %s: %s", run.__name__, type(calls.model).__name__, error)
+            _log.debug("%s is not used for %s: %s", run.__name__, type(forward.model).__name__, error)
             return False
 
-    rows = [whole, Row(tuple(second[:4]), (-1, 0, 1, 2), ((0, 3),), 0)]
-
-    def right_rows(found: Any, chain: Any) -> bool:
-        other = found[[0, 1, 2, 7, 8, 9]]
-        return (
-            same(torch, found[:7], expected[0])
-            and same(torch, other[:3], expected[1][:3])
-            and same(torch, other[3:], expected[1][3:], decoy)
-            and same(torch, chain, expected[1][:4])
+    def right(found: Any, begin: int) -> bool:
+        """Whether the states of the row from a position on, and those of the second row, are right."""
+        return same(torch, found[: 7 - begin], expected[0][begin:]) and same(
+            torch, found[7 - begin : 10 - begin], expected[1][3:], decoy
         )
 
-    def packs() -> bool:
-        found = calls.trees(rows).states
-        return right_rows(found[0], found[1, :4])
-
-    def flattens() -> bool:
-        found = calls.flat(rows).states[0]
-        return right_rows(found, found[10:])
-
-    def caches() -> bool:
-        cache = calls.new_cache()
-        calls.extend(ids[:2], cache)
-        calls.extend(ids[2:5], cache)
-        cache.crop(-2)
-        rest = Row((*first[3:], *second[3:]), (-1, 0, 1, 2, -1, 4, 5), ((0, 3), (1, 6)), 3)
-        right = True
-        for _ in range(2):
-            found = calls.over(rest, cache).states[0]
-            right = right and same(torch, found[:4], expected[0][3:])
-            right = right and same(torch, found[4:], expected[1][3:], decoy)
-            cache.crop(-7)
-        return right and cache.get_seq_length() == 3
-
     def pads() -> bool:
-        found = calls.chains([first, second[:4]]).states
+        found = forward.chains([first, second[:4]]).states
         return same(torch, found[0, :7], expected[0]) and same(torch, found[1, :4], expected[1][:4])
 
+    def packs() -> bool:
+        found = forward.trees(rows).states
+        return right(found[0], 0) and same(torch, found[1, :4], expected[1][:4])
+
+    def flattens() -> bool:
+        found = forward.flat(rows).states[0]
+        return right(found, 0) and same(torch, found[10:], expected[1][:4])
+
+    def caches() -> bool:
+        cache = forward.new_cache()
+        forward.extend(ids[:2], cache)
+        forward.extend(ids[2:5], cache)
+        rest = Row((*first[3:], *second[3:]), (-1, 0, 1, 2, -1, 4, 5), ((0, 3), (1, 6)), 3)
+        for _ in range(2):
+            forward.cut(cache, 3)
+            if not right(forward.over(rest, cache).states[0], 3):
+                return False
+        forward.cut(cache, 3)
+        return int(cache.get_seq_length()) == 3
+
     if not works(pads):
-        return Capabilities(vocabulary)
-    accepts = inspect.signature((calls.body or calls.model).forward).parameters
+        return Capabilities(can.vocabulary)
+    accepts = inspect.signature((forward.body or forward.model).forward).parameters
     takes_positions = "position_ids" in accepts or any(p.kind is p.VAR_KEYWORD for p in accepts.values())
-    packing, on_cpu = takes_positions and works(packs), calls.device.type == "cpu"
-    found = Capabilities(
-        vocabulary,
-        head,
-        transform,
-        packing,
-        caching=packing and head != "model" and works(caches),
-        flat=packing and on_cpu and works(flattens),  # elsewhere many small calls cost more than padding
-        onednn=on_cpu and calls.dtype_name == "float32" and uses_onednn(),
-        attention_weight=_attention_weight(calls.model, calls.body),
-        plain=False,
+    sharing, on_cpu = takes_positions and can.head != "model", forward.device.type == "cpu"
+    sharing = sharing and works(packs) and works(caches)
+    return dataclasses.replace(
+        can,
+        sharing=sharing,
+        flat=sharing and on_cpu and works(flattens),  # elsewhere many small calls cost more than padding
+        onednn=on_cpu and forward.dtype is torch.float32 and uses_onednn(),
+        attention_weight=_attention_weight(forward.model, forward.body),
     )
-    _log.debug("%s: %s", type(calls.model).__name__, found)
-    return found
-
-
-class Forward(ModelCalls):
-    """Runs a model in the ways that its record allows.
-
-    Args:
-        calls: The calls of the model.
-        record: What is known about the model (:func:`examine`); its capabilities may be reduced later.
-    """
-
-    def __init__(self, calls: ModelCalls, record: ModelRecord) -> None:
-        super().__init__(calls.model, record.can.head != "model")
-        self.record = record
-        self.exact_to, self.same_to = limits(self.model)
-
-    def compile(self) -> None:
-        """Compile the layers, and compare them on short sequences with the layers as they are.
-
-        Raises:
-            RunEndingError: They cannot be compiled, or return other numbers.
-        """
-        rows = [Row((5, 6, 7), (-1, 0, 1), ((0, 2),), 0), Row((5, 6, 8, 9), (-1, 0, 1, 1), ((1, 2), (2, 3)), 0)]
-        attention = getattr(self.model.config, "_attn_implementation", None)
-        problem = self.record.reason
-        if not self.can.flat or self.can.head == "model":
-            problem = problem or (
-                f"got device {self.device}, number type {self.dtype_name}, attn_implementation={attention!r}, expected "
-                "a CPU, 'sdpa', and prompts that have the same numbers one after the other as alone"
-            )
-        else:
-            expected = self.flat(rows).states
-            self.compiled = CompiledLayers(self.model)
-            try:
-                with self.fast():
-                    if self.compiled.layers and same(self.torch, self.flat(rows).states, expected):
-                        return
-                problem = "the compiled layers return other numbers" if self.compiled.layers else "no layers were found"
-            except Exception as error:
-                if is_out_of_memory(error):
-                    raise
-                problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-        self.compiled = None
-        name = type(self.model).__name__
-        raise RunEndingError(f"got compile=True, but {name} cannot be compiled here ({problem}). Leave the option out")
-
-    @property
-    def can(self) -> Capabilities:
-        """The capabilities of the model, as far as they are known now."""
-        return self.record.can
-
-    def _run(self, arguments: dict[str, Any]) -> Hidden:
-        return self._run_plainly(arguments) if self.can.plain else super()._run(arguments)
-
-    def _run_plainly(self, arguments: dict[str, Any]) -> Hidden:
-        """Call the complete model; its last hidden states are the input of its output matrix."""
-        head = getattr(self.model, "get_output_embeddings", lambda: None)()
-        if head is None:
-            return self._run_whole(arguments)
-        given: list[Any] = []
-        handle = head.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
-        try:
-            output = self.model(**arguments)
-        finally:
-            handle.remove()
-        if not given or given[-1].shape[:2] != output.logits.shape[:2]:
-            return self._run_whole(arguments)
-        return Hidden(given[-1], output.logits)
-
-    def plain_logits(self, tokens: Sequence[int]) -> Any:
-        """Logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
-        with self.torch.inference_mode():
-            ids = self.torch.tensor([list(tokens)], device=self.device)
-            return self.model(input_ids=ids, use_cache=False).logits[0, -len(tokens) :].float()
-
-    def fast(self) -> AbstractContextManager[Any]:
-        """Return a context in which matrix products use the library that suits the processor."""
-        return fast_linear(self.can.onednn)
-
-    # The output head
-
-    def logits(self, hidden: Hidden, tokens: Sequence[int] | None = None) -> Any:
-        """Logits at the given positions, in float32.
-
-        Args:
-            hidden: States of shape (positions, width).
-            tokens: The tokens whose logits are wanted; None for the whole vocabulary.
-
-        Returns:
-            Tensor (positions, tokens).
-        """
-        torch = self.torch
-        with torch.inference_mode():
-            if hidden.logits is not None:
-                whole = hidden.logits.float()
-                return whole if tokens is None else whole[:, list(tokens)]
-            head = self.model.get_output_embeddings()
-            transform = logit_transforms(self.model.config)[self.can.transform]
-            if self.can.head == "module" or tokens is None:
-                whole = transform(head(hidden.states).float())
-                return whole if tokens is None else whole[:, list(tokens)]
-            rows = torch.tensor(list(tokens), device=head.weight.device)
-            product = hidden.states.float() @ head.weight[rows].float().t()
-            if head.bias is not None:
-                product = product + head.bias[rows].float()
-            return transform(product)

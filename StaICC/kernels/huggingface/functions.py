@@ -35,11 +35,6 @@ def _kernel(model: Any, tokenizer: Any, variant: str = "paper") -> CausalLMKerne
     return CausalLMKernel(model, tokenizer, variant=variant, label_mass=False)
 
 
-def _done(cache_empty: Callable[[], Any] | None) -> None:
-    if cache_empty is not None:
-        cache_empty()
-
-
 def _identity(name: str) -> Callable[..., Identity]:
     def identity_for(*, model: Any, tokenizer: Any, variant: str = "paper", **keywords: Any) -> Identity:
         found = _kernel(model, tokenizer, variant).identity()
@@ -82,22 +77,17 @@ def _standard(
     texts = [_one_text(prompt, index) for index, prompt in enumerate(prompts)]
     kernel = _kernel(model, tokenizer)
     if calibration_function is None and not return_hidden_state and not return_full_vocab_prob:
-        plain = kernel.batch(texts, label_space)
-        _done(cache_empty)
-        return plain
-    results: list[Any] = []
-    for start in range(0, len(texts), DETAILED_AT_ONCE):
-        detailed = kernel.score_in_detail(texts[start : start + DETAILED_AT_ONCE], label_space)
-        _done(cache_empty)
-        for probabilities, logits, state in zip(*detailed, strict=True):
-            if calibration_function is not None:
-                probabilities = calibration_function(probabilities, logits, state)
-            result = [probabilities]
-            if return_hidden_state:
-                result.append(state)
-            if return_full_vocab_prob:
-                result.append(logits)
-            results.append(tuple(result) if len(result) > 1 else probabilities)
+        results: list[Any] = kernel.batch(texts, label_space)
+    else:
+        results = []
+        for start in range(0, len(texts), DETAILED_AT_ONCE):
+            detailed = kernel.score_in_detail(texts[start : start + DETAILED_AT_ONCE], label_space)
+            for row, logits, state in zip(*detailed, strict=True):
+                row = row if calibration_function is None else calibration_function(row, logits, state)
+                more = [state] * return_hidden_state + [logits] * return_full_vocab_prob
+                results.append((row, *more) if more else row)
+    if cache_empty is not None:
+        cache_empty()
     return results
 
 
@@ -181,7 +171,8 @@ def _noisy(
 ) -> list[list[float]]:
     """One row for each query; see the documented function."""
     rows = _kernel(model, tokenizer, variant).noisy_channel(prompts, label_space)
-    _done(cache_empty)
+    if cache_empty is not None:
+        cache_empty()
     return rows
 
 

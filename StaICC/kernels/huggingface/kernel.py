@@ -27,33 +27,25 @@ from typing import TYPE_CHECKING, Any
 from StaICC.errors import ArgumentError, PromptError
 from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.inference.identity import Identity
+from StaICC.kernels.huggingface import torch_module
 from StaICC.kernels.huggingface.batching import (
     BatchRunner,
+    Choice,
+    Ending,
     LastPosition,
     RunReport,
     TokenLogProbabilities,
+    Tokens,
     compute_checked,
+    generate_tokens,
     last_positions,
 )
-from StaICC.kernels.huggingface.forward import Forward, ModelCalls, examine, forget, guard, torch_module
-from StaICC.kernels.huggingface.generation import Choice, Ending, generate_tokens
-from StaICC.kernels.huggingface.live_state import live_state, numerics
+from StaICC.kernels.huggingface.forward import Forward, forget, guard
+from StaICC.kernels.huggingface.live_state import checksum, live_state, numerics
 from StaICC.kernels.huggingface.prefix_plan import distinct_positions
-from StaICC.kernels.huggingface.prompts import (
-    KernelOptions,
-    LabelIssue,
-    PromptFormat,
-    Reading,
-    Variant,
-    check_labels,
-    choose,
-    continuations,
-    encode,
-    length_limit,
-)
-from StaICC.kernels.huggingface.source import Loaded, ModelSource
-from StaICC.kernels.huggingface.values import checksum
-from StaICC.kernels.label_scores import channel_scores, check_channel, softmax
+from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
+from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
+from StaICC.kernels.label_scores import channel_scores, check_channel, checked_labels, softmax
 from StaICC.kernels.protocol import TEXT_SCORES, Capability, check_generation
 from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
 from StaICC.prompting import Prompt
@@ -64,16 +56,21 @@ if TYPE_CHECKING:
 
 __all__ = ["CausalLMKernel", "LabelScores", "RunReport"]
 
-_NEAR_LIMIT = 0.9
-_MEASURED = 3  # the longest texts; the one with most tokens is nearly always among them
-
+NEAR_LIMIT = 0.9
+"""Share of the length limit from which on a prompt is reported."""
+MEASURED = 3
+"""The longest texts that are measured in tokens; the one with most tokens is nearly always among them."""
 TOKENS_AT_ONCE = 20_000_000
 """Maximum number of tokens held at once where every label is joined to every prompt."""
+CPU_BYTES = 4096
+"""Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
+CUDA_BUDGET = 16384
+ALGORITHM = "2"
+"""Raised with any change of this package that can move a prediction beyond rounding."""
 
 _log = logger(__name__)
 _logged: weakref.WeakKeyDictionary[Any, set[tuple[str, ...]]] = weakref.WeakKeyDictionary()
 """Label spaces whose issues were logged already."""
-_locking = threading.Lock()
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 """One for each model: several kernels, each in its thread, may share one."""
 
@@ -99,20 +96,10 @@ class LabelScores:
     report: RunReport
 
 
-def _totals(tokens: Sequence[int], logits: Sequence[Sequence[float]], log_mass: Sequence[float]) -> Iterator[float]:
-    """Return the logarithm of the sum over the vocabulary, from the labels' logits and their share of it."""
-    distinct = list({token: place for place, token in enumerate(tokens)}.values())
-    for row, mass in zip(logits, log_mass, strict=True):
-        top = max(row)
-        yield top + math.log(math.fsum(math.exp(row[place] - top) for place in distinct)) - mass
-
-
 @contextlib.contextmanager
 def _evaluating(model: Any) -> Iterator[None]:
     """Switch the model and all its modules to evaluation mode within the block; other kernels of the model wait."""
-    with _locking:
-        lock = _locks.setdefault(model, threading.RLock())
-    with lock:
+    with _locks.setdefault(model, threading.RLock()):
         training = [module for module in model.modules() if module.training]
         for module in training:
             module.training = False
@@ -121,14 +108,6 @@ def _evaluating(model: Any) -> Iterator[None]:
         finally:
             for module in training:
                 module.training = True
-
-
-CPU_BYTES = 4096
-"""Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
-CUDA_BUDGET = 16384
-
-ALGORITHM = "2"
-"""Raised with any change of this package that can move a prediction beyond rounding."""
 
 
 class CausalLMKernel:
@@ -179,29 +158,20 @@ class CausalLMKernel:
     def __init__(
         self, model: Any, tokenizer: Any, *, device: str | None = None, dtype: str | None = None, **options: Any
     ) -> None:
-        unknown = sorted(set(options) - set(KernelOptions.__dataclass_fields__))
-        if unknown:
-            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {unknown[0]!r}")
         self.options = KernelOptions(**options)
         self._source: ModelSource | None = None
         self._loaded: Loaded | None = None
         if isinstance(model, ModelSource):
             self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
         else:
-            torch = torch_module()
-            if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+            if not isinstance(model, torch_module().nn.Module) or not hasattr(model, "config"):
                 raise ArgumentError(
                     f"model must be a causal language model of transformers, not {type(model).__name__}; "
                     "to name one by a string, use CausalLMKernel.from_spec"
                 )
             if dtype is not None:
-                number = getattr(torch, dtype, None)
-                if not isinstance(number, torch.dtype):
-                    raise ArgumentError(f"there is no number type {dtype!r}; give 'float32', 'bfloat16' or 'float16'")
-                model = model.to(number)
-            if device is not None:
-                model = model.to(device)
-            self._loaded = Loaded(model, tokenizer)
+                model = model.to(number_type(dtype))
+            self._loaded = Loaded(model if device is None else model.to(device), tokenizer)
         self._reset()
 
     def _reset(self) -> None:
@@ -238,14 +208,11 @@ class CausalLMKernel:
         return cls(source, None, **named)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        for name in ("_lock", "_runner", "_last_digest", "_checksum"):
-            del state[name]
-        if self._source is not None:
-            state["_loaded"] = None
-        return state
+        dropped = {"_lock", "_runner", "_last_digest", "_checksum"} | ({"_loaded"} if self._source else set())
+        return {name: value for name, value in vars(self).items() if name not in dropped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        self._loaded = None
         self.__dict__.update(state)
         self._reset()
 
@@ -299,7 +266,7 @@ class CausalLMKernel:
         """
         with self._lock:
             who, reasons = self._who()
-            who |= {"kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
+            who = {**who, "kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
             found = Identity(who, self.options.settings(), tuple(reasons))
             state = f"{Identity(who).digest} {reasons}"
             if state != self._last_digest:
@@ -307,53 +274,34 @@ class CausalLMKernel:
                 self._last_digest = state
                 if self._loaded is not None:
                     forget(self._loaded.model)
-            elif self._runner is not None:
-                self._runner.forward.record.begin_run()
+            elif self._runner is not None:  # a run begins: batches, if there are any, are compared again
+                self._runner.forward.record.checked = self._runner.forward.can.plain
             return found
 
     def _who(self) -> tuple[dict[str, str], list[str]]:
-        if self._source is not None and self._loaded is None and self._source.is_complete():
-            return self._source.content(), []
+        source = self._source
+        if source is not None and self._loaded is None and source.is_complete():
+            return source.content(), []
         loaded = self._parts()
-        state = live_state(loaded.model, loaded.tokenizer)
-        if loaded.content is None or loaded.state is None:
-            return state.who, list(state.unidentified)
-        assert self._source is not None
-        at_load = loaded.state
-        names = (
-            state.who
-            if not self._source.is_complete()
-            else {name for name in {*state.who, *at_load.who} if state.who.get(name) != at_load.who.get(name)}
-        )
-        changed = {name: state.who.get(name, "none") for name in names}
-        return {**loaded.content, **changed}, [one for one in state.unidentified if one not in at_load.unidentified]
+        now, before = live_state(loaded.model, loaded.tokenizer), loaded.state
+        if source is None or loaded.content is None or before is None:
+            return now.who, list(now.unidentified)
+        is_complete = source.is_complete()
+        names = sorted({*now.who, *before.who} if is_complete else now.who)
+        changed = {name: now.who.get(name, "none") for name in names}
+        if is_complete:
+            changed = {name: value for name, value in changed.items() if value != before.who.get(name, "none")}
+        return {**loaded.content, **changed}, [one for one in now.unidentified if one not in before.unidentified]
 
     def runner(self) -> BatchRunner:
         """The batch runner of the loaded model, made anew when the model was changed."""
-        if self._runner is not None and self._runner.forward.record.guard != guard(self.model):
-            self._runner = None
-        if self._runner is None:
-            calls = ModelCalls(self.model)
-            forward = Forward(calls, examine(calls))
+        if self._runner is None or self._runner.forward.record.guard != guard(self.model):
+            forward = Forward(self.model)
             if self.options.compile:
                 forward.compile()
             usual = CUDA_BUDGET if forward.device.type == "cuda" else CPU_BYTES // forward.dtype.itemsize
             self._runner = BatchRunner(forward, self.options.token_budget or usual, self.options.prefix_reuse)
         return self._runner
-
-    @contextlib.contextmanager
-    def _checking_prefix(self) -> Iterator[None]:
-        """Within the block, no prefix is used that was cached with other weights (changed through ``.data``)."""
-        if self._checksum is not None and self._checksum != checksum(self.model):
-            self.release()
-            self._checksum = None
-        try:
-            yield
-        finally:
-            if self._runner is None or not self._runner.held:
-                self._checksum = None
-            elif self._checksum is None:
-                self._checksum = checksum(self.model)
 
     @property
     def unbatched(self) -> str:
@@ -366,6 +314,24 @@ class CausalLMKernel:
         with self._lock:
             if self._runner is not None:
                 self._runner.release()
+
+    @contextlib.contextmanager
+    def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
+        """Hold the kernel's lock, in evaluation mode, after a check that the prompts are a list.
+
+        No prefix is used that was cached with other weights (changed through ``.data``).
+        """
+        if isinstance(prompts, str) or not len(prompts):
+            raise ArgumentError(f"prompts must be a non-empty list of strings, not {prompts!r:.80}")
+        with self._lock, _evaluating(self.model):
+            if self._checksum is not None and self._checksum != checksum(self.model):
+                self.release()
+                self._checksum = None
+            try:
+                yield
+            finally:
+                held = self._runner is not None and self._runner.held
+                self._checksum = (self._checksum or checksum(self.model)) if held else None
 
     # Scoring labels
 
@@ -390,26 +356,21 @@ class CausalLMKernel:
 
     def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
         """Return the result of :meth:`batch` with the scores, the label mass, label issues and counts."""
-        check_labels(label_space, self.options.label_scoring)
-        if isinstance(prompts, str):
-            raise ArgumentError("prompts must be a list of strings; call the kernel itself with one prompt")
+        checked_labels(label_space)
         for index, prompt in enumerate(prompts):
             if isinstance(prompt, str) is not isinstance(prompts[0], str):
                 raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
-        if not prompts:
-            found = LabelScores([], [], [], (), RunReport())
-        elif isinstance(prompts[0], str):
-            with self._running(prompts):
-                found = (
-                    self._full(prompts, label_space)
-                    if self.options.label_scoring == "full"
-                    else self._single(prompts, label_space)
-                )
-        else:
-            with self._running(prompts):
-                found = self._channel(prompts, label_space, self.options.variant)
-        self.last_scores = found
-        return found
+        if not len(prompts):
+            self.last_scores = LabelScores([], [], [], (), RunReport())
+            return self.last_scores
+        with self._running(prompts):
+            if not isinstance(prompts[0], str):
+                self.last_scores = self._channel(prompts, label_space, self.options.variant)
+            elif self.options.label_scoring == "full":
+                self.last_scores = self._full(prompts, label_space)
+            else:
+                self.last_scores = self._single(prompts, label_space)
+            return self.last_scores
 
     def noisy_channel(
         self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Variant | None = None
@@ -424,20 +385,10 @@ class CausalLMKernel:
         Returns:
             One list of probabilities for each query.
         """
-        check_labels(label_space, self.options.label_scoring)
+        form = choose("variant", variant or self.options.variant, Variant)
         with self._running(prompts):
-            self.last_scores = self._channel(
-                prompts, label_space, choose("variant", variant or self.options.variant, Variant)
-            )
-        return self.last_scores.probabilities
-
-    @contextlib.contextmanager
-    def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
-        """Hold the kernel's lock, in evaluation mode, after a check that the prompts are a list."""
-        if isinstance(prompts, str) or not len(prompts):
-            raise ArgumentError(f"prompts must be a non-empty list, not {prompts!r}")
-        with self._lock, _evaluating(self.model), self._checking_prefix():
-            yield
+            self.last_scores = self._channel(prompts, checked_labels(label_space), form)
+            return self.last_scores.probabilities
 
     def _audit(self, label_space: Sequence[str], prompt: str) -> tuple[LabelIssue, ...]:
         issues = self.format.audit(label_space, prompt)
@@ -465,11 +416,11 @@ class CausalLMKernel:
                 f"{number} of {len(label_space)} labels are scored by the same token as another label, such as "
                 f"{names}, and cannot be told apart. Use label_scoring='full' or other label words"
             )
-        limit = length_limit(self.model.config, self.tokenizer, self.options.max_length)
-        texts = [text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)]
-        longest = self.rendered(sorted(set(texts), key=len)[-_MEASURED:])
-        size = max(map(len, encode(self.tokenizer, longest, self.format.special)), default=0)
-        if limit is not None and size > _NEAR_LIMIT * limit:
+        limit = self.format.limit(self.model.config)
+        texts = {text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)}
+        longest = self.format.encode(self.rendered(sorted(texts, key=lambda text: (len(text), text))[-MEASURED:]))
+        size = max(map(len, longest), default=0)
+        if limit is not None and size > NEAR_LIMIT * limit:
             found.append(
                 f"the longest prompt has {size} tokens, and the model reads {limit} at most. Longer prompts fail; use "
                 "a smaller k or a model with a longer context"
@@ -478,9 +429,8 @@ class CausalLMKernel:
 
     def _read(self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), more: int = 0) -> Reading:
         """Queries, each a list of prompts, as tokens, with room for labels or for some more tokens."""
-        limit = length_limit(self.model.config, self.tokenizer, self.options.max_length)
-        reader = self.format.reader(None if limit is None else limit - more)
-        return reader.read(queries, labels and self.format.labels(labels))
+        limit = self.format.limit(self.model.config)
+        return self.format.read(queries, None if limit is None else limit - more, labels)
 
     def _single(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
         """Labels scored by one token each."""
@@ -488,9 +438,13 @@ class CausalLMKernel:
         issues = self._audit(label_space, reading.texts[0][0])
         tokens, shared = self.format.deciding(label_space)
         reader, counts = self._last(reading.before(shared))
-        logits, log_mass = reader.labels(tokens, self.options.label_mass)
         counts.dropped = reading.dropped
-        mass = None if log_mass is None else [min(1.0, math.exp(value)) for value in log_mass]
+        logits, totals = reader.labels(tokens, self.options.label_mass)
+        distinct = {token: place for place, token in enumerate(tokens)}.values()
+        mass = None
+        if totals is not None:
+            logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
+            mass = [min(1.0, math.fsum(map(math.exp, row))) for row in logs]
         return LabelScores([softmax(row) for row in logits], logits, mass, issues, counts)
 
     def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
@@ -498,42 +452,66 @@ class CausalLMKernel:
         reading = self._read([[prompt] for prompt in prompts], label_space)
         texts = [text for (text,) in reading.texts]
         issues = self._audit(label_space, texts[0])
-        longest = max(len(row) for (row,) in reading.ids)
-        step = max(1, TOKENS_AT_ONCE // (longest * len(label_space)))
-        found: list[list[float]] = []
+        step = max(1, TOKENS_AT_ONCE // (max(len(row) for (row,) in reading.ids) * len(label_space)))
+        logs: list[list[float]] = []
         counts = RunReport(dropped=reading.dropped)
         for first in range(0, len(texts), step):
-            sequences: list[tuple[int, ...]] = []
-            starts: list[int] = []
-            joined = continuations(
-                self.tokenizer, texts[first : first + step], self.format.labels(label_space), self.format.special
-            )
-            for index, (given, rows) in enumerate(joined, start=first):
-                if given < 1:
-                    problem = f"prompt {index} has no token that all labels follow; begin it with some text"
-                    raise PromptError(problem, index)
-                sequences.extend(rows)
-                starts.extend([given - 1] * len(rows))
-            some, more = self._log_probabilities(sequences, starts)
-            found.extend(some)
+            joined = self.format.continuations(texts[first : first + step], label_space, first)
+            sequences = [row for _, rows in joined for row in rows]
+            some, more = self._log_probabilities(sequences, [given - 1 for given, rows in joined for _ in rows])
+            logs += some
             counts.add(more)
-        scores, mass = [], []
-        for index in range(len(texts)):
-            logs = found[index * len(label_space) : (index + 1) * len(label_space)]
-            if not all(logs):
-                raise PromptError(f"a label adds no token to prompt {index}, so it cannot be scored", index)
-            sums = [math.fsum(row) for row in logs]
-            means = [total / len(row) for total, row in zip(sums, logs, strict=True)]
-            scores.append(means if self.options.label_normalisation == "mean" else sums)
-            mass.append(math.fsum(map(math.exp, sums)))
+        sums = [math.fsum(row) for row in logs]
+        mean = self.options.label_normalisation == "mean"
+        values = [total / len(row) for total, row in zip(sums, logs, strict=True)] if mean else sums
+        starts, width = range(0, len(logs), len(label_space)), len(label_space)
+        scores = [values[start : start + width] for start in starts]
+        mass = [math.fsum(map(math.exp, sums[start : start + width])) for start in starts]
         probabilities = [softmax(row) for row in scores]
         return LabelScores(probabilities, scores, mass if self.options.label_mass else None, issues, counts)
 
-    def _computed(self, sequences: Sequence[tuple[int, ...]], starts: Sequence[int]) -> Sequence[tuple[int, ...]]:
+    def _channel_sequences(
+        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, more: int = 0
+    ) -> tuple[Reading, list[Tokens], list[int]]:
+        """The token sequences of noisy-channel prompts, and the position before the first token that is scored."""
+        reading = self._read(prompts, more=more)
+        sequences = [ids for rows in reading.ids for ids in rows]
+        return reading, sequences, self.format.channel_starts(reading, label_space, variant)
+
+    def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
+        """The text scored given each label."""
+        self.format.refuse_chat("the noisy channel")
+        for index, query in enumerate(prompts):
+            check_channel(query, label_space, index)
+        reading, sequences, starts = self._channel_sequences(prompts, label_space, variant)
+        found, counts = self._log_probabilities(sequences, starts)
+        counts.dropped = reading.dropped
+        scores = channel_scores(found, len(label_space), variant == "0.1.1")
+        return LabelScores([softmax(row) for row in scores], scores, None, (), counts)
+
+    def _last(self, ids: Sequence[Tokens]) -> tuple[LastPosition, RunReport]:
+        """The last position of each sequence."""
+        runner = self.runner()
+        return compute_checked(runner, ids, lambda: last_positions(runner, ids))
+
+    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int]) -> Sequence[Tokens]:
         """What is computed of sequences: the last token predicts nothing that is asked for."""
         if self.runner().forward.can.plain:
             return sequences
         return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
+
+    def _log_probabilities(
+        self, sequences: Sequence[Tokens], starts: Sequence[int]
+    ) -> tuple[list[list[float]], RunReport]:
+        """Log-probability of each token after position ``start``, for each sequence."""
+        runner = self.runner()
+
+        def compute() -> tuple[TokenLogProbabilities, RunReport]:
+            reader = TokenLogProbabilities(runner.forward, sequences, starts)
+            return reader, runner.run(self._computed(sequences, starts), starts, reader.read)
+
+        reader, counts = compute_checked(runner, sequences, compute)
+        return reader.found, counts
 
     def forecast_prompts(
         self,
@@ -553,85 +531,42 @@ class CausalLMKernel:
             features: What is computed of each prompt, such as those of :attr:`joint_features`.
             kept: A sequence of the prompts before, whose prefix is not computed again.
         """
-        limit = length_limit(self.model.config, self.tokenizer, self.options.max_length)
         free = -(10**9) if self.options.on_too_long == "error" else 0  # no limit, where none is applied
         scores = not new_tokens and not {"probabilities", "log_probabilities"}.isdisjoint(features)
         vectors = not {"hidden", "vocabulary"}.isdisjoint(features)
-        found: list[tuple[Sequence[tuple[int, ...]], Sequence[int] | None]] = []
+        runs: list[tuple[Sequence[Tokens], Sequence[int] | None]] = []
         with self._running(prompts):
             if not isinstance(prompts[0], str):
-                found.append(self._channel_sequences(prompts, label_space, self.options.variant, free)[1:])
+                runs.append(self._channel_sequences(prompts, label_space, self.options.variant, free)[1:])
             elif scores and self.options.label_scoring == "full":
-                texts = [text for (text,) in self._read([[one] for one in prompts], label_space, free).texts]
-                joined = continuations(self.tokenizer, texts, self.format.labels(label_space), self.format.special)
-                rows = [row for _, some in joined for row in some]
-                found.append((rows, [given - 1 for given, some in joined for _ in some]))
-            if not found or vectors:
-                shared = self.format.deciding(label_space)[1] if scores and not found else 0
-                reading = self._read([[one] for one in prompts], more=free + new_tokens)
-                found.append((reading.before(shared), [0] * len(prompts) if "losses" in features else None))
+                texts = [text for (text,) in self._read([[prompt] for prompt in prompts], label_space, free).texts]
+                joined = self.format.continuations(texts, label_space)
+                starts = [given - 1 for given, rows in joined for _ in rows]
+                runs.append(([row for _, rows in joined for row in rows], starts))
+            if not runs or vectors:
+                shared = self.format.deciding(label_space)[1] if scores and not runs else 0
+                reading = self._read([[prompt] for prompt in prompts], more=free + new_tokens)
+                runs.append((reading.before(shared), [0] * len(prompts) if "losses" in features else None))
                 if shared and vectors:
-                    found.append((reading.before(), None))
+                    runs.append((reading.before(), None))
             tokens = positions = output = longest = 0
-            before = kept
-            for whole, starts in found:
-                computed = whole if starts is None else self._computed(whole, starts)
+            for whole, starts_of_run in runs:
+                computed = whole if starts_of_run is None else self._computed(whole, starts_of_run)
                 tokens += sum(map(len, computed))
-                positions += distinct_positions([before, *computed]) - len(before)
+                positions += distinct_positions([kept, *computed]) - len(kept)
                 output += new_tokens * len(whole)
                 longest = max(longest, *map(len, whole)) + new_tokens
-                before = max(computed)
+                kept = max(computed)
         return Forecast(
             tokens=tokens,
             positions=positions,
             output_tokens=output,
             longest_prompt=longest,
-            limit=limit,
-            kept=before,
+            limit=self.format.limit(self.model.config),
+            kept=kept,
         )
 
-    def _log_probabilities(
-        self, sequences: Sequence[tuple[int, ...]], starts: Sequence[int]
-    ) -> tuple[list[list[float]], RunReport]:
-        """Log-probability of each token after position ``start``, for each sequence."""
-        runner = self.runner()
-
-        def compute() -> tuple[TokenLogProbabilities, RunReport]:
-            reader = TokenLogProbabilities(runner.forward, sequences, starts)
-            return reader, runner.run(self._computed(sequences, starts), starts, reader.read)
-
-        reader, counts = compute_checked(runner, sequences, compute)
-        return reader.found, counts
-
-    def _channel_sequences(
-        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, more: int = 0
-    ) -> tuple[Reading, list[tuple[int, ...]], list[int]]:
-        """The token sequences of noisy-channel prompts, and the position before the first token that is scored."""
-        reading = self._read(prompts, more=more)
-        sequences = [ids for rows in reading.ids for ids in rows]
-        starts = self.format.channel_starts(reading, label_space, variant)
-        return reading, sequences, starts
-
-    def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
-        """The text scored given each label."""
-        self.format.refuse_chat("the noisy channel")
-        for index, query in enumerate(prompts):
-            check_channel(query, label_space, index)
-        reading, sequences, starts = self._channel_sequences(prompts, label_space, variant)
-        found, counts = self._log_probabilities(sequences, starts)
-        counts.dropped = reading.dropped
-        scores = channel_scores(found, len(label_space), variant == "0.1.1")
-        return LabelScores([softmax(row) for row in scores], scores, None, (), counts)
-
     # What other methods are built on
-
-    def _last(self, ids: Sequence[tuple[int, ...]]) -> tuple[LastPosition, RunReport]:
-        """The last position of each sequence."""
-        runner = self.runner()
-        return compute_checked(runner, ids, lambda: last_positions(runner, ids))
-
-    def _last_of(self, prompts: Sequence[str], shared: int = 0) -> LastPosition:
-        return self._last(self._read([[prompt] for prompt in prompts]).before(shared))[0]
 
     def hidden_states(self, prompts: Sequence[str]) -> Any:
         """Last hidden state (after the final normalisation) at the last position of each prompt.
@@ -642,8 +577,7 @@ class CausalLMKernel:
         Returns:
             A float32 NumPy array of shape (prompts, width).
         """
-        with self._running(prompts):
-            return self._last_of(prompts).states().numpy()
+        return self._features(prompts, (), {"hidden"})["hidden"]
 
     def full_vocabulary_logits(self, prompts: Sequence[str]) -> Any:
         """Logits of the whole vocabulary at the last position of each prompt.
@@ -654,8 +588,7 @@ class CausalLMKernel:
         Returns:
             A float32 NumPy array of shape (prompts, vocabulary).
         """
-        with self._running(prompts):
-            return self._last_of(prompts).whole().numpy()
+        return self._features(prompts, (), {"vocabulary"})["vocabulary"]
 
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
@@ -668,12 +601,8 @@ class CausalLMKernel:
             A list of probabilities for each prompt; a float32 array (prompts, vocabulary); a float32 array (prompts,
             width).
         """
-        with self._running(prompts):
-            tokens, shared = self.format.deciding(label_space)
-            reader = self._last_of(prompts, shared)
-            logits = reader.whole()
-            rows = [softmax(row) for row in logits[:, tokens].tolist()]
-            return rows, logits.numpy(), reader.states().numpy()
+        found = self._features(prompts, label_space, {"probabilities", "vocabulary", "hidden"})
+        return found["probabilities"], found["vocabulary"], found["hidden"]
 
     @property
     def joint_features(self) -> frozenset[str]:
@@ -693,26 +622,28 @@ class CausalLMKernel:
         Returns:
             One sequence of rows for each name.
         """
+        if self.options.label_scoring != "full" or {"probabilities", "log_probabilities"}.isdisjoint(wanted):
+            return self._features(prompts, label_space, wanted)
+        full = self.score(prompts, label_space)
+        found = {"probabilities": full.probabilities, "log_probabilities": full.log_scores}
+        others = set(wanted) - set(found)
+        return found | self._features(prompts, label_space, others) if others else found
+
+    def _features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
+        """Features of which labels are scored by one token each."""
         found: dict[str, Any] = {}
-        scores = {"probabilities", "log_probabilities"} & set(wanted)
-        if scores and self.options.label_scoring == "full":
-            full = self.score(prompts, label_space)
-            found = {"probabilities": full.probabilities, "log_probabilities": full.log_scores}
-        if set(wanted) <= set(found):
-            return found
         with self._running(prompts):
             reading = self._read([[prompt] for prompt in prompts])
-            tokens, shared = self.format.deciding(label_space)
+            scores = not {"probabilities", "log_probabilities"}.isdisjoint(wanted)
+            tokens, shared = self.format.deciding(label_space) if scores else ([], 0)
             reader, _ = self._last(reading.before(shared))
-            if scores and not found:
+            if scores:
                 self._audit(label_space, reading.texts[0][0])
-                logits, log_mass = reader.labels(tokens, True)
-                assert log_mass is not None
+                logits, totals = reader.labels(tokens, "log_probabilities" in wanted)
                 found["probabilities"] = [softmax(row) for row in logits]
-                found["log_probabilities"] = [
-                    [value - total for value in row]
-                    for row, total in zip(logits, _totals(tokens, logits, log_mass), strict=True)
-                ]
+                if totals is not None:
+                    pairs = zip(logits, totals, strict=True)
+                    found["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
             if shared and {"vocabulary", "hidden"} & set(wanted):  # those of a prompt do not depend on the labels
                 reader, _ = self._last(reading.before())
             if "vocabulary" in wanted:

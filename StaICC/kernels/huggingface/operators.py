@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from StaICC.optional import require
+from StaICC.kernels.huggingface import torch_module
 from StaICC.safe_text import logger
 
 VARIANTS = 256
@@ -50,7 +50,7 @@ def opaque(name: str, function: Callable[..., Any], schema: str, shape: Callable
         schema: Its arguments and result.
         shape: Returns a tensor like the result, from the same arguments.
     """
-    library = require("torch", "hf", "the causal language model kernel").library
+    library = torch_module().library
     if not hasattr(library, "custom_op"):
         return function
     operator = library.custom_op(f"staicc::{name}", function, mutates_args=(), schema=schema)
@@ -66,7 +66,7 @@ class CompiledLayers:
     """
 
     def __init__(self, model: Any) -> None:
-        self.torch = require("torch", "hf", "the causal language model kernel")
+        self.torch = torch_module()
         names = set(getattr(model, "_no_split_modules", None) or ())
         layers = [module for module in model.modules() if type(module).__name__ in names]
         self.layers = [(layer, self.torch.compile(layer.forward, dynamic=True, fullgraph=True)) for layer in layers]
@@ -114,7 +114,7 @@ def uses_onednn() -> bool:
     Returns:
         Whether the processor has AVX-512 and is not Intel's, and the operator exists and returns the default's result.
     """
-    torch = require("torch", "hf", "the causal language model kernel")
+    torch = torch_module()
     product = _product(torch)
     processor = getattr(torch.backends, "cpu", None)  # not in old releases
     if product is None or processor is None or not processor.get_cpu_capability().startswith("AVX512"):
@@ -154,7 +154,7 @@ def _redirection() -> Any:
 @functools.cache
 def _products() -> dict[Any, Callable[..., Any]]:
     """Matrix products that oneDNN computes where it can, by the functions of torch that they replace."""
-    torch = require("torch", "hf", "the causal language model kernel")
+    torch = torch_module()
     eager, linear, addmm = _product(torch), torch.nn.functional.linear, torch.addmm
 
     def operator(inputs: Any, weight: Any, bias: Any) -> Any:
@@ -263,7 +263,7 @@ def _attend(
     **kwargs: Any,
 ) -> Any:
     """``scaled_dot_product_attention``, by segments where the mask is that of the thread."""
-    torch = require("torch", "hf", "the causal language model kernel")
+    torch = torch_module()
     attention = torch.nn.functional.scaled_dot_product_attention
     mask, pieces = _current.work
     ours = attn_mask is not None and attn_mask.data_ptr() == mask.data_ptr()
@@ -292,7 +292,7 @@ def _attend(
 @functools.cache
 def _attention() -> dict[Any, Callable[..., Any]]:
     """:func:`_attend`, by the function of torch that it replaces."""
-    torch = require("torch", "hf", "the causal language model kernel")
+    torch = torch_module()
 
     def operator(*args: Any, **kwargs: Any) -> Any:
         return _attend(*args, **kwargs).transpose(-3, -2).contiguous().transpose(-3, -2)

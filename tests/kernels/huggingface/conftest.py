@@ -1,8 +1,10 @@
-"""Settings of all tests of torch kernels."""
+"""What the tests of torch kernels share: a tokenizer, a model that no test changes, and the oracle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,3 +21,38 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(make_tokenizer: Any) -> Any:
+    return make_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def model(make_model: Any) -> Any:
+    return make_model("Llama")
+
+
+@pytest.fixture(scope="session")
+def plain() -> Any:
+    """The plainest way to the same numbers: one call of the complete model for each text, all positions."""
+    import torch
+
+    def call(model: Any, tokenizer: Any, text: str) -> Any:
+        ids = tokenizer(text)["input_ids"]
+        with torch.no_grad():
+            output = model(input_ids=torch.tensor([ids]), output_hidden_states=True, use_cache=False)
+        return ids, output.logits[0].double(), output.hidden_states[-1][0]
+
+    def labels(model: Any, tokenizer: Any, text: str, labels: list[str]) -> list[float]:
+        """Probabilities of the labels' last tokens."""
+        tokens = [tokenizer(label)["input_ids"][-1] for label in labels]
+        return call(model, tokenizer, text)[1][-1][tokens].softmax(0).tolist()
+
+    def logs(model: Any, tokenizer: Any, text: str) -> list[float]:
+        """Log-probability of each token after the first."""
+        ids, logits, _ = call(model, tokenizer, text)
+        rows = logits.log_softmax(-1)
+        return [rows[place, token].item() for place, token in enumerate(ids[1:])]
+
+    return SimpleNamespace(call=call, labels=labels, logs=logs)

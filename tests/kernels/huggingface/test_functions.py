@@ -18,6 +18,7 @@ import zipfile
 import pytest
 
 from StaICC.errors import ArgumentError
+from StaICC.inference.identity import identity_of
 from StaICC.methods.calibration import ContextualCalibration, DomainCalibration
 from StaICC.prefabricate_inference import model_kernel
 
@@ -47,29 +48,21 @@ def plain(parts, prompt):
     return torch.softmax(logits[tokens], 0).tolist(), output.hidden_states[-1][0, -1].numpy(), logits.numpy()
 
 
-def test_probabilities(parts):
-    for prompt in PROMPTS:
-        found = standard(prompt=prompt, label_space=LABELS, **parts)
-        assert type(found) is list
-        assert [type(value) for value in found] == [float] * 3
-        assert found == pytest.approx(plain(parts, prompt)[0], abs=1e-5)
-
-
 @pytest.mark.parametrize("state", [False, True])
 @pytest.mark.parametrize("whole", [False, True])
-def test_more_is_returned_if_asked(parts, state, whole):
-    found = standard(
-        prompt=PROMPTS[0], label_space=LABELS, return_hidden_state=state, return_full_vocab_prob=whole, **parts
-    )
-    row, hidden, logits = plain(parts, PROMPTS[0])
-    expected = [row, *([hidden] if state else []), *([logits] if whole else [])]
-    if len(expected) == 1:
-        found = (found,)
-    assert type(found) is tuple
-    assert len(found) == len(expected)
-    for value, wanted in zip(found, expected, strict=True):
-        assert numpy.allclose(value, wanted, atol=1e-5)
-    assert all(value.dtype == numpy.float32 and value.ndim == 1 for value in found[1:])
+def test_probabilities_and_more_if_asked(parts, state, whole):
+    options = {"return_hidden_state": state, "return_full_vocab_prob": whole, **parts}
+    rows = standard.batch(prompts=PROMPTS, label_space=LABELS, **options)
+    for prompt, in_batch in zip(PROMPTS, rows, strict=True):
+        row, hidden, logits = plain(parts, prompt)
+        expected = [row, *([hidden] if state else []), *([logits] if whole else [])]
+        for found in (in_batch, standard(prompt=prompt, label_space=LABELS, **options)):
+            assert type(found) is (list if len(expected) == 1 else tuple)
+            values = [found] if len(expected) == 1 else found
+            assert [type(value) for value in values[0]] == [float] * 3
+            assert all(value.dtype == numpy.float32 and value.ndim == 1 for value in values[1:])
+            for value, wanted in zip(values, expected, strict=True):
+                assert numpy.allclose(value, wanted, atol=1e-5)
 
 
 def test_calibration_gets_probabilities_logits_and_state(parts):
@@ -79,15 +72,12 @@ def test_calibration_gets_probabilities_logits_and_state(parts):
         seen.append(arguments)
         return [0.1, 0.2, 0.7]
 
-    found = standard(
-        prompt=PROMPTS[0], label_space=LABELS, calibration_function=calibrate, return_hidden_state=True, **parts
-    )
+    options = {"calibration_function": calibrate, "return_hidden_state": True}
+    found = standard(prompt=PROMPTS[0], label_space=LABELS, **options, **parts)
     assert found[0] == [0.1, 0.2, 0.7]
-    ((row, logits, hidden),) = seen
-    expected = plain(parts, PROMPTS[0])
-    assert row == pytest.approx(expected[0], abs=1e-5)
-    assert numpy.allclose(hidden, expected[1], atol=1e-5)
-    assert numpy.allclose(logits, expected[2], atol=1e-5)
+    expected, hidden, logits = plain(parts, PROMPTS[0])
+    for value, wanted in zip(seen[0], (expected, logits, hidden), strict=True):
+        assert numpy.allclose(value, wanted, atol=1e-5)
 
 
 def test_cache_empty_is_called(parts):
@@ -96,26 +86,6 @@ def test_cache_empty_is_called(parts):
     standard.batch(prompts=PROMPTS, label_space=LABELS, cache_empty=lambda: calls.append(2), **parts)
     noisy(prompt=CHANNEL[0], label_space=LABELS, cache_empty=lambda: calls.append(3), **parts)
     assert calls == [1, 2, 3]
-
-
-def test_a_partial_is_batched_through_its_function(parts):
-    f = functools.partial(standard, **parts, return_hidden_state=False)
-    rows = f.func.batch(prompts=PROMPTS, label_space=LABELS, **f.keywords)
-    assert rows == [pytest.approx(f(prompt=prompt, label_space=LABELS), abs=1e-6) for prompt in PROMPTS]
-
-
-def test_batch_with_calibration_returns_one_result_for_each_prompt(parts):
-    rows = standard.batch(
-        prompts=PROMPTS,
-        label_space=LABELS,
-        calibration_function=lambda row, logits, state: [value / 2 for value in row],
-        return_full_vocab_prob=True,
-        **parts,
-    )
-    for prompt, (row, logits) in zip(PROMPTS, rows, strict=True):
-        expected = plain(parts, prompt)
-        assert row == pytest.approx([value / 2 for value in expected[0]], abs=1e-5)
-        assert numpy.allclose(logits, expected[2], atol=1e-5)
 
 
 def test_batched_function(parts):
@@ -156,53 +126,46 @@ def test_noisy_channel(parts, variant):
     assert rows == [pytest.approx(row, abs=1e-5) for row in expected]
 
 
+def trained(kind, row, **options):
+    made = kind(LABELS, **options)
+    made.train(lambda *_, **__: "prompt", lambda prompt, label_space: row, [(["a b"], 0)], calibration_number=1, k=0)
+    return {"calibration_function": made.inference}
+
+
 def test_identities_of_partials(parts, make_model):
-    def calibrate(row, logits, state):
-        return row
-
-    names = {
-        standard.identity_for(**parts).digest,
-        batched.identity_for(**parts).digest,
-        noisy.identity_for(**parts).digest,
-        noisy.identity_for(**parts, variant="0.1.1").digest,
-        standard.identity_for(**parts, calibration_function=calibrate).digest,
-        standard.identity_for(model=make_model("GPT2", seed=1), tokenizer=parts["tokenizer"]).digest,
-    }
-    assert len(names) == 6
-    again = standard.identity_for(
-        **parts, cache_empty=print, return_hidden_state=False, calibration_function=None
-    ).digest
-    assert again in names
-
-
-def test_identities_tell_trained_calibrations_apart(parts):
-    def trained(kind, answer, **options):
-        made = kind(LABELS, **options)
-        made.train(
-            lambda *_, **__: "prompt", lambda prompt, label_space: answer, [(["a b"], 0)], calibration_number=1, k=0
-        )
-        return made
-
     rows = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
-    made = [
+    names = {
+        function.identity_for(**{**parts, **more}).digest
+        for function, more in (
+            (standard, {}),
+            (batched, {}),
+            (noisy, {}),
+            (noisy, {"variant": "0.1.1"}),
+            (standard, {"model": make_model("GPT2", seed=1)}),
+            (standard, {"calibration_function": lambda row, logits, state: row}),
+            (standard, trained(ContextualCalibration, rows[0])),
+            (standard, trained(ContextualCalibration, rows[1])),
+            (standard, trained(DomainCalibration, rows[0])),
+            (standard, trained(ContextualCalibration, rows[0], variant="0.1.1")),
+        )
+    }
+    assert len(names) == 10
+    for same in (
+        {"cache_empty": print, "return_hidden_state": False, "calibration_function": None},
         trained(ContextualCalibration, rows[0]),
-        trained(ContextualCalibration, rows[1]),
-        trained(DomainCalibration, rows[0]),
-        trained(ContextualCalibration, rows[0], variant="0.1.1"),
-    ]
-    names = [standard.identity_for(**parts, calibration_function=one.inference).digest for one in made]
-    assert len({standard.identity_for(**parts).digest, *names}) == 5
-    again = trained(ContextualCalibration, rows[0]).inference
-    assert standard.identity_for(**parts, calibration_function=again).digest == names[0]
+    ):
+        assert standard.identity_for(**parts, **same).digest in names
+    assert identity_of(functools.partial(standard, **parts)).complete
 
 
 def test_a_calibration_of_the_users_own_leaves_a_partial_incomplete(parts):
     """A list in a closure may change during the run, and nothing reads the code for it."""
-    for calibration in (lambda row, logits, state: row[::-1], lambda row, logits, state: CHANGING.get("row", row)):
-        assert not standard.identity_for(**parts, calibration_function=calibration).complete
+    changing: dict[str, list[float]] = {}
+    for calibration in (lambda row, logits, state: row[::-1], lambda row, logits, state: changing.get("row", row)):
+        partial = functools.partial(standard, **parts, calibration_function=calibration)
+        assert not identity_of(partial).complete
 
 
-CHANGING: dict[str, list[float]] = {}
 RELEASED = """
 import contextlib, io, json, sys
 sys.path.insert(0, sys.argv[1])

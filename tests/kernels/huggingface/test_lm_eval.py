@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +62,7 @@ def harness(model: Any, tokenizer: Any, folder: Path, monkeypatch: pytest.Monkey
     return found["results"]
 
 
-def test_the_whole_way_by_commands(
-    make_model: Callable[..., Any], make_tokenizer: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_whole_way_by_commands(make_model: Any, make_tokenizer: Any, tmp_path: Path) -> None:
     """``export lm-eval``, ``lm_eval``, ``score``: three commands, and our kernel beside them."""
     model, tokenizer = make_model("GPT2", **LONG), make_tokenizer()
     model.save_pretrained(tmp_path / "model")
@@ -103,8 +100,8 @@ def test_the_whole_way_by_commands(
 @pytest.mark.parametrize("family", ["GPT2", "Llama", "GPTNeoX"])
 @pytest.mark.parametrize("start", [False, True])
 def test_label_by_label(
-    make_model: Callable[..., Any],
-    make_tokenizer: Callable[..., Any],
+    make_model: Any,
+    make_tokenizer: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     family: str,
@@ -145,29 +142,23 @@ def glued() -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", bos_token="<|end|>")
 
 
-def test_the_named_difference_at_the_border(
-    make_model: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_named_difference_at_the_border(make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a token spans the end of the prompt and a label, lm_eval loses it: of ``food`` it scores ``ood``.
 
     Ours goes back to the border before that token, for all labels, and its audit names the label.
     """
-    from StaICC.kernels.huggingface.prompts import audit_labels
-
     model, tokenizer = make_model("GPT2", **LONG), glued()
     benchmark = StaICC.Normal(datasets=["mini"], limit=4)
     with pytest.warns(UserWarning, match="no longer the benchmark's"):
         benchmark[0].prompt_former.change_label_prefix("topic:")
     prompt = next(identified_queries(benchmark)).query.prompt
     assert isinstance(prompt, str)
-    issues = [
-        one for one in audit_labels(tokenizer, ["food", "travel", "weather"], "full", prompt) if one.kind == "boundary"
-    ]
-    assert [one.labels for one in issues] == [("food",)]
+    ours = kernel(model, tokenizer)
+    issues = ours.format.audit(["food", "travel", "weather"], prompt)
+    assert [issue.labels for issue in issues if issue.kind == "boundary"] == [("food",)]
     export_tasks(benchmark, tmp_path / "tasks")
     harness(model, tokenizer, tmp_path / "tasks", monkeypatch)
     theirs = read_samples(tmp_path / "tasks" / "logged")
-    ours = kernel(model, tokenizer)
     for one in identified_queries(benchmark):
         assert isinstance(one.query.prompt, str)
         told = theirs[one.id]["logits"]
@@ -177,55 +168,3 @@ def test_the_named_difference_at_the_border(
         whole = ours.score([one.query.prompt], ["food", "travel", "weather"]).log_scores[0]
         assert whole[0] != pytest.approx(told[0], abs=0.1)
         assert whole[1] - told[1] == pytest.approx(whole[2] - told[2], abs=1e-4)  # what ":" adds in ours
-
-
-def test_the_named_difference_of_length(
-    make_model: Callable[..., Any], make_tokenizer: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A prompt that is too long: lm_eval cuts it at the front and goes on; ours refuses it."""
-    from StaICC.errors import OutputError
-
-    model, tokenizer = make_model("GPT2", n_positions=64, max_position_embeddings=64), make_tokenizer()
-    benchmark = StaICC.Normal(datasets=["mini"], limit=2)
-    export_tasks(benchmark, tmp_path / "tasks")
-    harness(model, tokenizer, tmp_path / "tasks", monkeypatch)
-    assert len(read_samples(tmp_path / "tasks" / "logged")) == 4
-    with pytest.raises(OutputError, match="but the model reads 64 at most"):
-        benchmark(kernel(model, tokenizer))
-
-
-@pytest.mark.parametrize("options", [{"num_fewshot": 1}, {"apply_chat_template": True}])
-def test_other_prompts_are_noticed(
-    make_model: Callable[..., Any],
-    make_tokenizer: Callable[..., Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: dict[str, Any],
-) -> None:
-    """What lm_eval adds to the prompts on request makes other prompts; scoring refuses them."""
-    import lm_eval
-    from lm_eval.models.huggingface import HFLM
-    from lm_eval.tasks import TaskManager
-
-    from StaICC.errors import SchemaError
-
-    model, tokenizer = make_model("GPT2", **LONG), make_tokenizer()
-    tokenizer.chat_template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-    export_tasks(StaICC.Normal(datasets=["mini"], limit=2), tmp_path / "tasks")
-    monkeypatch.chdir(tmp_path / "tasks")
-    found = lm_eval.simple_evaluate(
-        HFLM(pretrained=model, tokenizer=tokenizer, batch_size=4),
-        tasks=["staicc_normal"],
-        task_manager=TaskManager(include_path=".", include_defaults=False),
-        log_samples=True,
-        bootstrap_iters=0,
-        **options,
-    )
-    (samples,) = found["samples"].values()
-    path = tmp_path / "samples_x.jsonl"
-    path.write_text("\n".join(json.dumps(one, default=str) for one in samples), "utf-8")
-    if "num_fewshot" in options:  # the task is exported with 0, which lm_eval never overrides
-        assert len(read_samples(path)) == 4
-    else:
-        with pytest.raises(SchemaError, match="lm_eval used another prompt"):
-            read_samples(path)

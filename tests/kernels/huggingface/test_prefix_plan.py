@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.kernels.huggingface.prefix_plan import Row, distinct_positions, plan, shared_length
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions, plan, shared_length
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
 
@@ -68,25 +67,22 @@ def test_every_sequence_is_answered_once_and_whole(sequences, data):
 
 
 @given(SEQUENCES)
-def test_free_attention_and_room_enough_compute_every_prefix_once(sequences):
-    wanted = [len(sequence) - 1 for sequence in sequences]
-    stages = plan(sequences, wanted, row_tokens=10_000, attention_weight=0.0)
-    computed = sum(len(row.tokens) for stage in stages for row in stage.rows)
-    assert computed == distinct_positions(sequences)
-
-
-@given(SEQUENCES)
 def test_without_sharing_rows_are_plain_and_different(sequences):
     (stage,) = plan(sequences, [0] * len(sequences), row_tokens=4, attention_weight=0.0, share=False)
+    assert plan([], [], row_tokens=10, attention_weight=0.0) == ()
     assert stage.prefix == ()
     assert all(row.is_chain for row in stage.rows)
     assert sorted(row.tokens for row in stage.rows) == sorted(set(sequences))
 
 
 @given(SEQUENCES)
-def test_subtrees_are_what_the_parents_say(sequences):
-    for stage in plan(sequences, [0] * len(sequences), row_tokens=100, attention_weight=0.0):
+def test_free_attention_computes_every_prefix_once_and_subtrees_are_what_the_parents_say(sequences):
+    stages = plan(sequences, [0] * len(sequences), row_tokens=10_000, attention_weight=0.0)
+    computed = sum(len(row.tokens) for stage in stages for row in stage.rows)
+    assert computed == distinct_positions(sequences)
+    for stage in stages:
         for row in stage.rows:
+            assert row.is_chain is (row.parents == tuple(range(-1, len(row.tokens) - 1)))
             ends = row.subtree_ends()
             for i in range(len(row.tokens)):
                 ancestors, j = set(), i
@@ -137,12 +133,3 @@ def test_dear_attention_keeps_rows_apart():
     wanted = [len(s) - 1 for s in sequences]
     assert len(plan(sequences, wanted, row_tokens=10_000, attention_weight=1.0)[0].rows) == 4
     assert len(plan(sequences, wanted, row_tokens=10_000, attention_weight=1e-6)[0].rows) == 1
-
-
-def test_nothing_to_do():
-    assert plan([], [], row_tokens=10, attention_weight=0.0) == ()
-
-
-@pytest.mark.parametrize("parents", [(-1, 0, 1), (-1, 0, 0)])
-def test_chains(parents):
-    assert Row((1, 2, 3), parents, ((0, 2),), 0).is_chain is (parents == (-1, 0, 1))

@@ -1,0 +1,333 @@
+"""Tokens of prompts and labels: what is refused, shortened and reported; nothing is cut, whatever the tokenizer."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from StaICC.errors import ArgumentError, PromptError
+from StaICC.kernels.huggingface import prompts
+from StaICC.kernels.huggingface.prompts import KernelOptions, PromptFormat, encode
+
+tokenizers = pytest.importorskip("tokenizers")
+transformers = pytest.importorskip("transformers")
+
+
+class Characters:
+    """A tokenizer of one token per character; ``^`` is the beginning-of-sequence token."""
+
+    bos_token, bos_token_id = "^", ord("^")
+
+    def __init__(self, adds_start: bool = False, says_so: bool | None = None) -> None:
+        self.adds_start = adds_start
+        self.add_bos_token = adds_start if says_so is None else says_so
+
+    def __call__(self, texts: list[str], add_special_tokens: bool = True) -> dict[str, Any]:
+        start = [ord("^")] if self.adds_start and add_special_tokens else []
+        return {"input_ids": [start + [ord(c) for c in text] for text in texts]}
+
+
+def ids(text: str) -> tuple[int, ...]:
+    return tuple(map(ord, text))
+
+
+def read(queries: Any, limit: int | None = None, labels: Any = (), tokenizer: Any = None, **options: Any) -> Any:
+    return PromptFormat(tokenizer or Characters(), KernelOptions(**options)).read(queries, limit, labels)
+
+
+DROP: dict[str, Any] = {"on_too_long": "drop-demonstrations"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message", "index"),
+    [
+        ([["", "x"]], {}, "prompt 0 has no tokens", 0),
+        ([["x"], [None]], {}, "prompt 1 must be a string, not NoneType", 1),
+        ([[b"x"]], {}, "not bytes", 0),
+        ([["fine"], ["^twice"]], {"tokenizer": Characters(True)}, r"begins with .*'\^' twice.*add_special_tokens", 1),
+        ([["x"]], {"tokenizer": Characters(False, True)}, "lacks .*add_bos_token is True", 0),
+        ([["12345678"], ["123456789"]], {"limit": 8}, "prompt 1 has 9 tokens, but the model reads 8 at most", 1),
+        ([["123456"]], {"limit": 8, "labels": ["abc", "a"]}, "prompt 0 has 9 tokens with its label", 0),
+        ([["a\nb\n12345"]], {"limit": 4, **DROP}, "its query alone is too long", 0),
+    ],
+)
+def test_prompts_that_cannot_be_read(arguments: Any, options: Any, message: str, index: int) -> None:
+    with pytest.raises(PromptError, match=message) as caught:
+        read(arguments, **options)
+    assert pickle.loads(pickle.dumps(caught.value)).index == caught.value.index == index
+
+
+def test_prompts_that_just_fit() -> None:
+    assert read([["12345"]], 8, ["abc", "a"]).ids == [[ids("12345")]]
+    assert read([["^once"]], tokenizer=Characters(True), add_special_tokens=False).ids == [[ids("^once")]]
+    assert read([["x"]], tokenizer=Characters(True)).ids == [[ids("^x")]]
+
+
+def test_whole_demonstrations_are_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    found = read([["aaa\nbb\ncc\nq "], ["short"]], 8, **DROP)
+    assert found.texts == [["bb\ncc\nq "], ["short"]]
+    assert found.ids == [[ids("bb\ncc\nq ")], [ids("short")]]
+    assert found.dropped == {0: 1}
+    assert "1 of 2 prompts" in caplog.text
+    found = read([["aaaa\nbbbb\nx q\n", "aaaa\nbbbb\nlong q\n"]], 12, **DROP)
+    assert found.texts == [["bbbb\nx q\n", "bbbb\nlong q\n"]]  # equally for every label
+    assert found.dropped == {0: 1}
+
+
+@given(st.lists(st.text("ab", max_size=5), max_size=6), st.text("q", min_size=1, max_size=5), st.integers(1, 30))
+def test_as_few_are_dropped_as_possible(demonstrations: list[str], query: str, limit: int) -> None:
+    def without(count: int) -> str:
+        return "".join(text + "\n" for text in demonstrations[count:]) + query
+
+    if len(query) > limit:
+        with pytest.raises(PromptError, match="too long"):
+            read([[without(0)]], limit, **DROP)
+        return
+    found = read([[without(0)]], limit, **DROP)
+    count = found.dropped.get(0, 0)
+    assert found.texts == [[without(count)]]
+    assert len(without(count)) <= limit
+    assert not count or len(without(count - 1)) > limit
+
+
+@pytest.mark.parametrize(
+    ("config", "tokenizer", "given", "expected"),
+    [
+        ({"max_position_embeddings": 64}, {"model_max_length": 32}, None, 64),
+        ({"n_positions": 16}, {}, None, 16),
+        ({}, {"model_max_length": 32}, None, 32),
+        ({}, {"model_max_length": 10**30}, None, None),
+        ({"max_position_embeddings": 64}, {}, 100, 100),
+    ],
+)
+def test_limits(config: Any, tokenizer: Any, given: int | None, expected: int | None) -> None:
+    chosen = PromptFormat(SimpleNamespace(**tokenizer), KernelOptions(max_length=given))
+    assert chosen.limit(SimpleNamespace(**config)) == expected
+
+
+# Labels
+
+
+class Words:
+    """Tokens are words with the space before them; a space alone is a token; ``</s>`` may be added at the end."""
+
+    bos_token_id = None
+
+    def __init__(self, ends: bool = False) -> None:
+        self.words = {"</s>": 0, "<unk>": 1}
+        self.ends = ends
+        self.eos_token_id = 0
+        self.all_special_ids = [0, 1]
+
+    def split(self, text: str) -> list[str]:
+        pieces, start = [], 0
+        for i in range(1, len(text) + 1):
+            if i == len(text) or (text[i] == " " and i > start) or (text[i].isdigit() and i > start):
+                pieces.append(text[start:i])
+                start = i
+        return pieces if text else []
+
+    def __call__(self, texts: list[str], add_special_tokens: bool = True) -> dict[str, Any]:
+        rows = [
+            [1 if piece == "?" else self.words.setdefault(piece, len(self.words)) for piece in self.split(text)]
+            + ([0] if self.ends and add_special_tokens else [])
+            for text in texts
+        ]
+        return {"input_ids": rows}
+
+    def convert_ids_to_tokens(self, ids: Any) -> list[str]:
+        names = {number: word for word, number in self.words.items()}
+        return [names[number] for number in ids]
+
+
+def words(scoring: Any = "last", ends: bool = False) -> PromptFormat:
+    return PromptFormat(Words(ends), KernelOptions(label_scoring=scoring))
+
+
+@pytest.mark.parametrize(
+    ("scoring", "ends", "expected"),
+    [
+        ("last", False, [" good", "bad"]),
+        ("first", False, ["very", "bad"]),
+        ("last", True, ["</s>", "</s>"]),  # as in 0.1.1
+        ("first", True, ["very", "bad"]),
+    ],
+)
+def test_deciding_tokens(scoring: str, ends: bool, expected: list[str]) -> None:
+    form = words(scoring, ends)
+    tokens, shared = form.deciding(["very good", "bad"])
+    assert form.tokenizer.convert_ids_to_tokens(tokens) == expected
+    assert shared == 0
+    with pytest.raises(ArgumentError, match="the label '' has no token"):
+        words("first").deciding(["good", ""])
+
+
+@pytest.mark.parametrize(
+    ("form", "labels", "text", "expected"),
+    [
+        (words(), ["good", "bad"], None, set()),
+        (words(), ["very good", "not good", "bad"], None, {("shared-token", ("very good", "not good"), True)}),
+        (words("first"), ["very good", "not good", "bad"], None, set()),
+        (words("full"), ["very good", "not good", "bad"], None, set()),
+        (words("full"), ["good", "good"], None, {("shared-token", ("good", "good"), True)}),
+        (
+            words("last", True),
+            ["good", "bad"],
+            None,
+            {
+                ("special-token", ("good",), True),
+                ("special-token", ("bad",), True),
+                ("shared-token", ("good", "bad"), True),
+            },
+        ),
+        (words("first", True), ["good", "bad"], None, set()),
+        (words("full"), ["good", "?"], None, {("special-token", ("?",), True)}),
+        (words(), ["good", ""], None, {("no-token", ("",), True)}),
+        (words(), ["good", "1"], "it is ", {("boundary", ("good",), False), ("space", ("good",), False)}),
+        (words(), [" good", " bad"], "it is", set()),
+    ],
+)
+def test_issues_of_labels(form: PromptFormat, labels: list[str], text: str | None, expected: Any) -> None:
+    issues = form.audit(labels, text)
+    assert {(issue.kind, issue.labels, issue.fatal) for issue in issues} == expected
+    for issue in issues:
+        assert all(repr(label) in issue.message for label in issue.labels)
+        assert all(name in issue.message for name in issue.tokens)
+
+
+def test_continuations_start_at_a_border_of_tokens() -> None:
+    form = words()
+    ((given, rows),) = form.continuations(["it is "], ["good", "very bad"])
+    assert given == 2  # the space at the end goes with the label
+    names = [form.tokenizer.convert_ids_to_tokens(row) for row in rows]
+    assert names == [["it", " is", " good"], ["it", " is", " very", " bad"]]
+    ((given, rows),) = words(ends=True).continuations(["it is"], [" good", " bad"])  # without the token at the end
+    assert (given, [len(row) for row in rows]) == (2, [3, 3])
+    with pytest.raises(PromptError, match="prompt 7 has no token that all labels follow"):
+        form.continuations(["", "a"], ["good", "bad"], first=7)
+    with pytest.raises(PromptError, match="adds no token to prompt 1"):
+        form.continuations(["a", "b"], ["1", ""], first=1)
+
+
+# What is tokenized in two parts has the tokens of the whole
+
+CORPUS = [
+    "service query: Where is my card?\nintent category: card_arrival\n",
+    "ab  ba\n\n12 it's no\tway, ",
+    "\n a\nb c\r\n",
+]
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+
+
+def trained(pre_tokenizer: Any, template: str = "") -> Any:
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<u>"))
+    made.pre_tokenizer = pre_tokenizer
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<u>", "<s>", "</s>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(CORPUS * 20, trainer)
+    if template:
+        made.post_processor = tokenizers.processors.TemplateProcessing(
+            single=template, special_tokens=[("<s>", 1), ("</s>", 2)]
+        )
+    names = {"unk_token": "<u>", "bos_token": "<s>", "eos_token": "</s>"}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
+
+
+def llama3() -> Any:
+    pre = tokenizers.pre_tokenizers
+    pattern = pre.Split(tokenizers.Regex(LLAMA3), "isolated")
+    return trained(pre.Sequence([pattern, pre.ByteLevel(add_prefix_space=False, use_regex=False)]), "<s> $A")
+
+
+def byte_level(template: str = "", space: bool = False) -> Any:
+    return trained(tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=space), template)
+
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "gpt2": byte_level,
+    "gpt2 with a beginning": lambda: byte_level("<s> $A"),
+    "gpt2 with an end": lambda: byte_level("$A </s>"),
+    "llama3": llama3,
+    "prefix space": lambda: byte_level(space=True),
+    "metaspace": lambda: trained(tokenizers.pre_tokenizers.Metaspace()),
+    "whitespace": lambda: trained(tokenizers.pre_tokenizers.Whitespace()),
+    "nothing": lambda: trained(tokenizers.pre_tokenizers.Split(tokenizers.Regex("$^"), "isolated")),
+}
+SHARES = {"gpt2", "gpt2 with a beginning", "llama3", "whitespace"}
+"""Where the two parts give the whole's tokens, so that the beginning need not be tokenized again."""
+SAMPLE = "".join(f"service query: my card no. {i} isn't here\nintent category: card_{i % 7}\n" for i in range(400))
+
+
+class Counting:
+    """A tokenizer that counts the characters that it is given."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.characters = inner, 0
+        self.backend_tokenizer = inner.backend_tokenizer
+
+    def __call__(self, texts: list[str], add_special_tokens: bool) -> Any:
+        self.characters += sum(map(len, texts))
+        return self.inner(texts, add_special_tokens=add_special_tokens)
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    return {name: make() for name, make in KINDS.items()}
+
+
+def whole(tokenizer: Any, texts: list[str], special: bool) -> list[tuple[int, ...]]:
+    return [tuple(tokenizer(text, add_special_tokens=special)["input_ids"]) for text in texts]
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_context(made: dict[str, Any], kind: str, special: bool) -> None:
+    questions = [f"service query: {word}\nintent category: " for word in ("why", "a b", " x", "\n", "12's", "", "why")]
+    texts = [SAMPLE + question for question in questions]
+    tokenizer = Counting(made[kind])
+    assert encode(tokenizer, texts, special) == whole(made[kind], texts, special)
+    if kind in SHARES:
+        assert tokenizer.characters < 4 * len(SAMPLE)
+    elif kind != "gpt2 with an end" or special:
+        assert tokenizer.characters >= len(texts) * len(SAMPLE)
+
+
+PIECES = st.lists(
+    st.sampled_from(["a", "b", " ", "\n", "card", "'s", "12", "\r\n", "é", "<s>", "_", ".\n"]), max_size=12
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(KINDS)), PIECES, st.lists(PIECES, min_size=4, max_size=6), st.booleans())
+def test_any_texts(made: dict[str, Any], kind: str, start: list[str], ends: list[list[str]], special: bool) -> None:
+    texts = ["".join(start) * 9 + "\nab" * 12 + "".join(end) for end in ends]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prompts, "LEAST_SAVING", 1)
+        patch.setattr(prompts, "MARGIN", 2)
+        assert encode(made[kind], texts, special) == whole(made[kind], texts, special)
+
+
+def test_texts_that_are_tokenized_whole(made: dict[str, Any]) -> None:
+    tokenizer = Counting(made["gpt2"])
+    assert encode(tokenizer, []) == []
+    for texts in ([SAMPLE] * 3, ["ab\ncd"] * 50):  # few, or short
+        tokenizer.characters = 0
+        encode(tokenizer, texts)
+        assert tokenizer.characters == len("".join(texts))
+    different = [f"{i}{SAMPLE}" for i in range(6)]
+    assert encode(made["gpt2"], different) == whole(made["gpt2"], different, True)
+    slow = [SAMPLE + str(i) for i in range(9)]
+    assert encode(Characters(), slow) == [ids(text) for text in slow]
