@@ -4,8 +4,8 @@
 :func:`run_all` runs all ten: one model's row of the table. ``result.timing`` and the table contain the cost of training
 (prompts, seconds).
 
-A method is a record (:class:`MethodSpec`) with a function that prepares it for one data set. docs/adding_a_method.md
-shows how to add one; docs/methods.md compares the ten.
+A method is a record (:class:`MethodSpec`) with a generator function: it yields requests for features of prompts, and
+returns predictions. docs/adding_a_method.md shows how to add one; docs/methods.md compares the ten.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 from StaICC import Dataset, Normal
-from StaICC.benchmarks import GLER, ContextualBias, TripletBias
+from StaICC.benchmarks import TripletBias
 from StaICC.errors import ArgumentError, OutputError, StaICCError, UnknownNameError
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.ppm import PPMKernel
@@ -214,14 +214,6 @@ def test_two_data_sets_and_groups() -> None:
     table = ms.run_all(kernel, group, methods=["vanilla", "contextual_calibration"], calibration_number=4)
     assert "contextual\nmethod" in str(table)
     assert table._repr_html_().count("<table>") > 3
-
-
-@pytest.mark.parametrize("kind", [ContextualBias, GLER])
-@pytest.mark.parametrize("name", ["batch_calibration", "sa_icl", "topk", "hidden_calibration"])
-def test_other_benchmarks(kind: Any, name: str) -> None:
-    result: Any = ms.Method(name, Kernel(), calibration_number=20).run(mini(3, 3, kind))
-    assert result.complete
-    assert result.details["mini"].asked == sum(len(one.truth) for one in result.details["mini"].conditions)
 
 
 def test_run_method() -> None:
