@@ -656,7 +656,7 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
             given["api"] = _FORMATS[written]
         if not mark or not model or not address:
             example = "openai:http://localhost:8000/v1#my-model"
-            raise ArgumentError(f"a served model is given as openai:BASE_URL#MODEL, such as {example}")
+            raise ArgumentError(f"got {spec!r}, expected openai:BASE_URL#MODEL, such as {example}")
         return cls(address, model, **given)
 
     @property
