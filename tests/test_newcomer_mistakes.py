@@ -229,7 +229,7 @@ LINES: dict[str, tuple[str, str]] = {
     "run MINI --metrics standard+acuracy": ("'acuracy'", "did you mean 'accuracy'?"),
     "run MINI --output r.json": ("there is no option '--output'", "use --json FILE"),
     "run MINI --model gpt2": ("no kind of model 'gpt2'", "hf:NAME"),
-    "run MINI --model openai:http://127.0.0.1:9/v1": ("got 'openai:http://127.0.0.1:9/v1'", "openai:BASE_URL#MODEL"),
+    "run MINI --model openai:http://127.0.0.1:9/v1": ("the model is missing", "openai:BASE_URL#MODEL"),
     "run MINI --model tickets.py:f": ("no kind of model 'tickets.py'", "write 'tickets:f'"),
     "run MINI --model nowhere:f": ("no module 'nowhere'", "current folder"),
     "run MINI --limit 1 --model hf:./nowhere": ("nowhere", ""),

@@ -655,8 +655,11 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                 raise ArgumentError(f"got prompt_format={written!r}, expected plain or chat, and no api")
             given["api"] = _FORMATS[written]
         if not mark or not model or not address:
-            example = "openai:http://localhost:8000/v1#my-model"
-            raise ArgumentError(f"got {spec!r}, expected openai:BASE_URL#MODEL, such as {example}")
+            example = "openai:http://localhost:8000/v1#my-model"  # what was given may hold a password
+            missing = "the model" if address else "the address"
+            raise ArgumentError(
+                f"{missing} is missing: a served model is given as openai:BASE_URL#MODEL, such as {example}"
+            )
         return cls(address, model, **given)
 
     @property
