@@ -304,8 +304,8 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
     is_root = not seen
     seen[id(value)] = value  # kept, so that no other object gets its id
 
-    def text(kind: str, *parts: object) -> str:
-        kept = [part for part in parts if values or callable(part) or isinstance(part, types.ModuleType)]
+    def text(kind: str, *parts: object, given: bool = False) -> str:
+        kept = [part for part in parts if values or _is_code(part) or (given and callable(part))]
         return f"({kind}: {', '.join([_text(part, values, seen) for part in kept])})"
 
     if isinstance(value, (list, tuple)):
@@ -335,13 +335,21 @@ def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
         return stated.digest
     if isinstance(value, functools.partial):
         parts = [value.func, *value.args, *_flat(value.keywords), vars(value).get("batch")]
-        return text(f"partial {[part for part in parts if type(part) in _CONSTANTS]}", *parts)
+        return text(f"partial {[part for part in parts if type(part) in _CONSTANTS]}", *parts, given=True)
     if isinstance(value, types.MethodType):
-        return text("method", value.__func__, value.__self__)
+        return text("method", value.__func__, value.__self__, given=True)
     if values and not is_root and _is_installed(_file(type(value))):
         return f"object {type(value).__qualname__} {_NO_SOURCE}"  # its content is not known
     attributes = _flat(getattr(value, "__dict__", {})) if values else [getattr(value, "__wrapped__", None)]
     return text("object", type(value), *attributes)
+
+
+def _is_code(value: object) -> bool:
+    """Tell code from values, which may be made in the first call: a model that is loaded when it is needed."""
+    if isinstance(value, types.ModuleType):
+        return not _is_installed(getattr(value, "__file__", None) or "<frozen")
+    code = (types.FunctionType, types.MethodType, type, functools.partial)
+    return isinstance(value, code) or "__wrapped__" in getattr(value, "__dict__", {})
 
 
 def _flat(pairs: Mapping[Any, Any]) -> list[object]:

@@ -123,13 +123,26 @@ def _declared(function: object, deepest: int) -> list[float | None]:
 def difference(one: object, other: object) -> float:
     """Return by how much two predictions differ: the largest difference of two numbers, relative to numbers above 1.
 
+    Where they name different labels, the distance of these labels' scores counts, too.
+
     Returns:
         The difference; infinity for different labels, texts or kinds of predictions.
     """
     if not (isinstance(one, list) and isinstance(other, list) and len(one) == len(other)):
         return 0.0 if one == other else math.inf
     pairs = [(a, b) for a, b in zip(one, other, strict=True) if a != b]
-    return max((_distance(a, b) for a, b in pairs), default=0.0)
+    largest = max((_distance(a, b) for a, b in pairs), default=0.0)
+    return largest if math.isinf(largest) else max(largest, _gap(one, other), _gap(other, one))
+
+
+def _gap(one: list[float], other: list[float]) -> float:
+    """Return how far the label that one prediction names is below the largest score of another, relative to its range.
+
+    Large numbers may differ little relative to themselves and name other labels all the same. Half of the distance
+    counts: two scores that are equal may have moved apart by the accepted difference each.
+    """
+    below = max(other) - other[max(range(len(one)), key=one.__getitem__)]
+    return below / 2 / max(1.0, max(other) - min(other)) if below else 0.0
 
 
 def _distance(one: float, other: float) -> float:

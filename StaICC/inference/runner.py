@@ -227,8 +227,8 @@ def _recheck(
             options.counter.compare(key, stored, again, where)
         elif options.on_error == "raise" or again.final:
             raise OutputError(f"{where}, recheck of a stored prediction: {again.reason}") from again.cause
-        else:
-            _LOG.warning("%s: a stored prediction could not be rechecked: %s", where, again.reason)
+        elif options.warn is not None:
+            options.warn(f"{part.name}: a reused prediction could not be computed again ({again.reason})")
 
 
 def _error(where: str, failure: Failure) -> StaICCError:

@@ -142,6 +142,17 @@ _pair("the_same_source_without_a_file", lambda: (_exec(1.0), _exec(2.0)))
 _pair("the_same_name_in_another_module", lambda: (module(_SOURCE).f, module(_SOURCE.replace("1.0", "2.0"), "other").f))
 _pair("a_kernel_that_states_too_little", lambda: (_Stating(1.0), _Stating(2.0)))
 
+_SMALL_STEPS = "def f(prompt, label_space):\n    return [1e7 + N, 1e7 + 2]\n"
+
+
+@attack
+def small_steps_of_large_numbers(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
+    made = module(f"N = 0\n{_SMALL_STEPS}")
+    yield made.f
+    made.N = 4
+    yield made.f
+
+
 _SOURCE = "N = 1.0\ndef f(prompt, label_space):\n    return [N, 1.5]\n"
 
 
@@ -385,6 +396,15 @@ def a_model_that_is_loaded_when_it_is_needed() -> Function:
             return self.model(prompt, label_space)
 
     return Lazy()
+
+
+@ordinary
+def a_kernel_in_a_global_that_is_loaded_when_it_is_needed() -> Function:
+    lines = ["if KERNEL is None:", "    KERNEL = PPMKernel()", "return KERNEL(prompt, label_space)"]
+    body = "".join(f"    {line}\n" for line in ["global KERNEL", *lines])
+    made = module(f"KERNEL = None\ndef f(prompt, label_space):\n{body}", "lazy")
+    made.PPMKernel = PPMKernel
+    return made.f
 
 
 @ordinary

@@ -364,6 +364,18 @@ def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
     assert [later - before for before, later in itertools.pairwise(found)] == rechecked
 
 
+def test_a_recheck_that_fails_is_a_warning_of_the_result(tmp_path: Path) -> None:
+    def works(prompt: str, label_space: Any) -> list[float]:
+        return [0.5, 0.3, 0.2] if working else [0.0]
+
+    working, benchmark = True, Normal(datasets=["mini"], limit=4)
+    settings: Any = {"store": tmp_path / "run.sqlite", "model_name": "m", "on_error": "collect"}
+    assert not any("again" in warning for warning in benchmark(works, **settings).warnings)
+    working = False
+    warnings = [warning for warning in benchmark(works, **settings).warnings if "again" in warning]
+    assert "could not be computed again" in "".join(warnings)
+
+
 def test_the_sample_is_random(tmp_path: Path) -> None:
     store = tmp_path / "run.sqlite"
     run(Drifting(), store, _many(300))

@@ -405,7 +405,10 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         # What comes before the added tokens (version, truncation, padding) follows from the last call.
-        facts["backend"] = backend.to_str().partition('"added_tokens"')[2]
+        try:
+            facts["backend"] = backend.to_str().partition('"added_tokens"')[2]
+        except Exception as error:  # what tokenizers raises for a part in Python
+            raise Unidentifiable(f"the tokenizer: {error}") from error
     else:
         for name, value in facts.items():
             proto = getattr(value, "serialized_model_proto", None)
@@ -417,7 +420,7 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
 def _weights(torch: Any, model: Any, reasons: list[str]) -> str:
     """Digest of all parameters and buffers, by name."""
     tensors: dict[str, Any] = {}
-    for prefix, module in model.named_modules():
+    for prefix, module in model.named_modules(remove_duplicate=False):
         derived = _derived(torch, module)
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
             if tensor is not None and name not in derived:
@@ -452,7 +455,7 @@ def _modules(torch: Any, model: Any, reasons: list[str]) -> str:
     lines = []
     own = _OWN | vars(torch.nn.Module()).keys()
     configs: dict[int, str] = {}
-    for prefix, module in model.named_modules():
+    for prefix, module in model.named_modules(remove_duplicate=False):
         parts = []
         for name, value in module.__dict__.items():
             if name in own:

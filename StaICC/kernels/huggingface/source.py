@@ -112,12 +112,20 @@ def digest_of_file(path: Path | str) -> str:
 
 
 def _folder_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of all files in a folder and its subfolders, hidden ones left out."""
-    names = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    names = [name for name in names if not any(part.startswith(".") for part in name.parts)]
-    with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1) or 1) as pool:
-        digests = pool.map(digest_of_file, (folder / name for name in names))
-        text = "".join(f"{name.as_posix()} {digest}\n" for name, digest in zip(names, digests, strict=True))
+    """SHA-256 over names and contents of the files of a folder (hidden ones left out) and of the shards they name."""
+    names, walked = set[Path](), set[str]()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        folders[:] = [name for name in folders if not name.startswith(".") and real not in walked]
+        walked.add(real)
+        names |= {Path(place, name).relative_to(folder) for name in files if not name.startswith(".")}
+    for index in [name for name in names if name.name.endswith(".index.json")]:
+        shards = _read_object(folder / index).get("weight_map")
+        names |= {index.parent / str(shard) for shard in (shards.values() if isinstance(shards, dict) else ())}
+    present = sorted(name for name in names if (folder / name).is_file())
+    with ThreadPoolExecutor(min(len(present), os.cpu_count() or 1) or 1) as pool:
+        digests = pool.map(digest_of_file, (folder / name for name in present))
+        text = "".join(f"{name.as_posix()} {digest}\n" for name, digest in zip(present, digests, strict=True))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -309,8 +317,15 @@ class ModelSource:
             return True
         folder = self._folder()
         config = _read_object(folder / "config.json")
-        elsewhere = "--" in str(config.get("auto_map", ""))  # code of another repository
-        return not ((folder / "adapter_config.json").exists() or "quantization_config" in config or elsewhere)
+        return not (self._names_others() or "quantization_config" in config)
+
+    def _names_others(self) -> bool:
+        """Whether the files name a base model, or code of another repository."""
+        if self.where()[0] == "gguf":
+            return False
+        folder = self._folder()
+        elsewhere = "--" in str(_read_object(folder / "config.json").get("auto_map", ""))
+        return elsewhere or (folder / "adapter_config.json").exists()
 
     def _folder(self) -> Path:
         """The folder of the files; for a model of the hub the snapshot of its commit."""
@@ -340,7 +355,7 @@ class ModelSource:
         content = self.content()
         key = json.dumps([content, self.resolved_device(), self.resolved_dtype()], sort_keys=True)
         with _load_lock:
-            known = _loaded.pop(key, None)
+            known = None if self._names_others() else _loaded.pop(key, None)
             if known is None or live_state(known.model, known.tokenizer) != known.state:
                 model, tokenizer = _read(self)
                 if self.content() != content:

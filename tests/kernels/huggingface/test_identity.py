@@ -100,6 +100,7 @@ CHANGES = {
     "attention": lambda kernel: kernel.model.set_attn_implementation("eager"),
     "added token": added_token,
     "chat template": lambda kernel: added_token(kernel) or setattr(kernel.tokenizer, "chat_template", "{{ messages }}"),
+    "a layer once more": lambda kernel: kernel.model.model.layers.append(layer(kernel)),
     "full labels": lambda kernel: setattr(kernel, "options", KernelOptions(label_scoring="full")),
 }
 """Ways in which two models differ: changes in place of one kernel."""
@@ -497,11 +498,28 @@ def next_to_others(folder, model):
     save_file({"head": torch.zeros(1)}, folder / "v_head.safetensors")
 
 
+def through_links(folder, model):
+    """Weights outside the folder, in a linked subfolder."""
+    outside = folder.parent / "outside"
+    outside.mkdir(exist_ok=True)
+    if not (folder / "shards").exists():
+        (folder / "shards").symlink_to(outside, target_is_directory=True)
+    in_shards(folder, model)
+
+
+def in_another_folder(folder, model):
+    in_shards(folder, model)
+    shutil.copytree(folder / "shards", folder.parent / "elsewhere", dirs_exist_ok=True)
+    shutil.rmtree(folder / "shards")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(index.read_text("utf-8").replace("shards/", "../elsewhere/"), "utf-8")
+
+
 def usual(folder, model):
     model.save_pretrained(folder)
 
 
-@pytest.mark.parametrize("write", [usual, in_shards, next_to_others])
+@pytest.mark.parametrize("write", [usual, in_shards, through_links, in_another_folder, next_to_others])
 def test_a_folder_that_is_overwritten_is_another_model(folder, make_model, tokenizer, write):
     write(folder, make_model("Llama"))
     first = spec_kernel(folder)
@@ -516,6 +534,21 @@ def test_a_folder_that_is_overwritten_is_another_model(folder, make_model, token
     expected = CausalLMKernel(make_model("Llama", seed=5), tokenizer).batch(PROMPTS, LABELS)
     assert second.batch(PROMPTS, LABELS) == close(expected)
     assert digest(second) != before
+
+
+def test_a_base_model_that_is_overwritten_is_another_model(folder, make_model):
+    pytest.importorskip("peft")
+    from peft import LoraConfig, get_peft_model
+
+    adapter = folder.parent / "adapter"
+    adapted = get_peft_model(make_model("Llama"), LoraConfig(target_modules=["q_proj"]))
+    adapted.peft_config["default"].base_model_name_or_path = str(folder)
+    adapted.save_pretrained(adapter)
+    shutil.copy(folder / "tokenizer.json", adapter)
+    shutil.copy(folder / "tokenizer_config.json", adapter)
+    rows = spec_kernel(adapter).batch(PROMPTS, LABELS)
+    make_model("Llama", seed=5).save_pretrained(folder)
+    assert spec_kernel(adapter).batch(PROMPTS, LABELS) != close(rows, 1e-3)
 
 
 def change_a_byte(path, place):
