@@ -13,6 +13,7 @@ from StaICC import Normal
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.metrics.intervals import ratio_part
+from StaICC.metrics.random_baselines import RandomBaseline
 from StaICC.metrics.registry import SCORES
 
 LIKELIHOOD, ECE = "averaged_truelabel_likelihood", "expected_calibration_error_1"
@@ -164,3 +165,13 @@ def test_a_data_set_of_one_label_or_one_row_runs(stand_in: Any) -> None:
     assert result["Divided results"]["alone"]["accuracy"] == 1.0
     assert result["Divided results"]["tiny"]["accuracy"] in (0.0, 1.0)
     assert Normal(datasets=[tiny])(stand_in).complete
+
+
+def test_one_guess_for_each_row_has_a_p_value_of_its_own() -> None:
+    benchmark = Normal(datasets=["mini"])
+    queries = benchmark.experimentor[0].all_queries()
+    answers = [query.label if query.row % 3 else (query.label + 1) % 3 for query in queries]
+    result = benchmark(preentered_prediction=[answers])
+    (baselines,) = result.details["mini"].baselines.values()
+    accuracy, rows = result["Averaged results"]["accuracy"], len({query.row for query in queries})
+    assert baselines.p_value_rows == RandomBaseline(rows, 1 / 3).p_value(accuracy) > baselines.p_value

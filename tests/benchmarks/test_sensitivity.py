@@ -13,6 +13,7 @@ from StaICC import GLER, DemonstrationSensitivity, Normal, TemplateSensitivity
 from StaICC.benchmarks.diagnosis import L9
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
 from StaICC.errors import ArgumentError
+from StaICC.metrics.intervals import ratio_part
 
 LABELS = ["no", "yes"]
 
@@ -249,3 +250,13 @@ def test_demonstrations_by_hand_leave_nothing_to_compare() -> None:
     result = benchmark(lambda prompt, label_space: 1)
     assert result["Averaged results"] == {"consistency": None}
     assert "only one condition to compare" in str(result.details["mini"].missing)
+
+
+def test_the_interval_of_consistency_leaves_failed_queries_out() -> None:
+    benchmark = DemonstrationSensitivity(datasets=["mini"])
+    queries = benchmark[0].conditions()[0].queries
+    failing = {query.prompt for query in queries if query.row % 2}
+    result = benchmark(lambda prompt, label_space: None if prompt in failing else 1, on_error="collect")
+    (interval,) = result.details["mini"].intervals.values()
+    rows = len({query.row for query in queries if query.prompt not in failing})
+    assert interval.low == pytest.approx(1 - ratio_part([1.0] * rows, [1.0] * rows, 0.95).below)

@@ -11,7 +11,16 @@ import pytest
 
 import StaICC
 from StaICC import Normal
-from StaICC.benchmarks.verify import Contradicted, Recomputed, Unchecked, Verification, rebuild, status_of, verify
+from StaICC.benchmarks.verify import (
+    Contradicted,
+    Recomputed,
+    Unchecked,
+    Verification,
+    compare_values,
+    rebuild,
+    status_of,
+    verify,
+)
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError
 from StaICC.results import Result, Signature, load
@@ -150,3 +159,8 @@ def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(
     result.signature = Signature({**fields, "version": "1.0.0"})
     result.averaged["accuracy"] = 0.99
     assert isinstance(status_of(verify(result, given)), Contradicted)
+
+
+@pytest.mark.parametrize(("ratio", "kinds"), [(1 + 1e-8, [Contradicted]), (1 + 1e-12, [])])
+def test_fractions_are_compared_to_nine_digits(ratio: float, kinds: list[type]) -> None:
+    assert [type(found) for found in compare_values("x", 0.5, 0.5 * ratio)] == kinds

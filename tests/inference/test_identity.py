@@ -25,7 +25,7 @@ from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Part, ask
 from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import Identity, code_mark, identity_of, source_digest
-from StaICC.inference.recheck import RunCounts, RunRecord, tolerance_of
+from StaICC.inference.recheck import RunCounter, RunCounts, RunRecord, tolerance_of
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference
@@ -376,6 +376,12 @@ def test_a_recheck_that_fails_is_a_warning_of_the_result(tmp_path: Path) -> None
     assert "could not be computed again" in "".join(warnings)
 
 
+def test_each_part_with_reused_predictions_is_rechecked() -> None:
+    counter = RunCounter(done=30)  # as many as are needed, in earlier parts
+    counter.reuse({(f"prompt {number}", LABELS): [0.5, 0.5] for number in range(50)}, str)
+    assert len(counter.due(1, computes=True)) == 1
+
+
 def test_the_sample_is_random(tmp_path: Path) -> None:
     store = tmp_path / "run.sqlite"
     run(Drifting(), store, _many(300))
@@ -485,6 +491,13 @@ def test_recheck_is_true_or_false(value: Any) -> None:
 
 
 def test_digest_and_differences() -> None:
+    pairs = [
+        ({"dtype": "a"}, {"dtype": "x"}),
+        ({"dtype": "b"}, {"dtype": "x"}),
+        ({"dtype": "x"}, {}),
+        ({}, {"dtype": "x"}),
+    ]
+    assert len({Identity(*pair).digest for pair in pairs}) == 4
     one = Identity({"a": "1", "b": "2"}, {"s": "x"})
     assert one.digest == Identity({"b": "2", "a": "1"}, {"s": "x"}).digest
     assert one.digest != Identity({"a": "1", "b": "2"}, {"s": "y"}).digest

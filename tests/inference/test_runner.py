@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from StaICC import Normal, load_kernel
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError
 from StaICC.inference import Answer, Failure, Part, Progress, RunOptions, ask
+from StaICC.inference.store import PredictionStore
 from StaICC.prompting import Query, as_argument
 
 LABELS = ("no", "yes")
@@ -425,3 +427,17 @@ def iterate() -> Iterator[int]:
 def test_a_generator_function_is_not_taken_for_an_answer() -> None:
     with pytest.raises(OutputError, match=r"query 0: .* got a generator \(return a list\)"):
         ask(lambda prompt, label_space: iterate(), queries(1), "Test")
+
+
+def test_progress_of_workers_counts_what_is_on_disk(tmp_path):
+    path, seen = tmp_path / "run.sqlite", []
+
+    def show(progress):
+        with PredictionStore(path, read_only=True) as store:
+            seen.append((progress.done, store.info().answers))
+
+    benchmark = Normal(datasets=["mini"], limit=8)
+    with ThreadPoolExecutor(2) as pool:
+        benchmark(load_kernel("ppm"), store=path, executor=pool, chunk_size=2, progress=show)
+    assert seen
+    assert all(done <= stored for done, stored in seen)

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import StaICC.inference.store
 from StaICC.errors import ArgumentError, SchemaError
-from StaICC.inference.store import APPLICATION_ID, SCHEMA, PredictionStore, StoreError, query_key
+from StaICC.inference.store import APPLICATION_ID, SCHEMA, BoundStore, PredictionStore, StoreError, query_key
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(StaICC.inference.store.__file__).parents[2])}
 LABELS = ["negative", "positive"]
@@ -608,3 +608,12 @@ def test_the_layout_is_the_one_that_the_schema_number_names(path):
         expected = [(key(1), struct.pack("<2d", 0.5, -1.5)), (key(2), "1"), (key(3), '"\\u00e9"')]
         assert sorted(rows) == sorted((b"model", "[]", *row) for row in expected)
     connection.close()
+
+
+def test_what_another_run_stored_first_is_not_removed(path):
+    with PredictionStore(path) as store:
+        store.put_many("m", [(query_key("p", tuple(LABELS)), [0.5, 0.5])])
+        bound = BoundStore(store, "m")
+        bound.put_many([(("p", tuple(LABELS)), [0.25, 0.75])])
+        assert bound.remove_written() == 0
+        assert store.info().answers == 1

@@ -396,3 +396,23 @@ def test_holm_refuses(bad: Any) -> None:
     assert holm([]) == []
     with pytest.raises(ArgumentError, match=f"p-value 1 is {bad!r}"):
         holm([0.5, bad])
+
+
+def test_the_pseudo_row_of_a_mean_has_the_largest_share() -> None:
+    """A row of the smaller data set moves the mean more: a bound is the test at 0 of lowered steps."""
+
+    def steps(rows: int, up: int, down: int) -> PairedDifference:
+        moved = [1 / rows] * up + [-1 / rows] * down + [0.0] * (rows - up - down)
+        return PairedDifference((up - down) / rows, 0.0, moved, -1 / rows, 1 / rows, 1.0)
+
+    found, least = mean_difference([steps(10, 5, 1), steps(100, 40, 10)]), 0.05
+    lowered = [step - least / rows / 2 for step, rows in zip(found.steps, [10] * 10 + [100] * 100, strict=True)]
+    moved = replace(
+        found,
+        first=found.first - least,
+        steps=lowered,
+        low=found.low - least / 20,
+        high=found.high - least / 20,
+        span=2.0,
+    )
+    assert upper_p_value(found, least) == pytest.approx(upper_p_value(moved, 0.0), abs=1e-9)

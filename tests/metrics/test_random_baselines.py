@@ -153,6 +153,7 @@ def test_counts_are_recovered_without_slips() -> None:
                 assert baseline.count(math.nextafter(k / n, 1.0)) == k
     assert RandomBaseline(100, 0.2).count(0.29) == 29
     assert HALF.count_of_rounded(" 5e-1 ") == 50
+    assert RandomBaseline(1024, 0.5).count_of_rounded("5.508e-1") == 564
 
 
 @given(st.integers(1, 3000), st.integers(0, 6), st.data())

@@ -186,3 +186,9 @@ def test_the_labels_of_a_set_are_those_of_its_table(triplet: TripletSplit) -> No
             assert label == part.get_label(place) == part.label_index_to_text(label)
             assert part.find_index_from_label(label) == index(label) == part.label(place)
             assert type(part.row(place).label) is int  # records, metrics and results have indexes
+
+
+def test_a_stratified_split_rounds_half_up() -> None:
+    labels = (0,) * 8 + (1,)
+    found = split_indexes(9, SplitSizes(4, 1, 4, stratified=True), labels)
+    assert [labels[row] for row in found.demonstration] == [1]

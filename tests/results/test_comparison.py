@@ -393,3 +393,10 @@ def test_without_a_test_there_is_no_tie() -> None:
     custom = StaICC.Normal(datasets=["mini"], limit=4, metrics={"mine": lambda truth, rows: 0.5})
     equal = standings({name: custom(scored(name)) for name in "ab"}, "mine", True)
     assert list(map(type, equal.values())) == [Best, Best]
+    own = StaICC.Normal(
+        datasets=["mini"],
+        limit=4,
+        metrics={"mine": lambda truth, rows: sum(row[label] for label, row in zip(truth, rows, strict=True))},
+    )
+    other = {name: own(preentered_prediction=[[(label + n) % 3 for label in truth]]) for n, name in enumerate("ab")}
+    assert [type(verdict) for verdict in standings(other, "mine", True).values()] == [Best, Untested]

@@ -10,6 +10,7 @@ import pytest
 from StaICC.benchmarks.long_icl import card, cards, default_folder, install, load, load_available
 from StaICC.benchmarks.long_icl import data as loading_module
 from StaICC.benchmarks.long_icl import installing as installing_module
+from StaICC.cli.files import check_output
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, UnknownNameError
 from tests.benchmarks.long_icl.conftest import SETS, SINGLE
 
@@ -176,6 +177,11 @@ def test_data_are_copied_and_found(small: Path, tmp_path: Path, monkeypatch: pyt
     before = [path.stat().st_mtime_ns for path in done.files]
     assert install(small, datasets=UNKNOWN_DIGEST).files == done.files
     assert [path.stat().st_mtime_ns for path in done.files] == before  # nothing is written twice
+    done.files[0].write_bytes(b"damaged")
+    install(small, datasets=UNKNOWN_DIGEST)
+    assert done.files[0].read_bytes() == (small / done.files[0].name).read_bytes()
+    with pytest.raises(ArgumentError):  # no command overwrites it
+        check_output(done.files[0])
 
 
 def test_published_data_are_installed(published: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

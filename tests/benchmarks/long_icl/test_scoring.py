@@ -69,6 +69,8 @@ def test_credit_for_containing_a_name() -> None:
     greedy, item = ", ".join(["per:age per:pet per:boss"] * 3), asked("per:age", "per:pet", "per:boss")
     assert len(tally_answer(card("dialogre"), greedy, item).correct) == 3
     assert tally_answer(card("dialogre"), greedy, item, "strict") == Tally(item.gold, (), ())
+    two = [label for label in card("dialogre").labels if label in ("per:age", "per:pet")]
+    assert tally_answer(card("dialogre"), " ".join(two[::-1]), asked("per:age")).predicted == (two[0],)
 
 
 def test_strict_keeps_blanks_around_an_entity_out() -> None:

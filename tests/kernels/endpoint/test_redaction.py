@@ -84,3 +84,9 @@ def test_log_records_are_redacted(monkeypatch, caplog):
     assert "fine 1" in formatted
     assert KEY not in "".join(formatted)
     assert "ValueError: [key]" in "".join(formatted)
+
+
+def test_a_key_that_begins_with_another_is_removed_as_a_whole(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "0123456789abcdef")
+    monkeypatch.setenv("MY_API_KEY", "0123456789abcdef-proj-7")
+    assert redact("key 0123456789abcdef-proj-7!") == "key [key]!"
