@@ -378,7 +378,7 @@ def _separated(name: str, text: str, columns: Sequence[str], separators: Sequenc
     lines = reader(separators[0])
     try:
         # Not strict: in quotes, the header is an error for every separator but its own.
-        heads = {separator: [one.strip() for one in next(reader(separator, False))] for separator in separators}
+        heads = {separator: [one.strip() for one in next(reader(separator, False), [])] for separator in separators}
         used = next((one for one, head in heads.items() if {*columns} <= {*head}), None)
         if used is None:
             used = max(heads, key=lambda one: len(heads[one]))
@@ -386,7 +386,7 @@ def _separated(name: str, text: str, columns: Sequence[str], separators: Sequenc
         positions = choose(head, columns, name)
         rows, numbers = [], []
         lines = reader(used)
-        next(lines)
+        next(lines, None)
         for row in lines:
             if not row:  # a blank line
                 continue

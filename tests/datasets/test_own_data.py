@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from StaICC import GLER, Dataset, Normal, Suite, load
@@ -149,6 +149,7 @@ def test_any_text_survives_csv_and_json(rows: list[tuple[str, str]], separator: 
     st.binary(max_size=200) | st.text(string.printable, max_size=200).map(str.encode),
     st.sampled_from(["csv", "tsv", "json"]),
 )
+@example(b"\xef\xbb\xbf", "tsv")
 def test_any_bytes_are_read_or_refused_in_one_way(data: bytes, suffix: str) -> None:
     Path(f"x.{suffix}").write_bytes(b"text,label\n" + data if suffix == "csv" else data)
     with contextlib.suppress(StaICCError):
