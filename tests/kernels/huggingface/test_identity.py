@@ -104,15 +104,25 @@ CHANGES = {
     "full labels": lambda kernel: setattr(kernel, "options", KernelOptions(label_scoring="full")),
 }
 """Ways in which two models differ: changes in place of one kernel."""
-LLAMA, ATTENTION = transformers.models.llama.modeling_llama, transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS
+
+
+def replace_function(kernel, patch):
+    patch.setattr(transformers.models.llama.modeling_llama, "rotate_half", lambda x: x)
+
+
+def replace_attention(kernel, patch):
+    known = transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS
+    patch.setitem(known._global_mapping, "sdpa", lambda *_, **__: None)
+
+
 SURROUNDINGS = {
     "unknown attribute": lambda kernel, patch: setattr(kernel.model.model.norm, "own", object()),
-    "function": lambda kernel, patch: patch.setattr(LLAMA, "rotate_half", lambda x: x),
+    "function": replace_function,
     "method of a class": double_method,
     "activation": lambda kernel, patch: patch.setattr(torch.nn.functional, "silu", lambda x, inplace=False: x * x),
     "tokenizer": reverse_texts,
     "global hook": lambda _, patch: patch.setattr(torch.nn.modules.module, "_global_forward_hooks", {1: lambda *_: 0}),
-    "own attention": lambda _, patch: patch.setitem(ATTENTION._global_mapping, "sdpa", lambda *_, **__: None),
+    "own attention": replace_attention,
 }
 """What no version and no digest identifies."""
 
