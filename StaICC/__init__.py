@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from StaICC.lazy import lazy_names
+from StaICC.optional import lazy_names
 from StaICC.version import __version__
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Diagnosis,
         DomainBias,
         Experimentor,
+        Generalisation,
         Normal,
         PosteriorBias,
         Suite,
@@ -49,6 +50,7 @@ __all__ = [
     "DomainBias",
     "Domain_bias",
     "Experimentor",
+    "Generalisation",
     "LongICL",
     "Normal",
     "Post_bias",
@@ -70,8 +72,8 @@ __all__ = [
 
 _HOMES = {
     "StaICC.benchmarks": (
-        "GLER ContextualBias DemonstrationSensitivity Diagnosis DomainBias Experimentor Normal PosteriorBias Suite "
-        "TemplateSensitivity TripletBias"
+        "GLER ContextualBias DemonstrationSensitivity Diagnosis DomainBias Experimentor Generalisation Normal "
+        "PosteriorBias Suite TemplateSensitivity TripletBias"
     ),
     "StaICC.benchmarks.long_icl": "LongICL",
     "StaICC.benchmarks.task": "Statistics",

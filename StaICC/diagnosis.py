@@ -7,13 +7,5 @@ from StaICC.errors import removed_names
 __all__: list[str] = []
 
 __getattr__ = removed_names(
-    "StaICC.diagnosis",
-    "__path__",
-    "Contextual_bias",
-    "Demo_sens",
-    "Domain_bias",
-    "GLER",
-    "Post_bias",
-    "Template_sens",
-    "Triplet_bias",
+    "StaICC.diagnosis", "__path__ Contextual_bias Demo_sens Domain_bias GLER Post_bias Template_sens Triplet_bias"
 )

@@ -1,4 +1,4 @@
-"""The errors that this library raises.
+"""The errors that this library raises, and checks of integers and assignments that raise them.
 
 Every error is a :class:`StaICCError`, so one ``except`` catches them all; each is also the built-in that a Python
 programmer would expect (``ValueError`` for a bad value, ``LookupError`` for an unknown name), so code that knows
@@ -7,10 +7,15 @@ nothing of this module still works. A message says what was given, what was expe
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
-from typing import NoReturn, SupportsIndex
+from types import MemberDescriptorType
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 from StaICC.safe_text import visible
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class StaICCError(Exception):
@@ -146,19 +151,19 @@ def unknown_key(kind: str, given: object, legal: Iterable[object], entry: str = 
     return UnknownKeyError(str(unknown_name(kind, given, legal, hint)))
 
 
-def removed_names(module: str, *names: str) -> Callable[[str], NoReturn]:
+def removed_names(module: str, names: str) -> Callable[[str], NoReturn]:
     """Return the ``__getattr__`` of a module whose names of 0.1.1 are gone.
 
     Args:
         module: The module.
-        *names: The names; ``"__path__"`` for all submodules.
+        names: The names, separated by blanks; ``__path__`` for all submodules.
 
     Returns:
         A function that raises :class:`RemovedNameError` for these names, and AttributeError for others.
     """
 
     def missing(name: str) -> NoReturn:
-        if name not in names:
+        if name not in names.split():
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         gone = module if name == "__path__" else f"{module}.{name}"
         raise RemovedNameError(
@@ -214,3 +219,54 @@ def set_integers(record: object, **minima: int) -> None:
     """
     for name, minimum in minima.items():
         object.__setattr__(record, name, validate_integer(name, getattr(record, name), minimum))
+
+
+class FixedAttributes:
+    """Base of objects without attributes that nothing reads.
+
+    A public slot is assigned once, when the object is made; properties decide for themselves. There are no further
+    attributes, except in a class that is derived without ``__slots__``.
+    """
+
+    __slots__ = ()
+    _assignable: ClassVar[tuple[str, ...]] = ()
+    """The public slots that may be assigned at any time."""
+
+    def copy_with(self, **attributes: Any) -> Self:
+        """Return a copy with other values of some attributes."""
+        twin = copy.copy(self)
+        for name, value in attributes.items():
+            object.__setattr__(twin, name, value)
+        return twin
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        slot = isinstance(getattr(type(self), name, None), MemberDescriptorType)
+        if not slot or name.startswith("_") or name in self._assignable or not hasattr(self, name):
+            try:
+                super().__setattr__(name, value)
+                return
+            except AttributeError:
+                pass
+        changing = ("set_", "change_", "add_", "use_", "re_initialize")
+        methods = ", ".join(f"{method}()" for method in dir(self) if method.startswith(changing)) or "a new object"
+        raise AttributeError(
+            f"{type(self).__name__}.{name} cannot be assigned: it would have no effect. Use one of: {methods}"
+        )
+
+
+class FrozenList(list[Any]):
+    """A list that cannot be changed, because it is a copy of what an object holds. Copies of it can be changed."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise a TypeError."""
+        raise TypeError(
+            "this list is a copy, so changing it would have no effect. Change list(...) of it, and assign or pass that"
+        )
+
+    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
+    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
+        return list, (list(self),)

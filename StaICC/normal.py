@@ -6,4 +6,4 @@ from StaICC.errors import removed_names
 
 __all__: list[str] = []
 
-__getattr__ = removed_names("StaICC.normal", "__path__", "Normal")
+__getattr__ = removed_names("StaICC.normal", "__path__ Normal")

@@ -1,22 +1,36 @@
-"""Import of optional packages: one helper, one wording.
+"""Imports at first use: the names of packages, and optional packages with one wording of what is missing.
 
 The core needs nothing but the standard library. Code that needs a package (torch, transformers, ...) imports it with
-this module, inside the function that uses it, so that importing the library never does.
+this module, inside the function that uses it, so that importing the library never does. This module itself imports
+nothing that takes time.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import json
-import shlex
-from pathlib import Path
+import sys
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-from StaICC.errors import MissingDependencyError
-from StaICC.version import __version__
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package; a name is imported once, at its first use.
+
+    Args:
+        package: The package, ``__name__``.
+        homes: The names, separated by blanks, by the module that defines them.
+    """
+    home = {name: module for module, names in homes.items() for name in names.split()}
+
+    def load(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+        value = getattr(importlib.import_module(home[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load
 
 
 def install_command(extra: str) -> str:
@@ -27,7 +41,13 @@ def install_command(extra: str) -> str:
     Args:
         extra: The extra, such as ``"hf"``.
     """
-    from importlib import metadata  # slow to import, and needed for messages only
+    import contextlib  # this and more: slow to import, and needed for messages only
+    import json
+    import shlex
+    from importlib import metadata
+    from pathlib import Path
+
+    from StaICC.version import __version__
 
     root = Path(__file__).resolve().parents[1]
     clone = (root / "pyproject.toml").is_file()
@@ -35,11 +55,11 @@ def install_command(extra: str) -> str:
     with contextlib.suppress(
         metadata.PackageNotFoundError, OSError, ValueError, LookupError, TypeError, AttributeError
     ):
-        found = metadata.distribution("staicc")
-        if found.version == __version__:  # else it is another installation than the one that runs
-            if (found.read_text("INSTALLER") or "").strip() == "uv":
+        distribution = metadata.distribution("staicc")
+        if distribution.version == __version__:  # else it is another installation than the one that runs
+            if (distribution.read_text("INSTALLER") or "").strip() == "uv":
                 tool = "uv pip install"
-            origin = json.loads(found.read_text("direct_url.json") or "{}")
+            origin = json.loads(distribution.read_text("direct_url.json") or "{}")
             if clone:
                 kept = " -e" if origin.get("dir_info", {}).get("editable") else ""
             else:
@@ -49,6 +69,7 @@ def install_command(extra: str) -> str:
 
 def _target(origin: dict[str, Any], extra: str) -> str:
     """Return what to install, from the record of the installer (PEP 610)."""
+    from urllib.parse import urlsplit, urlunsplit
     from urllib.request import url2pathname
 
     url = urlsplit(origin["url"])
@@ -78,6 +99,8 @@ def require(module: str, extra: str, feature: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        from StaICC.errors import MissingDependencyError
+
         raise MissingDependencyError(
             f"{feature} needs the package {module!r}, which could not be imported ({error}). "
             f"Install it with: {install_command(extra)}"

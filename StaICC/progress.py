@@ -242,8 +242,8 @@ def within(progress: ProgressCallback | None, place: int, places: int) -> Progre
     if progress is None:
         return False
 
-    def report(one: Progress) -> None:
-        progress(replace(one, number=place * one.parts + one.number, parts=places * one.parts))
+    def report(own: Progress) -> None:
+        progress(replace(own, number=place * own.parts + own.number, parts=places * own.parts))
 
     return report
 

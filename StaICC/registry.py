@@ -103,7 +103,7 @@ def origin_of(value: Any) -> str:
     """
     if isinstance(value, functools.partial):
         parts = (value.func, *value.args, *value.keywords.values())
-        return next((found for part in parts if callable(part) and (found := origin_of(part))), "")
+        return next((origin for part in parts if callable(part) and (origin := origin_of(part))), "")
     module = getattr(value, "__module__", None) or type(value).__module__
     top = str(module).partition(".")[0]
     if top in ("StaICC", "__main__") or top in sys.stdlib_module_names:
@@ -135,7 +135,11 @@ def _origin_of_module(module: str, path: tuple[str, ...]) -> str:
     installed = [metadata.distribution(name) for name in sorted({*metadata.packages_distributions().get(top, ())})]
     if len(installed) > 1:  # a namespace package; the distribution that lists the file
         inside = root.replace(".", "/")
-        installed = [one for one in installed if any(str(path).startswith(inside) for path in one.files or ())]
+        installed = [
+            distribution
+            for distribution in installed
+            if any(str(path).startswith(inside) for path in distribution.files or ())
+        ]
     return ", ".join(map(_text, installed))
 
 
@@ -267,17 +271,17 @@ class Registry(Mapping[str, T]):
         return rows
 
     def _grouped(self) -> dict[str, tuple[EntryPoint, ...]]:
-        found: dict[str, tuple[EntryPoint, ...]] = {}
+        points: dict[str, tuple[EntryPoint, ...]] = {}
         for point in _entry_points(self.group, tuple(sys.path)):
-            found[fold(point.name)] = (*found.get(fold(point.name), ()), point)
-        return found
+            points[fold(point.name)] = (*points.get(fold(point.name), ()), point)
+        return points
 
     def _plugins(self) -> dict[str, tuple[EntryPoint, ...]]:
         """Return the entry points by folded name, without those that have a built-in name."""
-        found = self._grouped()
-        for name in self._folded.keys() & found.keys():
-            warnings.warn(_shadowed(self.kind, found.pop(name)[0]), PluginWarning, stacklevel=4)
-        return found
+        plugins = self._grouped()
+        for name in self._folded.keys() & plugins.keys():
+            warnings.warn(_shadowed(self.kind, plugins.pop(name)[0]), PluginWarning, stacklevel=4)
+        return plugins
 
     def _referenced(self, name: str) -> Entry[T]:
         module, _, attribute = name.partition(":")

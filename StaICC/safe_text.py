@@ -95,9 +95,9 @@ def logger(name: str) -> logging.Logger:
     Args:
         name: The name of the module.
     """
-    found = logging.getLogger(name)
-    found.addFilter(_escape_record)  # once, however often it is added
-    return found
+    log = logging.getLogger(name)
+    log.addFilter(_escape_record)  # once, however often it is added
+    return log
 
 
 def json_escaped(text: str, only_ascii: bool = False) -> str:
@@ -124,7 +124,7 @@ def csv_cell(value: Any) -> Any:
         The value, or the text with one ``'`` in front. Take it away to get the text back.
 
     Example:
-        >>> [csv_cell(one) for one in ("=1+1", "-0.5", -0.5, "- item", "food")]
+        >>> [csv_cell(value) for value in ("=1+1", "-0.5", -0.5, "- item", "food")]
         ["'=1+1", '-0.5', -0.5, "'- item", 'food']
     """
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):

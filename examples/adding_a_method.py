@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 
 from StaICC import Normal
 from StaICC.kernels.registry import load_kernel
-from StaICC.methods.calibration.base import Calibration, LabelledPrompts, labelled_prompts
-from StaICC.methods.calibration.label_probabilities import label_rows
+from StaICC.methods.calibration.base import Calibration, LabelledPrompts, label_rows, labelled_prompts
 from StaICC.methods.features import Feature
 from StaICC.methods.run import MethodSpec, calibrated, run_all
 

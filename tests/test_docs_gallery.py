@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "gallery.md"
 
 
 def test_the_curve_is_that_of_the_program(tmp_path: Path) -> None:
-    (block,) = (one for one in PYTHON if one.page == PAGE)
+    (block,) = (block for block in PYTHON if block.page == PAGE)
     command = [sys.executable, "-c", block.code]
     subprocess.run(command, cwd=tmp_path, env=environment(tmp_path), check=True, capture_output=True)
     assert (tmp_path / "shots.svg").read_bytes() == (ROOT / "docs" / "assets" / "shots.svg").read_bytes()

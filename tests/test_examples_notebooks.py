@@ -1,6 +1,6 @@
 """The examples: each runs as a script and as a notebook, offline, and writes nothing outside its folder.
 
-The source of an example is ``examples/NAME.py`` in jupytext's percent format. The notebook beside it is made from it
+The source of an example is ``examples/NAME.py`` in jupytext's percent format. The notebook next to it is made from it
 and saved without outputs; after a change::
 
     jupytext --to ipynb --update examples/NAME.py
@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 
 import StaICC
+from StaICC.layout import layout
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -83,10 +84,10 @@ class Example:
 
 
 def row(text: str, name: str) -> list[str]:
-    """Return the cells of the first table row that begins with a name, without intervals."""
-    found = re.search(rf"^{re.escape(name)}  +(.*)$", text, flags=re.MULTILINE)
-    assert found, f"no row {name!r} in:\n{text}"
-    return re.sub(r"\[[^]]*\]", "", found[1]).split()
+    """Return the cells of the table rows that begin with a name, without intervals: a wide table has several parts."""
+    lines = re.findall(rf"^{re.escape(name)}  +(.*)$", text, flags=re.MULTILINE)
+    assert lines, f"no row {name!r} in:\n{text}"
+    return re.sub(r"\[[^]]*\]", "", " ".join(lines)).split()
 
 
 def quickstart(text: str, folder: Path) -> None:
@@ -94,7 +95,7 @@ def quickstart(text: str, folder: Path) -> None:
     again = StaICC.Normal(datasets=["mini"])(StaICC.load_kernel("ppm"))
     again.environment = saved.environment  # the process of the tests may have loaded numpy
     assert saved == again
-    assert str(saved) in text
+    assert layout(saved.display_blocks(), 80) in text
     assert text.count("|prompts:") == 3
     assert float(row(text, "made-up pairs")[0]) > 0
     assert "accuracy between" in text
@@ -105,18 +106,18 @@ def batched_inference(text: str, folder: Path) -> None:
     assert "192 prompts in 192 calls" in text
     assert "OutputError: Normal, mini, query 60" in text
     assert "60 prompts before the failure, 132 after it" in text
-    found = re.search(r"Suite: (\d+) distinct prompts, (\d+) of them not in the store", text)
-    assert found
-    assert int(found[1]) - int(found[2]) == 24  # Normal's: 12 rows, two repeats
+    line = re.search(r"Suite: (\d+) distinct prompts, (\d+) of them not in the store", text)
+    assert line
+    assert int(line[1]) - int(line[2]) == 24  # Normal's: 12 rows, two repeats
 
 
 def calibration(text: str, folder: Path) -> None:
     names = ("Vanilla", "Contextual calibration", "Domain calibration", "Batch calibration")
     assert [row(text, name)[4] for name in names] == ["0"] * 4  # training prompts
     assert [row(text, name)[6] for name in names] == ["192", str(4 * 192), str(21 * 192), "192"]  # test prompts
-    found = re.search(r"empty queries: ([\d.]+) before, ([\d.]+) after", text)
-    assert found
-    assert float(found[1]) < float(found[2]) <= 1.0987  # nearer to the logarithm of three
+    line = re.search(r"empty queries: ([\d.]+) before, ([\d.]+) after", text)
+    assert line
+    assert float(line[1]) < float(line[2]) <= 1.0987  # nearer to the logarithm of three
     inside = "hidden states, which PPMKernel does not provide" in text
     assert inside or row(text, "Hidden calibration")[4] == row(text, "k-NN")[4] == "45"  # 15 rows of each label
 
@@ -124,7 +125,7 @@ def calibration(text: str, folder: Path) -> None:
 def noisy_channel(text: str, folder: Path) -> None:
     assert "noisy channel, the first of 3:\ntopic: food sentence: " in text
     assert "they differ in channel: direct and noisy" in text
-    accuracies = re.findall(r"^mini  +(0[\d.]+)", text, flags=re.MULTILINE)
+    accuracies = re.findall(r"^data set +accuracy.*\n-.*\nmini +(0[\d.]+)", text, flags=re.MULTILINE)
     assert len(accuracies) == 3
     noisy = StaICC.Normal(k=2, datasets=["mini"], noisy_channel=True)(StaICC.load_kernel("ppm"))
     assert float(accuracies[1]) == pytest.approx(noisy["Averaged results"]["accuracy"], abs=5e-5)
@@ -175,14 +176,14 @@ KNOWN = {
     "calibration": Example(calibration, slow=True),
     "noisy_channel": Example(noisy_channel),
     "demonstration_selection": Example(demonstration_selection, needs=TORCH, slow=True),
-    "long_icl": Example(long_icl, frozenset({"long_icl.json", *MADE_UP})),
+    "long_icl": Example(long_icl, frozenset({"long_icl.json", *MADE_UP}), slow=True),
     "compare_two_models": Example(compare_two_models, RUNS | {"accuracy.svg", "report.html"}),
 }
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an example runs: an empty folder, and one beside it for what programs write on their own."""
+    """Where an example runs: an empty folder, and one next to it for what programs write on their own."""
 
     root: Path
 
@@ -205,7 +206,13 @@ class Place:
         guard = {"EXAMPLE_FOLDER": str(self.root), "EXAMPLE_WITHOUT": ",".join(without)}
         path = os.pathsep.join([str(self.root / "guard"), str(ROOT)])
         offline = {"STAICC_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}
-        plain = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "MPLBACKEND": "agg"}
+        plain = {
+            "PYTHONPATH": path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUTF8": "1",
+            "MPLBACKEND": "agg",
+            "COLUMNS": "80",
+        }
         return {**kept, **homes, **guard, **offline, **plain}
 
     def written(self) -> set[str]:
@@ -234,7 +241,7 @@ def run_script(script: Path, place: Place, without: tuple[str, ...] = ()) -> sub
     )
 
 
-SCRIPTS = [pytest.param(name, marks=[pytest.mark.slow] if one.slow else []) for name, one in KNOWN.items()]
+SCRIPTS = [pytest.param(name, marks=[pytest.mark.slow] if example.slow else []) for name, example in KNOWN.items()]
 
 
 def stable(text: str) -> list[str]:
@@ -261,17 +268,12 @@ def test_the_program_has_the_output_on_its_page(place: Place) -> None:
     assert stable(done.stdout) == stable((EXAMPLES / "outputs" / "adding_a_method.txt").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("name", "without", "absent"),
-    [("calibration", TORCH, set()), ("calibration", ("tiny_model",), set())],
-)
-def test_an_example_does_without_what_it_can_spare(
-    name: str, without: tuple[str, ...], absent: set[str], place: Place
-) -> None:
-    done = run_script(EXAMPLES / f"{name}.py", place, without)
+@pytest.mark.parametrize("without", [TORCH, pytest.param(("tiny_model",), marks=pytest.mark.slow)])
+def test_an_example_does_without_what_it_can_spare(without: tuple[str, ...], place: Place) -> None:
+    done = run_script(EXAMPLES / "calibration.py", place, without)
     assert done.returncode == 0, done.stderr
-    KNOWN[name].check(done.stdout, place.folder)
-    assert place.written() == KNOWN[name].files - absent
+    calibration(done.stdout, place.folder)
+    assert place.written() == set()
 
 
 def run_notebook(notebook: Any, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,42 +301,27 @@ def test_an_example_runs_as_a_notebook(name: str, place: Place, need: Need, monk
     notebook = nbformat.read(place.folder / f"{name}.ipynb", as_version=4)
     run_notebook(notebook, place, monkeypatch)
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    example.check("".join(one.text for one in outputs if one.get("name") == "stdout"), place.folder)
+    example.check("".join(output.text for output in outputs if output.get("name") == "stdout"), place.folder)
     assert place.written() - helpers == example.files
-    shown = [one.data for one in outputs if "data" in one]
+    shown = [output.data for output in outputs if "data" in output]
     if name in ("quickstart", "compare_two_models"):  # a result on the last line of a cell
         assert any("<table>" in data.get("text/html", "") for data in shown)
     if name == "compare_two_models":
         assert sum("image/svg+xml" in data for data in shown) >= 2
 
 
-@pytest.mark.slow
-def test_the_guard_sees_what_a_notebook_must_not_do(place: Place, need: Need, monkeypatch: pytest.MonkeyPatch) -> None:
-    need(JUPYTER, "the guard's own test")
-    import nbclient
-    import nbformat
-
-    cell = nbformat.v4.new_code_cell(f"open({str(place.root.parent / 'outside')!r}, 'w')")
-    with pytest.raises(nbclient.exceptions.CellExecutionError, match="GUARD: open outside"):
-        run_notebook(nbformat.v4.new_notebook(cells=[cell]), place, monkeypatch)
-
-
 def test_the_guard_sees_what_an_example_must_not_do(place: Place) -> None:
-    outside = place.root.parent / f"{place.root.name}-outside"
+    outside = str(place.root.parent / f"{place.root.name}-outside")
     script = place.root / "bad.py"
-    for line in (
-        f"open({str(outside)!r}, 'w')",
-        f"import sqlite3; sqlite3.connect({str(outside)!r})",
-        f"import os; os.mkdir({str(outside)!r})",
-        "import socket; socket.socket().connect(('192.0.2.1', 9))",
-    ):
-        script.write_text(line, encoding="utf-8")
-        done = run_script(script, place)
-        assert done.returncode == 1
-        assert "PermissionError: GUARD" in done.stderr
-    script.write_text("open('inside', 'w').close()", encoding="utf-8")
-    assert run_script(script, place).returncode == 0
-    assert not outside.exists()
+    script.write_text(
+        "import os, socket, sqlite3\nopen('inside', 'w').close()\n"
+        f"for act in (lambda: open({outside!r}, 'w'), lambda: sqlite3.connect({outside!r}),\n"
+        f"            lambda: os.mkdir({outside!r}), lambda: socket.socket().connect(('192.0.2.1', 9))):\n"
+        "    try:\n        act()\n    except PermissionError as error:\n        print(str(error)[:5])\n",
+        encoding="utf-8",
+    )
+    assert run_script(script, place).stdout.split() == ["GUARD"] * 4
+    assert not Path(outside).exists()
 
 
 def is_paired(script: Path) -> bool:
@@ -366,7 +353,7 @@ def test_notebook_and_script_are_in_step(name: str, need: Need) -> None:
     notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
     nbformat.validate(notebook)
     script = jupytext.read(EXAMPLES / f"{name}.py")
-    told = f"make it anew: jupytext --to ipynb --update examples/{name}.py"
-    cells = [[(cell.cell_type, cell.source) for cell in one.cells] for one in (notebook, script)]
-    assert cells[0] == cells[1], told
-    assert notebook.metadata.kernelspec == script.metadata.kernelspec, told
+    reported = f"make it anew: jupytext --to ipynb --update examples/{name}.py"
+    cells = [[(cell.cell_type, cell.source) for cell in source.cells] for source in (notebook, script)]
+    assert cells[0] == cells[1], reported
+    assert notebook.metadata.kernelspec == script.metadata.kernelspec, reported

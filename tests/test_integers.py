@@ -55,9 +55,9 @@ def experimentor(**settings: Any) -> Any:
 
 
 def with_k(number: Any) -> Any:
-    one = experimentor()
-    one.set_k(number)
-    return [one.get_k(), one.prompt_set()[:2], dict(one.settings_for_signature())]
+    own = experimentor()
+    own.set_k(number)
+    return [own.get_k(), own.prompt_set()[:2], dict(own.settings_for_signature())]
 
 
 def long_icl(number: Any) -> Any:

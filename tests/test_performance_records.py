@@ -51,9 +51,9 @@ def test_the_comparison_is_with_the_last_entry_of_the_same_options(tmp_path: Pat
     for k, seconds in ((4, 1.0), (4, 2.0), (8, 9.0), (4, 3.0)):
         figures = {"s": seconds, "same": 5, "zero": 0, f"only {seconds}": 1}
         run(f"from records import record; record('speed.py', {figures}, {{'k': {k}}})", file)
-    told = run(show, file).splitlines()
-    assert "compared with" in told[0]
-    assert [line.split() for line in told[1:]] == [
+    reported = run(show, file).splitlines()
+    assert "compared with" in reported[0]
+    assert [line.split() for line in reported[1:]] == [
         ["s", "2", "->", "3", "x", "1.5"],
         ["only", "3.0", "->", "1", "new"],
         ["only", "2.0", "gone"],

@@ -27,7 +27,7 @@ def test_every_module_can_be_imported_and_has_the_names_that_it_lists() -> None:
                 continue  # an extra that is not installed
             raise
         listed = getattr(module, "__all__", [])
-        assert [one for one in listed if not hasattr(module, one)] == [], name
+        assert [public for public in listed if not hasattr(module, public)] == [], name
         assert len(set(listed)) == len(listed), name
         if name in packages and len(tree.body) > 1:
             assert isinstance(module.__all__, list), name

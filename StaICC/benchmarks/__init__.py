@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from StaICC.benchmarks.benchmark import Benchmark, TaskBenchmark
+from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, TaskBenchmark
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.normal import Normal, NormalTask
 from StaICC.benchmarks.task import (
     Condition,
     Outcome,
@@ -19,18 +18,23 @@ from StaICC.benchmarks.task import (
     classification_scores,
     condition_missing,
 )
-from StaICC.lazy import lazy_names
+from StaICC.benchmarks.tasks import (
+    GLER,
+    ContextualBias,
+    DemonstrationSensitivity,
+    Diagnosis,
+    DomainBias,
+    Generalisation,
+    Normal,
+    NormalTask,
+    PosteriorBias,
+    Suite,
+    TemplateSensitivity,
+    TripletBias,
+)
+from StaICC.optional import lazy_names
 
 if TYPE_CHECKING:
-    from StaICC.benchmarks.diagnosis import (
-        GLER,
-        ContextualBias,
-        DemonstrationSensitivity,
-        DomainBias,
-        PosteriorBias,
-        TemplateSensitivity,
-    )
-    from StaICC.benchmarks.group import BenchmarkGroup, Diagnosis, Suite, TripletBias
     from StaICC.benchmarks.long_icl import LongICL
 
 __all__ = [
@@ -44,6 +48,7 @@ __all__ = [
     "Diagnosis",
     "DomainBias",
     "Experimentor",
+    "Generalisation",
     "LongICL",
     "Normal",
     "NormalTask",
@@ -62,12 +67,4 @@ __all__ = [
     "condition_missing",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "StaICC.benchmarks.group": "BenchmarkGroup Diagnosis Suite TripletBias",
-        "StaICC.benchmarks.diagnosis": "ContextualBias DomainBias PosteriorBias "
-        "GLER DemonstrationSensitivity TemplateSensitivity",
-        "StaICC.benchmarks.long_icl": "LongICL",
-    },
-)
+__getattr__ = lazy_names(__name__, {"StaICC.benchmarks.long_icl": "LongICL"})

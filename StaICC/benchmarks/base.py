@@ -9,25 +9,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, means_of, records_of
-from StaICC.benchmarks.running import RunContext, RunSettings
+from StaICC.benchmarks.running import RunContext, RunSettings, forecast
 from StaICC.benchmarks.task import Condition
 from StaICC.datasets import Dataset
-from StaICC.datasets.own_data import record_of
-from StaICC.errors import ArgumentError, unknown_name
-from StaICC.frozen import FixedAttributes
+from StaICC.errors import ArgumentError, FixedAttributes, unknown_name
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.recheck import RunRecord
+from StaICC.inference.identity import RunRecord
+from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.prompting import Query
 from StaICC.results import DatasetDetails, Result, Signature, describe_environment, short_digest
-from StaICC.results.provenance import Provenance, digest_failures, given_predictor, predictors_of, utc_now
-from StaICC.results.signature import common, scoring_field
+from StaICC.results.provenance import (
+    Provenance,
+    common,
+    digest_failures,
+    given_predictor,
+    predictors_of,
+    scoring_field,
+    utc_now,
+)
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from StaICC.inference.forecast import Forecast
+    from StaICC.inference.contract import Forecast
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class Predictions:
     def scoring(self, datasets: Sequence[str]) -> str | None:
         """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
         parser = ""
-        if any(one.replies for one in self.records.values()):
+        if any(record.replies for record in self.records.values()):
             from StaICC.inference.reply_parser import PARSER_VERSION
 
             parser = f";parser={PARSER_VERSION}"
@@ -170,7 +176,7 @@ class DatasetTask(Protocol):
 _E = TypeVar("_E", bound=DatasetTask)
 
 
-class BaseBenchmark(FixedAttributes, Generic[_E]):
+class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
     """A benchmark as a sequence of experimentors, one for each data set.
 
     Attributes:
@@ -190,6 +196,15 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
     def absent(self) -> Mapping[str, DatasetRun]:
         """Data sets that were asked for and have no files, with the result that says so."""
         return {}
+
+    def display_blocks(self) -> list[Block]:
+        """Return the data sets with their labels."""
+        spaces = zip(self.dataset_names, self.get_label_spaces_for_experimentors(), strict=True)
+        rows = [[name, str(len(labels)), ", ".join(labels)] for name, labels in spaces]
+        return [
+            Line(self.benchmark_name, "title"),
+            TextTable(["data set", "labels", "names of the labels"], rows, (0, 2)),
+        ]
 
     def own_data(self) -> Sequence[Dataset]:
         """Return the data sets whose origin results record if it is a file of the user's own."""
@@ -277,11 +292,11 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
             raise ArgumentError("got an inference function and preentered_prediction; give one of the two")
         chosen = [None] * len(self) if functions is None else self.functions_for_datasets(functions)
         given = self.predictions_for_datasets(predictions)
-        for one, function, own in zip(self, chosen, given, strict=True):
+        for experimentor, function, own in zip(self, chosen, given, strict=True):
             if function is None and own is None:
                 raise ArgumentError(
                     "give an inference function (the function itself, not what it returns), a list with one for each "
-                    f"data set, or preentered_prediction; {one.name} has neither"
+                    f"data set, or preentered_prediction; {experimentor.name} has neither"
                 )
         return chosen, given
 
@@ -406,11 +421,9 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
         Args:
             function: The inference function.
             **options: ``store``, ``model_name``, ``chunk_size``, ``probe_seconds`` and ``prices``; see
-                :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
+                :class:`~StaICC.benchmarks.running.ForecastOptions`.
         """
-        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
-
-        return forecast({one.name: one.all_queries() for one in self.experimentor}, function, **options)
+        return forecast({own.name: own.all_queries() for own in self.experimentor}, function, **options)
 
     def collect(
         self,
@@ -448,10 +461,10 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
             details=details,
             means=means_of(runs),
             timing={**{key: value for run in runs.values() for key, value in run.timing.items()}, "seconds": seconds},
-            outputs={one.name: one.query_records(runs[one.name]) for one in self} if keep_outputs else None,
+            outputs={own.name: own.query_records(runs[own.name]) for own in self} if keep_outputs else None,
             with_divided=with_divided,
             warnings=tuple(dict.fromkeys([*self.data_warnings(), *predictions.warnings])),
-            files={one.card.name: record for one in self.own_data() if (record := record_of(one.source, one.card))},
+            files={data.card.name: record for data in self.own_data() if (record := data.file_record())},
         )
 
     @abstractmethod
@@ -477,10 +490,8 @@ class BaseBenchmark(FixedAttributes, Generic[_E]):
     ) -> dict[str, str | None]:
         """Return the fields of the signature that all benchmarks have; arguments as for :meth:`signature`."""
         prompts = {
-            one.name: digest_prompts(query for condition in one.conditions() for query in condition.queries)[0]
-            if runs is None
-            else runs[one.name].details.prompts
-            for one in self
+            own.name: digest_prompts(own.all_queries())[0] if runs is None else runs[own.name].details.prompts
+            for own in self
         }
         failed = sum(run.details.failed for run in (runs or {}).values())
         return {

@@ -1,28 +1,36 @@
-"""A benchmark: one task over several data sets. It builds, runs, aggregates and signs."""
+"""A benchmark, one task over several data sets, and a group: several benchmarks in one pass over their prompts.
+
+The parts of StaICC share many prompts: Normal, posterior bias and GLER without noise have the same queries. A group
+collects the queries of all its members, data set by data set, and predicts each distinct (prompt, label space) once;
+prompts with a common prefix follow each other. The parts of its result equal the results of its members.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from StaICC.benchmarks.base import BaseBenchmark, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
-from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings
+from StaICC.benchmarks.experimentor import Experimentor, MetricTable, data_warnings, run_together
+from StaICC.benchmarks.running import RunContext, RunSettings, forecast
 from StaICC.benchmarks.task import Statistics, Task
 from StaICC.datasets import Dataset, names
-from StaICC.errors import ArgumentError, unknown_name
-from StaICC.inference import Inference, Unparsed
+from StaICC.errors import ArgumentError, FixedAttributes, unknown_name
+from StaICC.inference import Inference, Part, Unparsed
+from StaICC.inference.contract import Forecast
 from StaICC.inference.identity import code_mark, in_library
+from StaICC.layout import Block, Displayed, Line
 from StaICC.metrics import Kind, Metric, MetricFunction, MetricSet
+from StaICC.prompting import Query
 from StaICC.registry import labelled, origin_of
-from StaICC.results import Result, Signature, escaped, short_digest
-from StaICC.results.signature import common
+from StaICC.results import Result, ResultGroup, Signature, escaped, short_digest
+from StaICC.results.provenance import common
 from StaICC.safe_text import one_line
 from StaICC.version import SAMPLER_VERSION
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
 
 Datasets = Sequence[str | Dataset] | str | Dataset | None
 Metrics = str | MetricSet | Mapping[str, MetricFunction | Metric]
@@ -190,6 +198,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         limits = [settings["limit"] for settings in all_settings if settings["limit"] is not None]
         fields["limit"] = limits[0] if limits else None  # data sets with fewer rows than the limit have none
         chosen = tuple(self.dataset_names)
+        tables = [[own.dataset.table.digest, list(own.card.label_space)] for own in self.experimentor]
         options = ",".join(f"{key}={value}" for key, value in self.task.options().items())
         return Signature(
             {
@@ -197,10 +206,8 @@ class Benchmark(BaseBenchmark[Experimentor]):
                 "benchmark": labelled(self.task.name, self._origin()),
                 "datasets": None
                 if chosen == names()
-                else "+".join(labelled(escaped(each.name), each.dataset.origin) for each in self.experimentor),
-                "data": short_digest(
-                    [[each.dataset.table.digest, list(each.card.label_space)] for each in self.experimentor]
-                ),
+                else "+".join(labelled(escaped(own.name), own.dataset.origin) for own in self.experimentor),
+                "data": short_digest(tables),
                 "sampler": SAMPLER_VERSION,
                 "options": options or None,
                 **self.common_fields(runs, predictions),
@@ -250,3 +257,127 @@ def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
     if not chosen:
         raise ArgumentError("no data set was chosen; leave datasets out for all ten, or name at least one")
     return chosen
+
+
+class BenchmarkGroup(Displayed, FixedAttributes):
+    """Benchmarks that run together.
+
+    Args:
+        name: Name of the group.
+        members: The benchmarks, by the name of their part; all over the same data sets.
+
+    Raises:
+        ArgumentError: There are no members, or they run over different data sets.
+
+    Attributes:
+        members: The benchmarks.
+    """
+
+    __slots__ = ("members", "name")
+    task_name: ClassVar[str] = ""
+    """The name of the groups of a class whose constructor says which members they have; results carry it."""
+
+    def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
+        self.name = name
+        self.members = dict(members)
+        over = {part: member.dataset_names for part, member in self.members.items()}
+        if not over:
+            raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
+        first = next(iter(over))
+        for part, datasets in over.items():
+            if datasets != over[first]:
+                raise ArgumentError(
+                    f"the members of {name!r} must run over the same data sets, but {first} has "
+                    f"{', '.join(over[first])} and {part} has {', '.join(datasets)}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __getitem__(self, part: str) -> Benchmark:
+        """Return a member by the name of its part."""
+        if part not in self.members:
+            raise unknown_name(f"part of {self.name}", part, self.members)
+        return self.members[part]
+
+    def __repr__(self) -> str:
+        return one_line(f"<{self.name}: {', '.join(self.members)}>")
+
+    def display_blocks(self) -> list[Block]:
+        """Return the benchmarks, and the data sets that they share."""
+        _, datasets = next(iter(self.members.values())).display_blocks()
+        return [Line(self.name, "title"), Line(f"benchmarks: {', '.join(self.members)}"), datasets]
+
+    def auto_run(
+        self,
+        list_of_forward_inference: Sequence[Inference] | Inference | None = None,
+        return_divided_results: bool = True,
+        batched_inference: bool = False,
+        *,
+        forward_inference: Sequence[Inference] | Inference | None = None,
+        return_outputs: bool = False,
+        **run: Unpack[RunSettings],
+    ) -> ResultGroup:
+        """Run all members.
+
+        Args:
+            list_of_forward_inference: One inference function for all data sets, or a list with one for each.
+            return_divided_results: Whether the dictionaries show the scores of each data set.
+            batched_inference: The functions take the list of all prompts of a condition; equal prompts of several
+                conditions are then predicted several times.
+            forward_inference: Another name of ``list_of_forward_inference``.
+            return_outputs: Keep the prediction of each query in the results' ``outputs``.
+            **run: Store, executor, failure policy, progress; see
+                :class:`~StaICC.benchmarks.running.RunSettings`.
+
+        Returns:
+            The results, by part. The times and counts of each are those of the complete run.
+
+        Raises:
+            ArgumentError: An argument is invalid.
+            OutputError: A query has no usable prediction and ``on_error="raise"``.
+        """
+        first = next(iter(self.members.values()))
+        functions = first.functions_for_datasets(first.given_functions(list_of_forward_inference, forward_inference))
+        runs: dict[str, dict[str, DatasetRun]] = {part: {} for part in self.members}
+        with RunContext(batched_inference, **run) as context:
+            context.start(functions)
+            context.warn(*data_warnings(experimentor for member in self.members.values() for experimentor in member))
+            for number, function in enumerate(functions):
+                name = first[number].name
+                where = Part(f"{self.name}, {name}", number, len(functions))
+                experimentors = {f"{where.name}, {part}": member[number] for part, member in self.members.items()}
+                options = context.options_for(function, group_prefixes=True)
+                for part, dataset_run in zip(
+                    self.members, run_together(function, experimentors, where, options), strict=True
+                ):
+                    runs[part][name] = dataset_run
+        used = dict(zip(first.dataset_names, functions, strict=True))
+        predictions, seconds = Predictions.of_run(context, used), context.seconds
+        results = {
+            part: member.collect(runs[part], seconds, predictions, return_outputs, return_divided_results)
+            for part, member in self.members.items()
+        }
+        return context.deliver(ResultGroup(self.name, results))
+
+    __call__ = auto_run
+
+    def forecast(self, function: Inference, **options: Any) -> Forecast:
+        """Forecast the run of a function: as for a single benchmark, with each distinct prompt once."""
+        parts: dict[str, list[Query]] = {}
+        for member in self.members.values():
+            for experimentor in member:
+                parts.setdefault(experimentor.name, []).extend(experimentor.all_queries())
+        return forecast(parts, function, True, **options)
+
+
+def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
+    """Return the single benchmarks, by the name of their part (a single benchmark by its own name).
+
+    Args:
+        benchmark: A benchmark or a group of benchmarks.
+    """
+    return benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}

@@ -1,8 +1,12 @@
-"""From predictions to scores: the outcomes of one data set, their scores and records, and the means over data sets.
+"""From predictions to scores: records, intervals, baselines and warnings of one data set, and the means over data sets.
 
 The random baseline follows Yauney and Mimno (2024, arXiv 2404.13020). In the intervals of means, the data sets are
 fixed and their rows independent: an interval says how the mean could move with other rows of the same data sets, not
 with other data sets.
+
+Warnings about predictions never change a score. There is one of each kind for a data set; its counts are sums over the
+conditions in which it holds. The thresholds keep false alarms below 1 % (``tests/performance/prediction_warnings.py``,
+``docs/warnings.md``).
 """
 
 from __future__ import annotations
@@ -12,19 +16,33 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Literal
 
-from StaICC.benchmarks.diagnostics import find_warnings
-from StaICC.benchmarks.intervals import Intervals
-from StaICC.benchmarks.task import Condition, Outcome, Scoring, Task
+from StaICC.benchmarks.broken_models import BROKEN_MODELS
+from StaICC.benchmarks.task import Condition, Outcome, Scoring, Statistics, Task
 from StaICC.errors import OutputError, UndefinedMetricError, unknown_key
 from StaICC.inference import Answer, Failure, Unparsed
-from StaICC.metrics import Kind, metric_set, released
-from StaICC.metrics.classification import ConfidenceBin, confidence_bins
-from StaICC.metrics.intervals import Interval, mean_interval
+from StaICC.inference.contract import ReplyLabel, Text
+from StaICC.metrics import Kind, entropy, entropy_of_mean, metric_set, negated_mean_entropy, released
+from StaICC.metrics.classification import ConfidenceBin, confidence_bin, confidence_bins
+from StaICC.metrics.intervals import (
+    Interval,
+    NoInterval,
+    Part,
+    calibration_part,
+    combine,
+    divergence_interval,
+    likelihood_part,
+    macro_part,
+    mean_interval,
+    of_difference,
+    ratio_part,
+    rows_of_labels,
+)
 from StaICC.metrics.registry import SCORES
 from StaICC.prompting import Query, as_argument
 from StaICC.results import Baselines, ConditionRecord, DatasetDetails, FailedQuery, MeanDetails
@@ -81,7 +99,7 @@ def baselines_of(counts: Sequence[AccuracyCounts], tried: int) -> Baselines:
     """
     from StaICC.metrics.random_baselines import guessing_p_value, sign_test  # benchmarks are made without it
 
-    totals = [sum(one.sizes) for one in counts]
+    totals = [sum(dataset.sizes) for dataset in counts]
     scale = len(counts)
 
     def mean(sums: Sequence[Sequence[int]]) -> float:
@@ -92,84 +110,39 @@ def baselines_of(counts: Sequence[AccuracyCounts], tried: int) -> Baselines:
         return sign_test(
             [
                 (a - b) * unit or (a - b) / total
-                for one, rows, total in zip(counts, others, totals, strict=True)
-                for a, b in zip(one.correct, rows, strict=True)
+                for dataset, rows, total in zip(counts, others, totals, strict=True)
+                for a, b in zip(dataset.correct, rows, strict=True)
             ]
         )
 
-    per_query = tuple((1 / (total * scale), one.labels, total) for one, total in zip(counts, totals, strict=True))
-    per_row = tuple(
-        (size / (total * scale), one.labels, rows)
-        for one, total in zip(counts, totals, strict=True)
-        for size, rows in sorted(Counter(one.sizes).items())
+    per_query = tuple(
+        (1 / (total * scale), dataset.labels, total) for dataset, total in zip(counts, totals, strict=True)
     )
-    score = mean([one.correct for one in counts])
-    last = [one.last for one in counts if one.last is not None]
+    per_row = tuple(
+        (size / (total * scale), dataset.labels, rows)
+        for dataset, total in zip(counts, totals, strict=True)
+        for size, rows in sorted(Counter(dataset.sizes).items())
+    )
+    score = mean([dataset.correct for dataset in counts])
+    majority = [dataset.majority for dataset in counts]
+    last = [dataset.last for dataset in counts if dataset.last is not None]
     complete = len(last) == len(counts)
     return Baselines(
         queries=sum(totals),
         labels=counts[0].labels if scale == 1 else 0,
-        uniform=math.fsum(1 / one.labels for one in counts) / scale,
-        majority=mean([one.majority for one in counts]),
+        uniform=math.fsum(1 / dataset.labels for dataset in counts) / scale,
+        majority=mean(majority),
         tried=tried,
         max_random=_expected_best(per_query, tried),
         p_value=guessing_p_value(per_query, score, tried),
         p_value_rows=guessing_p_value(per_row, score, tried),
-        p_value_majority=beaten([one.majority for one in counts]),
+        p_value_majority=beaten(majority),
         last_demonstration=mean(last) if complete else None,
         p_value_last_demonstration=beaten(last) if complete else None,
     )
 
 
 _MARK = 4  # bytes kept of each prompt's digest
-
-
-def _details_of(
-    outcomes: Sequence[Outcome],
-    missing: Mapping[str, str],
-    intervals: Mapping[str, Interval],
-    tried: int | None,
-    content_free: bool,
-    policy: Unparsed,
-    bounds: Mapping[str, tuple[float | None, float | None]],
-) -> DatasetDetails:
-    """Return the details of one data set: counts, conditions, warnings, intervals, baselines, failures.
-
-    Args:
-        outcomes: The conditions with their predictions.
-        missing: The reason for each undefined value, by its key.
-        intervals: Confidence intervals by key.
-        tried: The number of settings that were tried; ``None`` where accuracy is not scored.
-        content_free: Whether the queries have no content.
-        policy: How replies without a label count.
-        bounds: The scores if all of these replies were wrong, and if all were right.
-    """
-    queries = [query for outcome in outcomes for query in outcome.condition.queries]
-    scored, unparsed = sum(len(outcome.queries) for outcome in outcomes), _failures(outcomes, unparsed=True)
-    prompts, marks = digest_prompts(queries)
-    baselines = {
-        outcome.condition.name: baselines_of([counts], tried)
-        for outcome in outcomes
-        if tried is not None and (counts := count_outcome(outcome)) is not None
-    }
-    note = (unparsed_note(unparsed, len(queries), policy),) if unparsed else ()
-    return DatasetDetails(
-        asked=len(queries),
-        distinct=len({(query.prompt, query.label_space) for query in queries}),
-        scored=scored,
-        failed=len(queries) - scored - (len(unparsed) if policy == "excluded" else 0),
-        prompts=prompts,
-        query_digests=marks,
-        conditions=tuple(map(_record, outcomes)),
-        missing=dict(missing),
-        notes=(*find_warnings(outcomes, content_free), *note),
-        intervals={key: value for key, value in intervals.items() if key not in missing},
-        baselines=baselines,
-        failures=_failures(outcomes, unparsed=False),
-        unparsed=unparsed,
-        bounds=bounds,
-        labels=queries[0].label_space if queries else (),
-    )
 
 
 def _failures(outcomes: Sequence[Outcome], unparsed: bool) -> tuple[FailedQuery, ...]:
@@ -190,7 +163,7 @@ def unparsed_note(unparsed: Sequence[FailedQuery], asked: int, policy: Unparsed)
         asked: Queries of the data set.
         policy: How they count.
     """
-    examples = "; ".join(dict.fromkeys(one.reason.removeprefix("unparsed reply ") for one in unparsed[:3]))
+    examples = "; ".join(dict.fromkeys(reply.reason.removeprefix("unparsed reply ") for reply in unparsed[:3]))
     how = "count as wrong" if policy == "wrong" else "are excluded"
     return f"{len(unparsed)} of {asked} replies are unparsed and {how}, such as {examples}"
 
@@ -214,13 +187,20 @@ def _calibration(outcome: Outcome) -> tuple[ConfidenceBin, ...] | None:
     return confidence_bins(outcome.truth, outcome.normalised.probabilities)
 
 
+def reply_record(answer: object) -> dict[str, str | None]:
+    """Return the reply that is a prediction, or of which the label was read, and how it ended; nothing without one."""
+    reply = answer.reply if isinstance(answer, (Failure, ReplyLabel)) else answer
+    reason = reply.finish_reason if isinstance(reply, Text) else None
+    return {"response": str(reply), "finish_reason": reason} if isinstance(reply, str) else {}
+
+
 def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return one record for each query: condition, number, test row, repeat, true label and prediction."""
+    """Return one record for each query: condition, number, test row, repeat, true label, prediction and reply."""
     outputs = outputs_of(outcomes)
     places = [
-        (outcome.condition.name, number, query)
+        (outcome.condition.name, number, query, answer)
         for outcome in outcomes
-        for number, query in enumerate(outcome.condition.queries)
+        for number, (query, answer) in enumerate(zip(outcome.condition.queries, outcome.answers, strict=True))
     ]
     return [
         {
@@ -232,8 +212,9 @@ def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "prediction": prediction,
             "predicted_probabilities": returned,
             "normalised_probabilities": normalised,
+            **reply_record(answer),
         }
-        for (condition, number, query), truth, prediction, returned, normalised in zip(
+        for (condition, number, query, answer), truth, prediction, returned, normalised in zip(
             places, *outputs.values(), strict=True
         )
     ]
@@ -277,7 +258,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 def digest_prompts(queries: Iterable[Query]) -> tuple[str, str]:
     """Return the digest of all prompts in order, and the first 32 bits of each one's own digest as base64.
 
-    The former is that of their list (:func:`~StaICC.results.signature.digest`), of which one prompt is in memory.
+    The former is that of their list (:func:`~StaICC.results.provenance.digest`), of which one prompt is in memory.
     """
     whole, marks, before = hashlib.sha256(b"["), bytearray(), b""
     for query in queries:
@@ -365,55 +346,69 @@ def evaluate(
         unparsed = "excluded"
 
     def read(assume: Literal["wrong", "right"] | None) -> list[Outcome]:
-        return _outcomes(conditions, predictions, outputs, run_name, assume)
+        outcomes, start = [], 0
+        for condition in conditions:
+            end = start + len(condition.queries)
+            try:
+                outcomes.append(Outcome(condition, predictions[start:end], outputs, assume))
+                _ = outcomes[-1].kind  # normalises now, so that the message can name the condition
+            except OutputError as error:
+                place = f", condition {condition.name}" if len(conditions) > 1 else ""
+                raise OutputError(f"{run_name}{place}: {error}") from error
+            start = end
+        return outcomes
 
     outcomes = read("wrong" if unparsed == "wrong" else None)
+    replies = _failures(outcomes, unparsed=True)
     scores = task.score(outcomes, scoring)
     bounds: dict[str, tuple[float | None, float | None]] = {}
-    if unparsed == "excluded" and task.scores_accuracy and _failures(outcomes, unparsed=True):
+    if unparsed == "excluded" and task.scores_accuracy and replies:
         low, high = task.score(read("wrong"), scoring).averaged, task.score(read("right"), scoring).averaged
         bounds = {key: (low[key], high[key]) for key in scores.averaged if low[key] is not None}
     missing = dict(scores.missing)
-    found = _intervals(task, scoring, outcomes, missing)
+    computed = _intervals(task, scoring, outcomes, missing)
     intervals: dict[str, Interval] = {}
     reported: dict[str, Interval] = {}
-    for key, interval in found.items():
+    for key, interval in computed.items():
         if isinstance(interval, Interval):
             intervals[key] = reported[key] = interval
         elif key not in scores.missing:
             missing[f"interval of {key}"] = interval.reason
             if interval.approximate is not None:
                 intervals[key] = interval.approximate
-    computed = scoring.statistics.intervals and not scoring.metric_set.as_released
-    if computed and "interval of each score" not in missing:
+    has_intervals = scoring.statistics.intervals and not scoring.metric_set.as_released
+    if has_intervals and "interval of each score" not in missing:
         for key in scores.averaged:
             place = key if key in scores.values else f"sensitivity.{key}"
-            if place not in found and place not in missing:
+            if place not in computed and place not in missing:
                 missing[f"interval of {place}"] = "no confidence interval is known for this score"
     tried = settings_tried(task, scoring)
-    details = _details_of(outcomes, missing, reported, tried, task.content_free, unparsed, bounds)
+    queries = [query for condition in conditions for query in condition.queries]
+    scored = sum(len(outcome.queries) for outcome in outcomes)
+    prompts, marks = digest_prompts(queries)
+    note = (unparsed_note(replies, len(queries), unparsed),) if replies else ()
+    details = DatasetDetails(
+        asked=len(queries),
+        distinct=len({(query.prompt, query.label_space) for query in queries}),
+        scored=scored,
+        failed=len(queries) - scored - (len(replies) if unparsed == "excluded" else 0),
+        prompts=prompts,
+        query_digests=marks,
+        conditions=tuple(map(_record, outcomes)),
+        missing=missing,
+        notes=(*find_warnings(outcomes, task.content_free), *note),
+        intervals={key: interval for key, interval in reported.items() if key not in missing},
+        baselines={
+            outcome.condition.name: baselines_of([counts], tried)
+            for outcome in outcomes
+            if tried is not None and (counts := count_outcome(outcome)) is not None
+        },
+        failures=_failures(outcomes, unparsed=False),
+        unparsed=replies,
+        bounds=bounds,
+        labels=queries[0].label_space if queries else (),
+    )
     return DatasetRun(scores.values, scores.averaged, details, outcomes, intervals, predictions)
-
-
-def _outcomes(
-    conditions: Sequence[Condition],
-    predictions: Sequence[Answer | Failure],
-    outputs: Kind,
-    run_name: str,
-    assume: Literal["wrong", "right"] | None,
-) -> list[Outcome]:
-    outcomes = []
-    start = 0
-    for condition in conditions:
-        end = start + len(condition.queries)
-        try:
-            outcomes.append(Outcome(condition, predictions[start:end], outputs, assume))
-            _ = outcomes[-1].kind  # normalises now, so that the message can name the condition
-        except OutputError as error:
-            place = f", condition {condition.name}" if len(conditions) > 1 else ""
-            raise OutputError(f"{run_name}{place}: {error}") from error
-        start = end
-    return outcomes
 
 
 def _intervals(task: Task, scoring: Scoring, outcomes: Sequence[Outcome], missing: dict[str, str]) -> Intervals:
@@ -462,8 +457,10 @@ def means_of(runs: Mapping[str, DatasetRun]) -> MeanDetails:
         if len(known) < len(runs):
             continue
         nested = f"sensitivity.{key}"
-        told = any(nested in run.intervals or f"interval of {nested}" in run.details.missing for run in runs.values())
-        place = nested if told else key
+        has_nested = any(
+            nested in run.intervals or f"interval of {nested}" in run.details.missing for run in runs.values()
+        )
+        place = nested if has_nested else key
         reasons = {name: reason for name, run in runs.items() if (reason := _reason(run, place)) is not None}
         without = [name for name, run in runs.items() if place not in run.intervals]
         if len(runs) == 1:
@@ -491,12 +488,317 @@ def _reason(run: DatasetRun, key: str) -> str | None:
 
 def _baselines(runs: Mapping[str, DatasetRun]) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition that all data sets score."""
-    found = {}
+    baselines = {}
     first = next(iter(runs.values()))
     for place, outcome in enumerate(first.outcomes):
         name = outcome.condition.name
         if not all(name in run.details.baselines for run in runs.values()):
             continue
         counts = [count for run in runs.values() if (count := count_outcome(run.outcomes[place])) is not None]
-        found[name] = baselines_of(counts, first.details.baselines[name].tried)
-    return found
+        baselines[name] = baselines_of(counts, first.details.baselines[name].tried)
+    return baselines
+
+
+Intervals = Mapping[str, Interval | NoInterval]
+"""Intervals of scores by key."""
+
+
+def _parts(outcome: Outcome, level: float) -> dict[str, Part]:
+    """Return the classification metrics of an outcome, with the influence of each test row in rising order."""
+    groups = outcome.groups
+    queries = [float(len(group)) for group in groups]
+    truth, predicted = outcome.truth, outcome.answered
+    correct = [float(sum(truth[i] == predicted[i] for i in group)) for group in groups]
+    parts = {"accuracy": ratio_part(correct, queries, level)}
+    width = len(outcome.rows[0])
+    hits = [[0.0] * len(groups) for _ in range(width)]
+    sizes = [[0.0] * len(groups) for _ in range(width)]
+    for row, group in enumerate(groups):
+        for i in group:
+            sizes[truth[i]][row] += 1.0
+            sizes[predicted[i]][row] += 1.0
+            hits[truth[i]][row] += 2.0 * (truth[i] == predicted[i])
+    parts["macro_F1"] = macro_part(hits, sizes, level)
+    probabilities = None if outcome.hard else outcome.normalised.probabilities
+    if probabilities is None:
+        return parts
+    likelihood, of_correct = [0.0] * len(groups), [0.0] * len(groups)
+    bins = [[[0.0] * len(groups) for _ in range(10)] for _ in range(3)]  # hits, queries, hits minus confidence
+    for row, group in enumerate(groups):
+        for i in group:
+            confidence = max(probabilities[i])
+            hit = probabilities[i].index(confidence) == truth[i]
+            likelihood[row] += probabilities[i][truth[i]]
+            of_correct[row] += probabilities[i][truth[i]] * (truth[i] == predicted[i])
+            place = confidence_bin(confidence)
+            for column, value in zip(bins, (float(hit), 1.0, hit - confidence), strict=True):
+                column[place][row] += value
+    parts["averaged_truelabel_likelihood"] = likelihood_part(likelihood, correct, of_correct, queries, level)
+    parts["expected_calibration_error_1"] = calibration_part(bins[0], bins[1], bins[2], queries, level)
+    return parts
+
+
+def _label_rows(outcome: Outcome) -> str | None:
+    """Return why labels have too few test rows; None if they have not."""
+    label_of = {query.row: query.label for query in outcome.queries}
+    return rows_of_labels([list(label_of.values()).count(label) for label in range(len(outcome.rows[0]))])
+
+
+def classification_intervals(outcome: Outcome, statistics: Statistics) -> dict[str, Interval | NoInterval]:
+    """Return the intervals of the four classification metrics on one outcome."""
+    parts = _parts(outcome, statistics.level)
+    return _withhold(
+        outcome,
+        {name: part.interval(statistics.level, SCORES[name].interval) for name, part in parts.items()},
+    )
+
+
+def _withhold(outcome: Outcome, intervals: Mapping[str, Interval]) -> dict[str, Interval | NoInterval]:
+    """Withhold the interval of macro F1 if labels have too few test rows."""
+    reason = _label_rows(outcome)
+    complete = len(set(outcome.truth)) == len(outcome.rows[0])
+    return {
+        key: NoInterval(reason, interval if complete else None) if reason and key.endswith("macro_F1") else interval
+        for key, interval in intervals.items()
+    }
+
+
+def bias_intervals(outcome: Outcome, statistics: Statistics, keys: Iterable[str]) -> dict[str, Interval | NoInterval]:
+    """Return the intervals of entropies or divergences.
+
+    Args:
+        outcome: The predictions.
+        statistics: Level.
+        keys: Keys of the scores.
+    """
+    probabilities, groups = outcome.normalised.probabilities, outcome.groups
+    if probabilities is None:
+        return {}
+    width, level = len(probabilities[0]), statistics.level
+    queries = [float(len(group)) for group in groups]
+    sums = [[math.fsum(probabilities[i][label] for i in group) for label in range(width)] for group in groups]
+    intervals: dict[str, Interval | NoInterval] = {}
+    largest = math.log(width) if width > 1 else 1.0
+    for key in keys:
+        statistic = SCORES[key].statistic
+        if statistic == "mean entropy":
+            entropies = [math.fsum(entropy(probabilities[i]) for i in group) / largest for group in groups]
+            interval = ratio_part(entropies, queries, level, continuous=True).interval(level, SCORES[key].interval)
+            value = negated_mean_entropy(probabilities)
+            intervals[key] = _around(value, -interval.high * largest, -interval.low * largest, -largest, 0.0, interval)
+        elif statistic == "entropy of mean":
+            interval = divergence_interval(sums, None, queries, level)
+            value = entropy_of_mean(probabilities)
+            intervals[key] = _around(value, largest - interval.high, largest - interval.low, 0.0, largest, interval)
+        else:
+            counts = [
+                [float(sum(outcome.truth[i] == label for i in group)) for label in range(width)] for group in groups
+            ]
+            reason = _label_rows(outcome)
+            if reason and not all(map(math.fsum, zip(*counts, strict=True))):
+                intervals[key] = NoInterval(reason, None)
+                continue
+            interval = divergence_interval(sums, counts, queries, level)
+            intervals[key] = NoInterval(reason, interval) if reason else interval
+    return intervals
+
+
+def _around(value: float, low: float, high: float, least: float, most: float, interval: Interval) -> Interval:
+    """Return the interval of an entropy: in its range and around the estimate, also after rounding."""
+    centre = None if interval.centre is None else most - interval.centre
+    value = min(most, max(least, value))
+    ends = max(least, min(low, value)) + 0.0, min(most, max(high, value)) + 0.0  # + 0.0: no negative zero
+    return Interval(*ends, interval.level, interval.method, centre=centre)
+
+
+def slope_intervals(
+    outcomes: Sequence[Outcome], shares: Sequence[float], statistics: Statistics
+) -> dict[str, Interval | NoInterval]:
+    """Return intervals of the regression slopes of the classification metrics over conditions.
+
+    Args:
+        outcomes: One outcome for each share.
+        shares: Share of correct demonstration labels in each condition.
+        statistics: Level.
+    """
+    if len(set(shares)) < 2:
+        return {}
+    by_outcome = [_parts(outcome, statistics.level) for outcome in outcomes]
+    middle = math.fsum(shares) / len(shares)
+    spread = math.fsum((share - middle) ** 2 for share in shares)
+    weights = [(share - middle) / spread for share in shares]  # the slope is a weighted sum of the values
+    reach = math.fsum(map(abs, weights)) / 2.0
+    rows_of = [sorted({query.row for query in outcome.queries}) for outcome in outcomes]
+    rows = sorted(set().union(*rows_of))
+    slopes = {
+        f"sensitivity.{name}": combine(
+            [
+                aligned(of_difference(parts[name], statistics.level), own, rows)
+                for parts, own in zip(by_outcome, rows_of, strict=True)
+            ],
+            weights,
+        ).interval(statistics.level, "variance recovery over conditions, unit: test row", -reach, reach)
+        for name in by_outcome[0]
+        if all(name in parts for parts in by_outcome)
+    }
+    return _withhold(outcomes[0], slopes)
+
+
+def aligned(part: Part, own: Sequence[Hashable], rows: Sequence[Hashable]) -> Part:
+    """Return a part with an influence for each of `rows`: 0 for those that failed in its condition."""
+    influence = dict(zip(own, part.influence, strict=True))
+    return replace(part, influence=[influence.get(row, 0.0) for row in rows])
+
+
+def consistency_intervals(outcomes: Sequence[Outcome], statistics: Statistics) -> dict[str, Interval | NoInterval]:
+    """Return the interval of the consistency over conditions.
+
+    Args:
+        outcomes: The conditions, over the same queries.
+        statistics: Level.
+    """
+    by_query = zip(*(outcome.predictions for outcome in outcomes), strict=True)
+    shares: dict[int, list[float]] = {}
+    for query, labels in zip(outcomes[0].condition.queries, by_query, strict=True):
+        if None not in labels:
+            most = max(labels.count(label) for label in set(labels))
+            shares.setdefault(query.row, []).append(most / len(labels))
+    part = ratio_part(
+        list(map(math.fsum, shares.values())), [float(len(of_row)) for of_row in shares.values()], statistics.level
+    )
+    least = 1.0 / len(outcomes)
+    return {"sensitivity.consistency": part.interval(statistics.level, SCORES["consistency"].interval, least)}
+
+
+_ROUNDING = 1e-6
+"""Scores whose relative difference is smaller are tied: single precision with a few operations is not more exact."""
+_TIED = 0.01
+"""Smallest share of tied predictions that is reported."""
+_SATURATED = 1 - 2.0**-24
+"""Single precision rounds larger probabilities to 1."""
+_MOSTLY = 0.9
+"""Smallest share of saturated predictions that is reported."""
+_PREDICTIONS = 29
+"""Fewest predictions for a collapse or saturation: a label with a share of 0.85 fills so many in 0.9 % of cases."""
+_OTHER_ROWS = 10
+"""Fewest test rows with another true label for a collapse: a model that recognises 0.4 of them misses all in 0.6 %."""
+_ORDERED_LABELS = 4
+"""Fewest labels for a preference for their order: a fixed ranking of three labels is in order in 2 of 6 cases."""
+
+
+def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False) -> tuple[str, ...]:
+    """Return the warnings about the predictions of all conditions, one of each kind.
+
+    Args:
+        outcomes: The conditions with their predictions.
+        content_free: Whether the queries have no content, so that one ranking of the labels for all is no fault.
+    """
+    warnings = []
+    shown = [outcome for outcome in outcomes if outcome.queries and outcome.queries[0].last_label is not None]
+    for check in _TEXTS:
+        if content_free and check in (_collapsed, _ordered, *BROKEN_MODELS):
+            continue
+        checked = shown if shown and check in BROKEN_MODELS else outcomes  # models may follow demonstrations' noise
+        counts = {outcome.condition.name: count for outcome in checked if (count := check(outcome))}
+        concerned = [outcome for outcome in outcomes if outcome.condition.name in counts]
+        if concerned:
+            total = sum(len(outcome.rows) for outcome in concerned)
+            warning = _TEXTS[check](sum(counts.values()), total, concerned[0])
+            if len(concerned) < len(outcomes):
+                warning += f" (condition{'s' * (len(concerned) > 1)} {', '.join(counts)})"
+            warnings.append(warning)
+    return tuple(warnings)
+
+
+# -- checks: each returns the number of predictions that a warning concerns, 0 for no warning
+
+
+def _same(outcome: Outcome) -> int:
+    """All scores are equal to rounding, although the prompts and the test rows differ."""
+    if not outcome.rows or not _equal_scores(outcome) or len({query.prompt for query in outcome.queries}) < 2:
+        return 0
+    coarse = all(math.isclose(value, round(value, 2)) for value in outcome.rows[0] if math.isfinite(value))
+    enough = _other_rows(outcome) >= _OTHER_ROWS if coarse else len({query.row for query in outcome.queries}) > 1
+    return len(outcome.rows) if enough else 0
+
+
+def _other_rows(outcome: Outcome) -> int:
+    """Return the number of test rows whose true label is not the first prediction."""
+    return len({query.row for query in outcome.queries if query.label != outcome.answered[0]})
+
+
+def _equal_scores(outcome: Outcome) -> bool:
+    """Return whether all rows are equal; rows that only name a label may be, as several queries have one label."""
+    if any(_only_label(row) for row in outcome.rows[:1]):
+        return False
+    return all(_equal(a, b) for row in outcome.rows for a, b in zip(row, outcome.rows[0], strict=True))
+
+
+def _only_label(row: Sequence[float]) -> bool:
+    """Return whether a row is one-hot: one value is larger, and the others are equal (of two labels: 0 or -inf)."""
+    *others, largest = sorted(row)
+    return bool(others) and others[0] == others[-1] < largest and (len(row) > 2 or others[0] in (0, -math.inf))
+
+
+def _equal(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=_ROUNDING)
+
+
+def _collapsed(outcome: Outcome) -> int:
+    """All predictions are one label, whatever their probabilities."""
+    if len(outcome.rows) < _PREDICTIONS or len(set(outcome.answered)) > 1 or _equal_scores(outcome):
+        return 0
+    return len(outcome.rows) if _other_rows(outcome) >= _OTHER_ROWS else 0
+
+
+def _tied(outcome: Outcome) -> int:
+    """The largest scores are equal, or differ by rounding only."""
+    if outcome.hard:
+        return 0
+    largest = [sorted(row)[:-3:-1] for row in outcome.rows if len(row) > 1]
+    tied = sum(_equal(*pair) for pair in largest)
+    return tied if tied >= _TIED * len(outcome.rows) else 0
+
+
+def _ordered(outcome: Outcome) -> int:
+    """The scores of every row rise, or fall, in the order of the labels."""
+    rows = outcome.rows
+    if outcome.hard or not rows or len(rows[0]) < _ORDERED_LABELS or _equal_scores(outcome):
+        return 0
+    falls = all(a > b for row in rows for a, b in pairwise(row))
+    return len(rows) if falls or all(a < b for row in rows for a, b in pairwise(row)) else 0
+
+
+def _saturated(outcome: Outcome) -> int:
+    """The largest probability is 1 to rounding in most rows."""
+    rows = () if outcome.hard or not outcome.rows else outcome.normalised.probabilities or ()
+    saturated = sum(max(row) > _SATURATED for row in rows if len(row) > 1)
+    return saturated if len(rows) >= _PREDICTIONS and saturated >= _MOSTLY * len(rows) else 0
+
+
+def _ambiguous(outcome: Outcome) -> int:
+    return len(outcome.rows) if outcome.kind == "ambiguous" else 0
+
+
+def _collapsed_text(count: int, total: int, outcome: Outcome) -> str:
+    label = outcome.answered[0]
+    place = " (the first label)" if label == 0 else ""
+    return f"all {count} predictions are one label, {outcome.queries[0].label_space[label]!r}{place}"
+
+
+_TEXTS: dict[Callable[[Outcome], int], Callable[[int, int, Outcome], str]] = {
+    _same: lambda count, total, _: f"all {count} predictions are the same: they do not depend on the query",
+    _collapsed: _collapsed_text,
+    _tied: lambda count, total, _: (
+        f"{count} of {total} predictions have a tie for the largest score, to rounding: the first, or rounding, decides"
+    ),
+    _ordered: lambda count, total, _: f"the scores of all {count} predictions follow the order of the labels",
+    _saturated: lambda count, total, _: (
+        f"in {count} of {total} predictions the largest probability is 1 to rounding: "
+        "likelihood and ECE-1 add nothing to accuracy"
+    ),
+    _ambiguous: lambda *_: (
+        "the numbers are not clearly probabilities or logits: set outputs='probabilities' or outputs='logits'"
+    ),
+    **BROKEN_MODELS,
+}

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import hashlib
 import io
 import itertools
 import json
@@ -56,32 +57,20 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from StaICC.benchmarks.base import Predictions
-from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, members
 from StaICC.benchmarks.evaluation import DatasetRun
-from StaICC.benchmarks.group import BenchmarkGroup
 from StaICC.benchmarks.task import Condition
 from StaICC.datasets.json_reading import parse_json, refuse_device
 from StaICC.datasets.storage import write_output
 from StaICC.errors import ArgumentError, OutputError, SchemaError, whole_number
 from StaICC.inference import Answer, Failure, Unparsed, check_answer
-from StaICC.inference.chunk import read_reply
 from StaICC.inference.reply_parser import PARSER_VERSION
+from StaICC.inference.workers import read_reply
 from StaICC.metrics import Kind
 from StaICC.prompting import Query, as_argument
 from StaICC.results import Result, ResultGroup, short_digest
 from StaICC.safe_text import csv_cell
 from StaICC.version import __version__
-
-__all__ = [
-    "IdentifiedQuery",
-    "export_tasks",
-    "identified_queries",
-    "prompt_records",
-    "query_id",
-    "read_predictions",
-    "read_samples",
-    "score_predictions",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +104,6 @@ def query_id(benchmark: str, dataset: str, condition: str, query: Query) -> str:
     digest = short_digest([as_argument(query.prompt), list(query.label_space)])
     place = "/".join(quote(name, safe="") for name in (benchmark, dataset, condition))
     return f"{place}/{query.row}/{query.repeat}/{digest}"
-
-
-def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
-    """Return the single benchmarks, by the name of their part (a single benchmark by its own name).
-
-    Args:
-        benchmark: A benchmark or a group of benchmarks.
-    """
-    return benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
 
 
 def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[IdentifiedQuery]:
@@ -170,6 +150,50 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
             "prompt": as_argument(query.prompt),
         }
         yield record | {"ground_truth": query.label} if with_truth else record
+
+
+def batch_prompts(benchmark: Benchmark | BenchmarkGroup) -> dict[str, str]:
+    """Return the distinct prompts of a benchmark by the ``custom_id`` of their requests, a digest.
+
+    Args:
+        benchmark: A benchmark, or a group of benchmarks, in the direct channel.
+
+    Raises:
+        ArgumentError: The benchmark uses the noisy channel.
+    """
+    return dict(_custom_id(identified.query) for identified in identified_queries(benchmark))
+
+
+def _custom_id(query: Query) -> tuple[str, str]:
+    if not isinstance(query.prompt, str):
+        raise ArgumentError("the noisy channel scores prompts, and a batch has replies: export the direct channel")
+    return hashlib.sha256(query.prompt.encode("utf-8", "surrogatepass")).hexdigest(), query.prompt
+
+
+def score_batch(
+    benchmark: Benchmark | BenchmarkGroup, replies: Mapping[str, str], failures: Mapping[str, str], **settings: bool
+) -> Result | ResultGroup:
+    """Score the replies of a provider's batch.
+
+    Args:
+        benchmark: The benchmark, or group of benchmarks, whose prompts were requested (:func:`batch_prompts`).
+        replies: The reply to each ``custom_id``.
+        failures: Why others have none.
+        **settings: ``partial`` and ``return_outputs``, as for :func:`score_predictions`.
+
+    Raises:
+        ArgumentError: A result belongs to no prompt of this benchmark, or a prompt has no reply.
+        OutputError: A reply has no label.
+    """
+    keys = {identified.id: _custom_id(identified.query)[0] for identified in identified_queries(benchmark)}
+    if foreign := {*replies, *failures} - {*keys.values()}:
+        raise ArgumentError(
+            f"{len(foreign)} of {len({*replies, *failures})} results belong to no prompt of this benchmark, the first "
+            f"is {min(foreign)!r:.80}; was k, the limit, the template or the data another one?"
+        )
+    predictions = {query: {"reply": replies[key]} for query, key in keys.items() if key in replies}
+    failed = {query: failures[key] for query, key in keys.items() if key in failures}
+    return score_predictions(benchmark, predictions, failures=failed, **settings)
 
 
 PREDICTION_FIELDS = ("probabilities", "logits", "index", "label", "reply")
@@ -230,50 +254,48 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False, allow_nan=False) if isinstance(value, (list, dict)) else value
 
 
-def _decoded(path: Path, lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a file; raise an error that names the file if it is not UTF-8."""
-    try:
-        yield from lines
-    except UnicodeDecodeError as error:
-        raise SchemaError(f"{path}: this is not UTF-8 text ({error}); save the predictions as UTF-8") from error
-
-
 def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the records of a JSON Lines file with their line numbers.
+    """Yield the records of a file with their line numbers: CSV if its name ends in ``.csv``, else JSON Lines.
 
     Args:
         path: The file.
 
     Raises:
-        SchemaError: A line is not a JSON object.
+        SchemaError: A line is not a JSON object, or not a row of the table.
         OSError: The file cannot be read.
     """
     refuse_device(path)
-    with path.open(encoding="utf-8-sig", errors="surrogatepass") as lines:
-        for number, line in enumerate(_decoded(path, lines), 1):
-            if not line.strip():
-                continue
+    as_csv = path.suffix.lower() == _CSV
+    errors, newline = ("strict", "") if as_csv else ("surrogatepass", None)
+    with path.open(encoding="utf-8-sig", errors=errors, newline=newline) as lines:
+        try:
+            yield from _csv_records(path, lines) if as_csv else _json_records(path, lines)
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"{path}: this is not UTF-8 text ({error}); save the predictions as UTF-8") from error
+
+
+def _json_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
             record = parse_json(line, f"{path}, line {number}", constants=True)
             if not isinstance(record, dict):
                 raise SchemaError(f"{path}, line {number}: expected a JSON object, found {type(record).__name__}")
             yield number, record
 
 
-def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    refuse_device(path)
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.DictReader(_decoded(path, lines))
-        try:
-            names = reader.fieldnames or []
-            for name in names:
-                if names.count(name) > 1:
-                    raise SchemaError(f"{path}, line 1: the column {name!r} appears twice")
-            for record in reader:
-                if None in record:
-                    raise SchemaError(f"{path}, line {reader.line_num}: more cells than the header has")
-                yield reader.line_num, {key: value for key, value in record.items() if value}
-        except csv.Error as error:
-            raise SchemaError(f"{path}, line {reader.line_num}: {error}") from error
+def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader(lines)
+    try:
+        names = list(reader.fieldnames or ())
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise SchemaError(f"{path}, line 1: the column {twice[0]!r} appears twice")
+        for record in reader:
+            if None in record:
+                raise SchemaError(f"{path}, line {reader.line_num}: more cells than the header has")
+            yield reader.line_num, {key: value for key, value in record.items() if value}
+    except csv.Error as error:
+        raise SchemaError(f"{path}, line {reader.line_num}: {error}") from error
 
 
 def _from_cell(where: str, field: str, text: str) -> Any:
@@ -304,7 +326,7 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     as_csv = path.suffix.lower() == _CSV
     predictions: dict[str, dict[str, Any]] = {}
     lines: dict[str, int] = {}
-    for number, record in _csv_records(path) if as_csv else numbered_records(path):
+    for number, record in numbered_records(path):
         where = f"{path}, line {number}"
         key = record.get("id")
         if not isinstance(key, str) or len(key) > LONGEST_ID:
@@ -330,6 +352,7 @@ def score_predictions(
     *,
     partial: bool = False,
     return_outputs: bool = False,
+    failures: Mapping[str, str] | None = None,
 ) -> Result | ResultGroup:
     """Score predictions.
 
@@ -340,6 +363,7 @@ def score_predictions(
         partial: Allow queries without a prediction; they count as failed, as do unparsed replies, unless the
             benchmark has ``unparsed="wrong"`` or ``"excluded"``.
         return_outputs: Keep the prediction of each query in ``result.outputs``.
+        failures: Why queries have no prediction, by id.
 
     Returns:
         The result; for a group, a group of results.
@@ -352,14 +376,16 @@ def score_predictions(
     started = time.monotonic()
     by_part = {part: list(identified_queries(member)) for part, member in members(benchmark).items()}
     queries = [query for of_part in by_part.values() for query in of_part]
-    _check_ids(queries, predictions, partial)
+    failures = failures or {}
+    _check_ids(queries, predictions, partial, failures)
     kind = _kind(predictions)
-    unparsed = next(one.unparsed for member in members(benchmark).values() for one in member)
+    unparsed = next(own.unparsed for member in members(benchmark).values() for own in member)
     answers = {
         query.id: _answer(query, predictions[query.id], unparsed) for query in queries if query.id in predictions
     }
     if not partial:
         _check_parsed(answers)
+    answers |= {key: Failure(reason) for key, reason in failures.items()}
     has_replies = any("reply" in prediction for prediction in predictions.values())
     predicted = Predictions(given=f"given;parser={PARSER_VERSION}") if has_replies else Predictions()
     parts = {}
@@ -367,9 +393,9 @@ def score_predictions(
         runs = _runs(member, by_part[part], answers)
         read = {record.output for run in runs.values() for record in run.details.conditions}
         if kind in _NUMBERS and read != {kind}:
-            member = member.copy_with(experimentor=[copy.copy(one) for one in member])
-            for one in member:
-                one.outputs = cast("Kind", kind)
+            member = member.copy_with(experimentor=[copy.copy(experimentor) for experimentor in member])
+            for experimentor in member:
+                experimentor.outputs = cast("Kind", kind)
             runs = _runs(member, by_part[part], answers)
         parts[part] = member.collect(runs, time.monotonic() - started, predicted, return_outputs)
     return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
@@ -402,7 +428,9 @@ def _kind(predictions: Mapping[str, Mapping[str, Any]]) -> str:
     return next(iter(first))
 
 
-def _check_ids(queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Any], partial: bool) -> None:
+def _check_ids(
+    queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Any], partial: bool, failures: Mapping[str, str]
+) -> None:
     known = {query.id for query in queries}
     unknown = [key for key in predictions if key not in known]
     if unknown:
@@ -413,8 +441,8 @@ def _check_ids(queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Any
     missing = [query.id for query in queries if query.id not in predictions]
     if missing and not partial:
         raise ArgumentError(
-            f"{len(missing)} of {len(queries)} queries have no prediction, the first is {missing[0]}; predict all of "
-            "them, or allow a partial result"
+            f"{len(missing)} of {len(queries)} queries have no prediction, the first is {missing[0]} "
+            f"({failures.get(missing[0], 'it is missing')}); predict all of them, or allow a partial result"
         )
 
 
@@ -475,10 +503,10 @@ def _runs(
     for name, of_dataset in itertools.groupby(queries, attrgetter("dataset")):
         own = list(of_dataset)
         conditions = [
-            Condition(condition, tuple(one.query for one in some))
-            for condition, some in itertools.groupby(own, attrgetter("condition"))
+            Condition(condition, tuple(identified.query for identified in of_condition))
+            for condition, of_condition in itertools.groupby(own, attrgetter("condition"))
         ]
-        given = [answers.get(one.id, Failure("no prediction was given")) for one in own]
+        given = [answers.get(identified.id, Failure("no prediction was given")) for identified in own]
         runs[name] = member[name].assemble(conditions, given, f"{member.task.name}, {name}")
     return runs
 
@@ -574,22 +602,24 @@ def _write(path: Path, text: str) -> None:
     write_output(path, [text.encode("utf-8", "surrogatepass")])
 
 
-def is_sample_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether the first record of a file is a sample that lm_eval logged.
+def first_record(path: str | os.PathLike[str], has_format: Callable[[Mapping[str, Any]], bool]) -> bool:
+    """Return whether the first record of a file has a format.
 
     Args:
         path: The file; ``False`` if it is not JSON Lines.
+        has_format: Returns whether a record has it.
 
     Raises:
         OSError: The file cannot be read.
     """
     try:
-        return any(_is_sample(record) for _, record in itertools.islice(numbered_records(Path(path)), 1))
+        return any(has_format(record) for _, record in itertools.islice(numbered_records(Path(path)), 1))
     except (SchemaError, UnicodeError):
         return False
 
 
-def _is_sample(record: Mapping[str, Any]) -> bool:
+def is_sample(record: Mapping[str, Any]) -> bool:
+    """Return whether a record is a sample that lm_eval logged."""
     return "doc" in record and ("filtered_resps" in record or "resps" in record)
 
 
@@ -643,7 +673,7 @@ def read_samples(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
 
 
 def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, list[float]]:
-    if not _is_sample(record):
+    if not is_sample(record):
         raise SchemaError(
             f"{where}: this is not a sample that lm_eval logged (expected doc, and resps or filtered_resps)"
         )
@@ -655,8 +685,8 @@ def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, list[float
         answers = record.get("filtered_resps") or [answer for (answer,) in record["resps"]]
         logits = [float(answer[0]) for answer in answers]
     except (TypeError, ValueError, IndexError, KeyError) as error:
-        found = str(record.get("filtered_resps") or record.get("resps"))[:200]
-        raise SchemaError(f"{where}: expected a log-probability for each label of {key}, found {found}") from error
+        logged = str(record.get("filtered_resps") or record.get("resps"))[:200]
+        raise SchemaError(f"{where}: expected a log-probability for each label of {key}, found {logged}") from error
     if len(logits) != len(space):
         raise SchemaError(f"{where}: {len(logits)} answers for the {len(space)} labels of {key}")
     if _arguments(where, record, len(space)) != [[doc["prompt"], label] for label in space]:

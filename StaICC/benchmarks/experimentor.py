@@ -12,6 +12,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any, Literal, get_args
 
 from StaICC.benchmarks.base import DatasetTask
@@ -20,9 +21,16 @@ from StaICC.benchmarks.task import Condition, Scoring, Statistics, Task, TaskInp
 from StaICC.datasets import Card, Dataset, load_dataset
 from StaICC.datasets.catalogue import PUBLISHED_SPLIT
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
-from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
-from StaICC.frozen import FixedAttributes, FrozenList
-from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, ask, check_answer
+from StaICC.errors import (
+    ArgumentError,
+    FixedAttributes,
+    FrozenList,
+    OutputError,
+    StaICCError,
+    unknown_name,
+    validate_integer,
+)
+from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, check_answer, predict_queries
 from StaICC.inference.contract import refuse_other_order
 from StaICC.inference.identity import code_mark
 from StaICC.inference.runner import report_phase
@@ -72,7 +80,8 @@ def metrics_field(metrics: MetricSet) -> str:
     if is_of_library(metrics):
         return metrics.name
     known = [metric_set(name) for name in _SETS]
-    base = next((one for one in known if (metrics.parts[0], metrics.as_released) == (one.name, one.as_released)), None)
+    named = (metrics.parts[0], metrics.as_released)
+    base = next((metric_set for metric_set in known if named == (metric_set.name, metric_set.as_released)), None)
     parts = []
     if base is not None:
         parts.append(base.name)
@@ -80,7 +89,7 @@ def metrics_field(metrics: MetricSet) -> str:
         parts.append(escaped(metrics.parts[0]))
     inherited = () if base is None else base.metrics
     parts += [_member(metric, known) for metric in metrics.metrics if metric not in inherited]
-    parts += [f"without {escaped(one.name)}" for one in inherited if one not in metrics.metrics]
+    parts += [f"without {escaped(metric.name)}" for metric in inherited if metric not in metrics.metrics]
     if metrics.as_released and base is None:
         parts.append("as released")
     return "+".join(parts)
@@ -104,7 +113,7 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
 
 
 def _member(metric: Metric, known: list[MetricSet]) -> str:
-    if any(metric == one for one_set in known for one in one_set.metrics if one.name == metric.name):
+    if any(metric in metric_set.metrics for metric_set in known):
         return escaped(metric.name)
     code, _, mark = code_mark(metric.function).partition("-")
     parts = [origin_of(metric.function).replace(" ", "-"), short_digest([code, metric.requires_probabilities]), mark]
@@ -112,22 +121,6 @@ def _member(metric: Metric, known: list[MetricSet]) -> str:
 
 
 _OUTPUTS = ["auto", "probabilities", "logits"]
-
-
-def validate_outputs(outputs: str, metrics: MetricSet) -> None:
-    """Refuse an unknown value of ``outputs``, and any but ``"auto"`` for metrics that decide by their own rule.
-
-    Raises:
-        UnknownNameError: There is no such value.
-        ArgumentError: The metric set has a rule of its own.
-    """
-    if outputs not in _OUTPUTS:
-        raise unknown_name("reading of outputs", outputs, _OUTPUTS)
-    if metrics.as_released and outputs != "auto":
-        raise ArgumentError(
-            f"the metric set {metrics.name!r} reads rows of numbers by the rule of StaICC 0.1.1; "
-            f"leave outputs at 'auto', or use the metric set 'standard' with outputs={outputs!r}"
-        )
 
 
 def validate_unparsed(unparsed: Unparsed) -> Unparsed:
@@ -362,7 +355,13 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     @outputs.setter
     def outputs(self, outputs: Kind) -> None:
-        validate_outputs(outputs, self.metric_set)
+        if outputs not in _OUTPUTS:
+            raise unknown_name("reading of outputs", outputs, _OUTPUTS)
+        if self.metric_set.as_released and outputs != "auto":
+            raise ArgumentError(
+                f"the metric set {self.metric_set.name!r} reads rows of numbers by the rule of StaICC 0.1.1; "
+                f"leave outputs at 'auto', or use the metric set 'standard' with outputs={outputs!r}"
+            )
         self._outputs: Kind = outputs
 
     @property
@@ -502,7 +501,10 @@ class Experimentor(FixedAttributes, DatasetTask):
         conditions, rows = self.task.conditions(self.task_input(renderer)), self._rows
         if rows is None:
             return conditions
-        return [Condition(one.name, tuple(query for query in one.queries if query.row in rows)) for one in conditions]
+        return [
+            Condition(condition.name, tuple(query for query in condition.queries if query.row in rows))
+            for condition in conditions
+        ]
 
     @property
     def row_count(self) -> int:
@@ -578,27 +580,15 @@ class Experimentor(FixedAttributes, DatasetTask):
             OutputError: A query has no usable prediction.
         """
         part = part or Part(f"{self.task.name}, {self.name}")
-        conditions = self.conditions()
-        queries = [query for condition in conditions for query in condition.queries]
         if preentered_prediction is not None:
-            return self.assemble(conditions, read_predictions(preentered_prediction, queries, part.name), part.name)
+            given = read_predictions(preentered_prediction, self.all_queries(), part.name)
+            return self.assemble(self.conditions(), given, part.name)
         if forward_inference is None:
             raise ArgumentError(
                 "give forward_inference (a function) or preentered_prediction (one prediction for each prompt)"
             )
-        options = replace(options or RunOptions(), watched=self.watched, unparsed=self.unparsed)
-        settings = self.settings_for_signature()
-        batched = options.batched
-        lists = [condition.queries for condition in conditions] if batched else [queries]
-        answers = [answer for some in lists for answer in ask(forward_inference, some, part, options)]
-        for field, value in self.settings_for_signature().items():
-            if value != settings[field]:
-                raise ArgumentError(
-                    f"{part.name}: {field} changed from {settings[field]} to {value} during the run, so the result "
-                    "would have another signature than its prompts. Change settings before or after a run"
-                )
-        report_phase(options, part, "statistics", queries, answers)
-        return self.assemble(conditions, answers, part.name)
+        (run,) = run_together(forward_inference, {part.name: self}, part, options or RunOptions())
+        return run
 
     def assemble(
         self, conditions: Sequence[Condition], answers: Sequence[Answer | Failure], where: str | None = None
@@ -702,6 +692,47 @@ class Experimentor(FixedAttributes, DatasetTask):
         }
 
 
+def run_together(
+    function: Inference, experimentors: Mapping[str, Experimentor], part: Part, options: RunOptions
+) -> list[DatasetRun]:
+    """Run experimentors of one data set in one pass: each distinct query is predicted once, unless in batches.
+
+    Args:
+        function: The inference function.
+        experimentors: The experimentors, by the name of their run.
+        part: Name and number of this data set within the run.
+        options: Options of the run.
+
+    Raises:
+        ArgumentError: The settings of an experimentor changed during the run.
+        OutputError: A query has no usable prediction.
+    """
+    first, policies = next(iter(experimentors.values())), [own.unparsed for own in experimentors.values()]
+    unparsed = "error" if "error" in policies else first.unparsed
+    options = replace(options, watched=first.watched, unparsed=unparsed)
+    settings = [experimentor.settings_for_signature() for experimentor in experimentors.values()]
+    written = [experimentor.conditions() for experimentor in experimentors.values()]
+    lists = [condition.queries for conditions in written for condition in conditions]
+    queries = [query for of_condition in lists for query in of_condition]
+    calls = lists if options.batched else [queries]
+    answers = [answer for call in calls for answer in predict_queries(function, call, part, options)]
+    for (name, experimentor), before in zip(experimentors.items(), settings, strict=True):
+        for field, value in experimentor.settings_for_signature().items():
+            if value != before[field]:
+                raise ArgumentError(
+                    f"{name}: {field} changed from {before[field]} to {value} during the run, so the result "
+                    "would have another signature than its prompts. Change settings before or after a run"
+                )
+    report_phase(options, part, "statistics", queries, answers)
+    left = iter(answers)
+    return [
+        experimentor.assemble(
+            conditions, list(islice(left, sum(len(condition.queries) for condition in conditions))), name
+        )
+        for (name, experimentor), conditions in zip(experimentors.items(), written, strict=True)
+    ]
+
+
 FEW_ROWS = 100
 """Fewer test rows than these are few: their 95 % interval of the accuracy is wider than 10 points either way."""
 
@@ -759,8 +790,8 @@ def _of_rows(dataset: Dataset, tested: int) -> tuple[str, ...]:
 
 def _texts(view: SubsetView) -> dict[tuple[str, ...], set[int]]:
     """Return the labels of each text of a set, without surrounding spaces and with composed letters (NFC)."""
-    found: dict[tuple[str, ...], set[int]] = {}
+    labels: dict[tuple[str, ...], set[int]] = {}
     for row in map(view.row, range(len(view))):
-        text = tuple(unicodedata.normalize("NFC", one).strip() for one in row.texts)
-        found.setdefault(text, set()).add(int(row.label))
-    return found
+        texts = tuple(unicodedata.normalize("NFC", text).strip() for text in row.texts)
+        labels.setdefault(texts, set()).add(int(row.label))
+    return labels

@@ -3,7 +3,7 @@
 A round is one test row of each data set (data sets with fewer rows drop out when they are exhausted), with all its
 repeats. The order of the rows is a function of the data set alone (its name and its table), the same for all models.
 The orders of different data sets are independent, also if their rows are equal. After each look of
-:data:`LOOK` rounds, the confidence sequence (:mod:`StaICC.metrics.confidence_sequences`) decides whether to go on.
+:data:`LOOK` rounds, the confidence sequence (:mod:`StaICC.metrics.intervals`) decides whether to go on.
 Predictions come from the runner as in every run, so a run that was interrupted continues from its store and gives the
 same result. What was evaluated is scored by the same benchmark with fewer rows.
 
@@ -23,13 +23,13 @@ from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.running import RunContext, RunSettings
 from StaICC.benchmarks.task import argmax
 from StaICC.errors import ArgumentError, OutputError, unknown_name
-from StaICC.inference import Answer, Failure, Inference, Part, ask
+from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
 from StaICC.metrics import Interval, Kind, normalise
-from StaICC.metrics.confidence_sequences import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence
+from StaICC.metrics.intervals import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence
 from StaICC.prompting import Query
 from StaICC.results import Result, ResultGroup, Signature
 from StaICC.results.details import EarlyStopping
-from StaICC.results.runs import RACE
+from StaICC.results.result import RACE
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -215,6 +215,9 @@ class _Evaluation:
         self.experimentors = experimentors
         self.orders = [row_order(experimentor) for experimentor in experimentors]
         self.queries: list[dict[int, list[Query]]] = [{} for _ in experimentors]
+        for of_rows, experimentor in zip(self.queries, experimentors, strict=True):
+            for query in experimentor.all_queries():
+                of_rows.setdefault(query.row, []).append(query)
         self.answers: list[dict[_Place, Answer]] = [{} for _ in range(models)]
 
     def score(self, number: int, row: int) -> float:
@@ -239,76 +242,67 @@ class _Evaluation:
             sequence.rounds,
             sequence.all_rounds,
             sum(run.details.asked for run in runs[0].values()),
-            sum(one.row_count * one.get_repeat_times() for one in self.experimentors),
+            sum(own.row_count * own.get_repeat_times() for own in self.experimentors),
             reason,
         )
 
+    def run(
+        self, functions: Sequence[Sequence[Inference]], context: RunContext
+    ) -> tuple[EarlyStopping, list[dict[str, DatasetRun]]]:
+        """Evaluate until the rule stops.
 
-def _evaluate(
-    rule: StoppingRule,
-    experimentors: Sequence[Experimentor],
-    functions: Sequence[Sequence[Inference]],
-    context: RunContext,
-) -> tuple[EarlyStopping, list[dict[str, DatasetRun]]]:
-    """Evaluate one model, or the two of a race, until the rule stops.
+        Args:
+            functions: For each model, the inference function of each data set.
+            context: The context of the run.
 
-    Args:
-        rule: When to stop.
-        experimentors: The data sets.
-        functions: For each model, the inference function of each data set.
-        context: The context of the run.
+        Returns:
+            The record, and for each model its run over each data set.
 
-    Returns:
-        The record, and for each model its run over each data set.
+        Raises:
+            ArgumentError: The run collects failed queries, or passes complete lists of prompts.
+            OutputError: A query has no usable prediction.
+        """
+        experimentors, orders = self.experimentors, self.orders
+        name, options = experimentors[0].task.name, context.options_for(functions[0][0])
+        for got, allowed in (
+            (f"unparsed={experimentors[0].unparsed!r}", experimentors[0].unparsed == "error"),
+            ("batched_inference=True", not options.batched),
+            ("on_error='collect'", options.on_error == "raise"),
+        ):
+            if not allowed:
+                raise ArgumentError(
+                    f"early stopping needs the label of every reply, each query on its own: got {got}. Leave it out"
+                )
 
-    Raises:
-        ArgumentError: The run collects failed queries, or passes complete lists of prompts.
-        OutputError: A query has no usable prediction.
-    """
-    name, options = experimentors[0].task.name, context.options_for(functions[0][0])
-    for got, allowed in (
-        (f"unparsed={experimentors[0].unparsed!r}", experimentors[0].unparsed == "error"),
-        ("batched_inference=True", not options.batched),
-        ("on_error='collect'", options.on_error == "raise"),
-    ):
-        if not allowed:
-            raise ArgumentError(
-                f"early stopping needs the label of every reply, each query on its own: got {got}. Leave it out"
-            )
-    evaluation = _Evaluation(rule, experimentors, len(functions))
-    orders = evaluation.orders
-    for of_rows, experimentor in zip(evaluation.queries, experimentors, strict=True):
-        for query in experimentor.all_queries():
-            of_rows.setdefault(query.row, []).append(query)
+        def evaluate(look: range) -> None:
+            looks = -(-max(map(len, orders)) // LOOK)
+            for model, of_model in enumerate(functions):
+                which = f", model {model + 1}" if len(functions) > 1 else ""
+                part = Part(f"{name}{which}, rounds {look[0] + 1} to {look[-1] + 1}", look[0] // LOOK, looks)
+                for function in {id(function): function for function in of_model}.values():  # a call for all its sets
+                    places = [
+                        (number, query)
+                        for number, order in enumerate(orders)
+                        if of_model[number] is function
+                        for row in order[look.start : look.stop]
+                        for query in self.queries[number][row]
+                    ]
+                    queries = [query for _, query in places]
+                    predictions = predict_queries(function, queries, part, context.options_for(function))
+                    for (number, query), answer in zip(places, predictions, strict=True):
+                        assert not isinstance(answer, Failure)  # on_error="raise"
+                        self.answers[model][number, query.row, query.repeat] = answer
 
-    def evaluate(look: range) -> None:
-        looks = -(-max(map(len, orders)) // LOOK)
-        for model, of_model in enumerate(functions):
-            which = f", model {model + 1}" if len(functions) > 1 else ""
-            part = Part(f"{name}{which}, rounds {look[0] + 1} to {look[-1] + 1}", look[0] // LOOK, looks)
-            for function in {id(function): function for function in of_model}.values():  # one call for its data sets
-                places = [
-                    (number, query)
-                    for number, order in enumerate(orders)
-                    if of_model[number] is function
-                    for row in order[look.start : look.stop]
-                    for query in evaluation.queries[number][row]
-                ]
-                predictions = ask(function, [query for _, query in places], part, context.options_for(function))
-                for (number, query), answer in zip(places, predictions, strict=True):
-                    assert not isinstance(answer, Failure)  # on_error="raise"
-                    evaluation.answers[model][number, query.row, query.repeat] = answer
-
-    sequence, reason = follow(rule, orders, evaluate, evaluation.score)
-    runs: list[dict[str, DatasetRun]] = [{} for _ in functions]
-    for number, experimentor in enumerate(experimentors):
-        view = experimentor.restricted_to(orders[number][: sequence.rounds])
-        conditions = view.conditions()
-        queries = [query for condition in conditions for query in condition.queries]
-        for of_model, known in zip(runs, evaluation.answers, strict=True):
-            predictions = [known[number, query.row, query.repeat] for query in queries]
-            of_model[experimentor.name] = view.assemble(conditions, predictions, f"{name}, {experimentor.name}")
-    return evaluation.record(sequence, reason, runs), runs
+        sequence, reason = follow(self.rule, orders, evaluate, self.score)
+        runs: list[dict[str, DatasetRun]] = [{} for _ in functions]
+        for number, experimentor in enumerate(experimentors):
+            view = experimentor.restricted_to(orders[number][: sequence.rounds])
+            conditions = view.conditions()
+            queries = [query for condition in conditions for query in condition.queries]
+            for of_model, known in zip(runs, self.answers, strict=True):
+                predictions = [known[number, query.row, query.repeat] for query in queries]
+                of_model[experimentor.name] = view.assemble(conditions, predictions, f"{name}, {experimentor.name}")
+        return self.record(sequence, reason, runs), runs
 
 
 def first_rows(benchmark: _B, rounds: int) -> _B:
@@ -318,7 +312,7 @@ def first_rows(benchmark: _B, rounds: int) -> _B:
         benchmark: The benchmark.
         rounds: Number of rounds.
     """
-    restricted = [one.restricted_to(row_order(one)[:rounds]) for one in benchmark.experimentor]
+    restricted = [own.restricted_to(row_order(own)[:rounds]) for own in benchmark.experimentor]
     return benchmark.copy_with(experimentor=restricted)
 
 
@@ -360,7 +354,7 @@ def run_early(
     with RunContext(batched, **run) as context:
         context.start([function for functions in models for function in functions])
         context.warn(*benchmark.data_warnings())
-        stopping, of_models = _evaluate(rule, benchmark.experimentor, models, context)
+        stopping, of_models = _Evaluation(rule, benchmark.experimentor, len(models)).run(models, context)
     seconds, finished, results = context.seconds, first_rows(benchmark, stopping.rounds), []
     for functions, runs in zip(models, of_models, strict=True):
         predictions = Predictions.of_run(context, dict(zip(runs, functions, strict=True)))
@@ -392,8 +386,6 @@ def replay(
                     if isinstance(answer, Failure):
                         raise ArgumentError("a query has no prediction, but early stopping needs all")
                     evaluation.answers[model][number, query.row, query.repeat] = answer
-                    if model == 0:
-                        evaluation.queries[number].setdefault(query.row, []).append(query)
     try:
         sequence, reason = follow(rule, evaluation.orders, lambda look: None, evaluation.score)
     except KeyError as error:
@@ -432,13 +424,13 @@ def race(
     Example:
         >>> from StaICC import Normal
         >>> from StaICC.datasets import load_dataset
-        >>> rows = {" ".join(one.texts): one.label for one in load_dataset("mini").table}
+        >>> rows = {" ".join(row.texts): row.label for row in load_dataset("mini").table}
         >>> def good(prompt, label_space):
         ...     return next(label for text, label in rows.items() if text in prompt.splitlines()[-2])
         >>> def poor(prompt, label_space):
         ...     return 0
-        >>> found = race(Normal(datasets=["mini"]), good, poor)
-        >>> found["first"].stopping.reason
+        >>> results = race(Normal(datasets=["mini"]), good, poor)
+        >>> results["first"].stopping.reason
         'the first model is better'
     """
     rule = StoppingRule.for_experimentors("race", margin, score, benchmark.experimentor)

@@ -1,30 +1,52 @@
-"""The context of a run: its settings, the open store, the workers, and the identity of its inference functions."""
+"""The context of a run (settings, store, workers, identities), and a forecast of it from its prompts and a probe."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from StaICC.errors import ArgumentError, IdentityError
-from StaICC.inference import Inference, OnError, ProgressCallback, RunOptions
-from StaICC.inference.contract import CountsRetries, check_interfaces, served_function
-from StaICC.inference.identity import Identity, check_model_name, identity_of, name_in_store
-from StaICC.inference.recheck import RunCounter, RunCounts, RunRecord, tolerance_of
+from StaICC.errors import ArgumentError, IdentityError, OutputError
+from StaICC.inference import Answer, Failure, Inference, OnError, ProgressCallback, RunOptions
+from StaICC.inference.contract import (
+    CountsRetries,
+    CountsTokens,
+    Forecast,
+    check_interfaces,
+    forecast_prompts,
+    served_function,
+    token_cost,
+)
+from StaICC.inference.identity import (
+    Identity,
+    RunCounter,
+    RunCounts,
+    RunRecord,
+    check_model_name,
+    display_name,
+    identity_of,
+    name_in_store,
+    tolerance_of,
+)
+from StaICC.inference.runner import chunks_of, distinct_keys
 from StaICC.inference.store import BoundStore, PredictionStore
-from StaICC.inference.workers import WorkerPool
+from StaICC.inference.workers import WorkerPool, solve_chunk
 from StaICC.progress import ProgressLine, drawn_progress
+from StaICC.prompting import Prompt, Query
 from StaICC.results.provenance import utc_now
 from StaICC.results.result import Result, ResultGroup
 from StaICC.safe_text import logger
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from StaICC.inference.store import PredictionStore
 
 _LOG = logger(__name__)
 Delivered = TypeVar("Delivered", Result, ResultGroup)
@@ -82,7 +104,8 @@ class _Tracked:
         retried = self.function.retried - self._retried if isinstance(self.function, CountsRetries) else 0
         counts = self.counter.counts + RunCounts(retried=retried)
         editions = self._served.editions if self._pinned and self._served is not None else ()
-        return RunRecord(self.identity, model_name, self.started, utc_now(), counts, editions, self.counter.replies)
+        name = model_name or display_name(self.function)
+        return RunRecord(self.identity, name, self.started, utc_now(), counts, editions, self.counter.replies)
 
     def pin_edition(self) -> None:
         """Once in a run, hold a served model to the edition that it has now.
@@ -249,10 +272,10 @@ class RunContext:
         """
         tracked = [self._track(function) for function in functions if function is not None]
         unclear: dict[str, Inference] = {}
-        for each in tracked:
-            if self._store is None or each.identity.complete:
+        for function in tracked:
+            if self._store is None or function.identity.complete:
                 continue
-            if unclear.setdefault(each.identity.digest, each.function) is not each.function:
+            if unclear.setdefault(function.identity.digest, function.function) is not function.function:
                 raise ArgumentError(
                     f"two inference functions of the list have the same model_name "
                     f"{self._settings.get('model_name')!r}, and nothing else tells their predictions apart. Run them "
@@ -273,9 +296,6 @@ class RunContext:
             ArgumentError: There is a store, and the function can neither be identified nor has a name.
         """
         tracked = None if function is None else self._track(function)
-        if tracked is not None and tracked.bound is None and self._store is not None:
-            name = name_in_store(tracked.identity, self._settings.get("model_name"))
-            tracked.bound = BoundStore(self._store, name)
         return RunOptions(
             batched=self.batched,
             store=None if tracked is None else tracked.bound,
@@ -305,7 +325,8 @@ class RunContext:
                 return known
         tracked = _Tracked(function, self._settings.get("recheck", True))
         if self._store is not None:
-            name_in_store(tracked.identity, self._settings.get("model_name"))  # refuses a function without a name
+            name = name_in_store(tracked.identity, self._settings.get("model_name"))  # refuses a function without one
+            tracked.bound = BoundStore(self._store, name)
         self._tracked.append(tracked)
         return tracked
 
@@ -317,3 +338,169 @@ class RunContext:
         """Return the record of an inference function; available after the with-block."""
         pairs = zip(self._tracked, self.records, strict=True)
         return next(record for tracked, record in pairs if tracked.function is function)
+
+
+PROBE_SECONDS = 4.0
+CLOCK = time.perf_counter
+"""Returns the time in seconds."""
+PROBED = 16
+"""Chunks of the probe, and queries of each."""
+_Key = tuple[Prompt, tuple[str, ...]]
+_Chunk = Sequence[_Key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastOptions:
+    """Options of a forecast.
+
+    Raises:
+        ArgumentError: A value is invalid.
+    """
+
+    store: str | os.PathLike[str] | PredictionStore | None = None
+    """The store of the run; its predictions are not computed again."""
+    model_name: str | None = None
+    """As for a run."""
+    chunk_size: int | None = None
+    """As for a run."""
+    probe_seconds: float = PROBE_SECONDS
+    """Duration of the probe, in seconds; 0 predicts nothing."""
+    prices: tuple[float, float] | None = None
+    """Cost of a million tokens that the model reads, and of a million that it generates."""
+
+    def __post_init__(self) -> None:
+        seconds = self.probe_seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < 1e6:
+            raise ArgumentError(f"probe_seconds: got {seconds!r}, expected a number of seconds of at least 0")
+        if self.prices is not None:
+            token_cost(0, 0, self.prices)  # refuses wrong prices before the probe
+
+    def context(self) -> RunContext:
+        """Return the context of the run, with its store if there is one: a run would make it."""
+        missing = isinstance(self.store, (str, os.PathLike)) and not os.path.exists(self.store)
+        return RunContext(
+            False,
+            store=None if missing else self.store,
+            model_name=self.model_name,
+            chunk_size=self.chunk_size,
+            progress=False,
+        )
+
+
+def forecast(
+    parts: Mapping[str, Sequence[Query]], function: Inference, grouped: bool = False, **options: Any
+) -> Forecast:
+    """Forecast a run; nothing is stored.
+
+    Args:
+        parts: The queries of each data set.
+        function: The inference function.
+        grouped: Whether prompts with a common prefix follow each other, as in groups of benchmarks.
+        **options: Those of :class:`ForecastOptions`.
+
+    Raises:
+        ArgumentError: An argument is invalid.
+        OutputError: A prediction of the probe failed.
+    """
+    chosen, tasks = ForecastOptions(**options), Tasks(function)
+    with chosen.context() as context:
+        context.start([function])
+        run = context.options_for(function, group_prefixes=grouped)
+        seen: set[_Key] | None = set() if chosen.store is not None else None  # a store keeps them for the next part
+        for queries in parts.values():
+            tasks.add(function, queries, run, seen)
+            tasks.queries += len(queries)
+        return tasks.forecast(chosen)
+
+
+class Tasks:
+    """What a run will compute, and for which function.
+
+    Args:
+        kernel: The inference function that counts the tokens of its requests, if one does.
+    """
+
+    def __init__(self, kernel: Inference) -> None:
+        self.chunks: list[tuple[Inference, _Chunk]] = []
+        self.queries = self.distinct = self.cached = 0
+        self._kernel = kernel
+
+    def add(
+        self, function: Inference, queries: Sequence[Query], options: RunOptions, seen: set[_Key] | None = None
+    ) -> dict[_Key, Answer]:
+        """Add queries but those that were ``seen`` before; return the stored predictions."""
+        keys = distinct_keys(queries, options.group_prefixes)
+        stored = options.store.get_many(keys) if options.store is not None else {}
+        known: Container[_Key] = stored.keys() | (seen or ())
+        self.chunks += [(function, chunk) for chunk in chunks_of(keys, known, function, options)]
+        self.distinct, self.cached = self.distinct + len(keys), self.cached + len(stored)
+        if seen is not None:
+            self.distinct -= len(seen.intersection(keys) - stored.keys())
+            seen.update(keys)
+        return stored
+
+    def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
+        """Count the tokens and probe the rate; ``certain``: whether a run will have exactly these prompts."""
+        total, fitting, weights = Forecast(self.queries, self.distinct, self.cached), [], 0
+        for function, chunk in self.chunks:
+            part = _forecast(function, chunk, total.kept)
+            total += part
+            weights += _weight(part, chunk)
+            if (part.longest_prompt or 0) <= (part.limit or math.inf):
+                fitting.append((function, chunk))
+        total = replace(total, exact=certain and total.tokens is not None, seconds=None if self.chunks else 0.0)
+        # A kernel that forecasts its tokens counts them exactly; a server counts those of the probe.
+        counter = self._kernel if isinstance(self._kernel, CountsTokens) and total.tokens is None else None
+        before = counter.tokens_used if counter is not None else None
+        share = 0.0
+        if options.probe_seconds and fitting:
+            share, seconds = _probe(fitting, weights, options.probe_seconds)
+            total = replace(total, seconds=seconds)
+        used = counter.tokens_used if counter is not None else None
+        known = total.tokens is not None  # a local model counts before it computes, and a server may count none
+        if not known and used is not None and before is not None and share and used[0] > before[0]:
+            read, written = (round((now - then) / share) for now, then in zip(used, before, strict=True))
+            total = replace(total, tokens=read, output_tokens=written)
+        if options.prices is not None and total.tokens is not None and total.output_tokens is not None:
+            total = replace(total, cost=token_cost(total.tokens, total.output_tokens, options.prices))
+        return total
+
+
+def _forecast(function: Inference, chunk: _Chunk, kept: tuple[int, ...] = ()) -> Forecast:
+    return forecast_prompts(function, [prompt for prompt, _ in chunk], chunk[0][1], kept=kept)
+
+
+def _weight(part: Forecast, chunk: _Chunk) -> int:
+    """Return what the time of a chunk is proportional to: positions, or characters where they are unknown."""
+    if part.positions is not None:
+        return part.positions + (part.output_tokens or 0)
+    return sum(len(prompt) if isinstance(prompt, str) else sum(map(len, prompt)) for prompt, _ in chunk)
+
+
+def _predict(function: Inference, chunk: _Chunk) -> float:
+    """Predict a chunk; return the seconds that it took."""
+    began = CLOCK()
+    predictions = solve_chunk(function, [prompt for prompt, _ in chunk], chunk[0][1], "collect")
+    failed = [prediction for prediction in predictions if isinstance(prediction, Failure)]
+    if len(failed) == len(predictions):
+        raise OutputError(f"the probe of the forecast failed: {failed[0].reason}") from failed[0].cause
+    return CLOCK() - began
+
+
+def _probe(tasks: Sequence[tuple[Inference, _Chunk]], total: int, limit: float) -> tuple[float, float]:
+    """Predict parts of some chunks, after one prompt that is not measured.
+
+    Returns:
+        The share of all prompts that was predicted, and the seconds of all at the measured rate.
+    """
+    began, seconds, measured = CLOCK(), 0.0, 0
+    function, chunk = tasks[0]
+    _predict(function, chunk[:1])
+    first = _weight(_forecast(function, chunk[:1]), chunk[:1])
+    for function, chunk in tasks[:: max(1, len(tasks) // PROBED)]:
+        part = chunk[len(chunk) // 3 :][:PROBED]
+        seconds += _predict(function, part)
+        measured += _weight(_forecast(function, part), part)
+        if CLOCK() - began > limit:
+            break
+    return (first + measured) / total, seconds * total / measured

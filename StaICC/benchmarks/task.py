@@ -18,7 +18,7 @@ from StaICC.datasets import Card
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, set_integers
 from StaICC.inference import Answer, Failure
 from StaICC.metrics import Kind, MetricSet, Normalised, normalise
-from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, Withheld
+from StaICC.metrics.intervals import INTERVAL_VERSION, Interval, NoInterval
 from StaICC.prompting import (
     DemonstrationLists,
     PromptRenderer,
@@ -163,10 +163,10 @@ class Outcome:
     @cached_property
     def groups(self) -> list[list[int]]:
         """For each test row, in rising order, the positions of its queries that have a prediction."""
-        found: dict[int, list[int]] = {}
+        of_rows: dict[int, list[int]] = {}
         for position, query in enumerate(self.queries):
-            found.setdefault(query.row, []).append(position)
-        return [found[row] for row in sorted(found)]
+            of_rows.setdefault(query.row, []).append(position)
+        return [of_rows[row] for row in sorted(of_rows)]
 
     @property
     def kind(self) -> OutputKind:
@@ -193,7 +193,7 @@ def _unparsed(answer: Answer | Failure) -> bool:
 def _predicted(answer: Answer | Failure) -> int | None:
     if isinstance(answer, Failure):
         return None
-    return answer if isinstance(answer, int) else argmax(_numbers(answer))
+    return int(answer) if isinstance(answer, int) else argmax(_numbers(answer))
 
 
 def _numbers(answer: Answer) -> list[float]:
@@ -337,7 +337,7 @@ class Task(Protocol):
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the scores of the outcomes, one outcome for each condition in order."""
 
-    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Mapping[str, Interval | Withheld]:
+    def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Mapping[str, Interval | NoInterval]:
         """Return confidence intervals of the scores, by key (nested keys joined by a dot); none by default.
 
         Raises:

@@ -1,57 +1,328 @@
 """Verification: does a saved result follow from its own records, and do its prompts follow from the frozen data?
 
 A result stores the true label, the prediction and the label scores of each query, the digest of all prompts and 32 bits
-of the digest of each prompt. Verification makes the benchmark of the result again, writes its prompts without a model,
-scores the stored predictions with the code of a run, and so computes the complete result a second time. Then it
-compares the two, value by value (fractions to 9 digits, since platforms round logarithms and exponentials differently).
+of the digest of each prompt. Verification makes the benchmark of the result again (:func:`rebuild`), writes its prompts
+without a model, scores the stored predictions with the code of a run, and so computes the complete result a second
+time. Then it compares the two, value by value (fractions to 9 digits, since platforms round logarithms and exponentials
+differently).
 
 A value that differs is :class:`Contradicted`. A value of the saved result that the second one does not have is
 :class:`Unchecked`, and so is all that needs data or code that is not there. Only a result in which neither remains is
 :class:`Recomputed`. A group of results is one object: its class says which parts it has, and with which arguments.
 
-What the run alone can know is copied into the second result (``RECORDED``): times,
-counts, versions, who predicted, and why queries failed. Verification does not prove that a model computed the label
-scores: a file with invented label scores, and everything else computed from them, is recomputed. To predict some
-queries again, pass a :class:`~StaICC.benchmarks.verify.Rerun`.
+What the run alone can know is copied into the second result (``RECORDED``): times, counts, versions, who predicted, and
+why queries failed. Verification does not prove that a model computed the label scores: a file with invented label
+scores, and everything else computed from them, is recomputed. To predict some queries again, pass a
+:class:`~StaICC.benchmarks.verify.Rerun`.
+
+A file may hold any value. Numbers are compared with bounds and with the counts of the file before prompts are written,
+so that no file can cause a long computation.
 """
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import os
 import random
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions
-from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, members
 from StaICC.benchmarks.evaluation import DatasetRun, compare_prompts, digest_prompts
-from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.benchmarks.experimentor import Experimentor, is_of_library
 from StaICC.benchmarks.race import first_rows, marked, replay
-from StaICC.benchmarks.rebuild import ImplausibleError, own_metrics, rebuild
 from StaICC.benchmarks.running import RunContext
-from StaICC.benchmarks.task import Condition
+from StaICC.benchmarks.task import Condition, Statistics
+from StaICC.benchmarks.tasks import BENCHMARKS
+from StaICC.datasets import Dataset, load_dataset
+from StaICC.datasets.catalogue import refuse_builtin
 from StaICC.datasets.source import file_digest
-from StaICC.errors import ArgumentError, DataError, DataMissingError, SchemaError, StaICCError, set_integers
-from StaICC.inference import Answer, Failure, Inference, Part, ask
-from StaICC.inference.chunk import unlabelled
-from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.recheck import TOLERANCE, RunCounts, RunRecord, difference, tolerance_of
+from StaICC.errors import (
+    ArgumentError,
+    DataError,
+    DataMissingError,
+    SchemaError,
+    StaICCError,
+    UnknownNameError,
+    set_integers,
+    validate_integer,
+)
+from StaICC.inference import Answer, Failure, Inference, Part, predict_queries
+from StaICC.inference.identity import TOLERANCE, Identity, RunCounts, RunRecord, difference, identity_of, tolerance_of
 from StaICC.inference.reply_parser import PARSER_VERSION
+from StaICC.inference.workers import unlabelled
+from StaICC.metrics import MetricSet, metric_set
 from StaICC.metrics.intervals import INTERVAL_VERSION
-from StaICC.prompting import Query
+from StaICC.metrics.registry import METRICS
+from StaICC.prompting import Prompt, PromptRenderer, Query
 from StaICC.results import DIVIDED, DatasetDetails, Result, ResultGroup, Signature
-from StaICC.results.details import unpack_scores
-from StaICC.results.provenance import GIVEN
-from StaICC.results.result import DIGESTS, digest_problems, read_result_file, result_from_dict
-from StaICC.results.runs import RACE, SWEEPS, Sweep
-from StaICC.results.signature import FIELDS
+from StaICC.results.provenance import FIELDS, GIVEN
+from StaICC.results.result import DIGESTS, RACE, SWEEPS, Sweep, digest_problems, read_result_file, result_from_dict
 from StaICC.version import RESULT_SCHEMA, __version__
+
+if TYPE_CHECKING:
+    from StaICC.benchmarks.long_icl import LongICL
+
+_MOST = 4096
+"""Largest number in an option: the size of the largest demonstration set of the benchmark."""
+_MOST_TRIED = 10**9
+_SETS = ("standard", "0.1.1")
+
+
+class ImplausibleError(ArgumentError):
+    """The arguments of a file have a value that no run writes."""
+
+
+def rebuild(
+    result: Result | ResultGroup,
+    data_dir: str | os.PathLike[str] | None = None,
+    data_files: Sequence[str | os.PathLike[str]] = (),
+) -> Benchmark | BenchmarkGroup | LongICL:
+    """Return the benchmark of a result, or the group of benchmarks of a group of results.
+
+    Args:
+        result: The result. The members of a group get the same arguments, those of the first part.
+        data_dir: Folder with the data of LongICL; by default, the folder where they are installed.
+        data_files: Files of the user's own data, and folders that contain them.
+
+    Returns:
+        The benchmark, with the benchmark's own templates. Metrics of the user's own are left out.
+
+    Raises:
+        ArgumentError: The benchmark cannot be made again: the file does not record its arguments, or prompts,
+            demonstrations, the benchmark or the data are the user's own.
+        ImplausibleError: The recorded arguments have a value that no run writes.
+    """
+    parts = list(result.results())
+    if not parts:
+        raise ArgumentError("a group without results has no benchmark")
+    first = parts[0]
+    long_icl = result is first and first.benchmark == "LongICL"
+    make = None if long_icl else _class_of(result)
+    if not all(part.arguments for part in parts):
+        raise ArgumentError("the file does not record the arguments of the benchmark; pass the benchmark itself")
+    changed = dict.fromkeys(name for part in parts for name in _names(part.arguments, "changed"))
+    if changed:
+        names = ", ".join(changed)
+        raise ArgumentError(
+            f"changed by hand, or not the same for all data sets: {names:.99}; pass the benchmark itself"
+        )
+    own = _reopened(first, data_files)
+    evaluated = [name for name, details in first.details.items() if details.asked or not long_icl]
+    try:
+        datasets = [own[name] if name in own else _builtin(name, long_icl) for name in evaluated]
+    except UnknownNameError as error:
+        raise ArgumentError(f"the result is over the user's own data ({error}); pass the benchmark itself") from error
+    if isinstance(result, ResultGroup) and any(map(own_metrics, parts)):
+        raise ArgumentError("the group has metrics of the user's own; pass the group itself")
+    try:
+        if make is None:
+            from StaICC.benchmarks.long_icl import rebuild_long_icl  # with its own data and readers
+
+            return rebuild_long_icl(first, data_dir, datasets, _statistics(first.arguments))
+        benchmark: Benchmark | BenchmarkGroup = make(datasets=datasets, **_constructor_arguments(parts, make))
+        _restore(benchmark, result)
+    except (DataError, ImplausibleError):
+        raise
+    except (StaICCError, TypeError, ValueError, LookupError, AttributeError) as error:
+        raise ImplausibleError(f"{error!s:.200}") from error
+    if first.stopping is None or isinstance(benchmark, BenchmarkGroup):
+        return benchmark
+    return first_rows(benchmark, first.stopping.rounds)
+
+
+def _builtin(name: str, long_icl: bool) -> Dataset | str:
+    if long_icl:
+        from StaICC.benchmarks.long_icl.task_cards import cards
+
+        if name not in cards():
+            raise UnknownNameError(f"LongICL has no data set {name!r:.60}")
+        return name
+    dataset = load_dataset(name, references=False)
+    if dataset.card.name != name:  # a run writes the exact name
+        raise UnknownNameError(f"{name!r} is not the built-in {dataset.card.name!r}")
+    return dataset
+
+
+def _reopened(result: Result, data_files: Sequence[str | os.PathLike[str]]) -> dict[str, Dataset]:
+    """Return the user's own data sets by the names in the result."""
+    try:
+        datasets = {name: Dataset.reopen(record, data_files) for name, record in result.files.items()}
+    except DataMissingError:
+        raise
+    except (SchemaError, DataError) as error:
+        raise ImplausibleError(str(error)) from error
+    for name, dataset in datasets.items():
+        if dataset.card.name != name:
+            raise ImplausibleError(
+                f"the record of the data file of {name!r:.60} has the name {dataset.card.name!r:.60}"
+            )
+        refuse_builtin(name)
+    return datasets
+
+
+def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) -> dict[str, Any]:
+    """Return the arguments of the first part, and the options of all parts that the constructor takes."""
+    recorded = parts[0].arguments
+    given = {name: value for part in reversed(parts) for name, value in part.arguments["options"].items()}
+    options = {name: validate_integer(name, value, 0, _MOST) for name, value in given.items()}
+    metrics = _metrics(recorded["metrics"])
+    known = inspect.signature(make).parameters
+    return {
+        "k": validate_integer("k", recorded["k"], 0, _MOST),
+        **{name: recorded[name] for name in ("noisy_channel", "limit", "outputs", "unparsed", "sampler")},
+        "metrics": metrics.name if is_of_library(metrics) else metrics,
+        "statistics": _statistics(recorded),
+        **{name: value for name, value in options.items() if name in known},
+    }
+
+
+def _statistics(recorded: Mapping[str, Any]) -> Statistics:
+    statistics = Statistics(**recorded["statistics"])
+    return replace(statistics, tried=validate_integer("tried", statistics.tried, 1, _MOST_TRIED))
+
+
+def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
+    """Return the metrics of a result that are of this library."""
+    parts = recorded["set"].split("+")
+    if not all(part in _SETS or part in METRICS for part in parts):  # a name in a file imports nothing
+        return MetricSet("custom", ())
+    metrics = metric_set(recorded["set"])
+    return replace(metrics, metrics=tuple(metric for metric in metrics.metrics if metric.name in recorded["names"]))
+
+
+def own_metrics(result: Result) -> Sequence[str]:
+    """Return the names of the metrics of a result that are the user's own, as its arguments record them.
+
+    Raises:
+        ImplausibleError: They are no list.
+    """
+    metrics = result.arguments.get("metrics")
+    return _names(metrics, "own") if isinstance(metrics, Mapping) else ()
+
+
+def _names(recorded: Mapping[str, Any], key: str) -> Sequence[str]:
+    """Return a list of names among the recorded arguments."""
+    names = recorded.get(key, [])
+    if not isinstance(names, (list, tuple)):
+        raise ImplausibleError(f"{key}: got {names!r:.60}, expected a list of names")
+    return list(map(str, names))
+
+
+def _restore(benchmark: Benchmark | BenchmarkGroup, result: Result | ResultGroup) -> None:
+    """Set what no constructor takes, after comparing the number of queries with the file."""
+    for name, member in members(benchmark).items():
+        part = result.get(name) if isinstance(result, ResultGroup) else result
+        if not isinstance(part, Result):
+            continue  # verification says that this part is missing
+        given = any(GIVEN in predictor.who for predictor in part.provenance.predictors)
+        for experimentor in member:
+            _check_size(part, experimentor)
+            if given:  # their file states the kind of numbers
+                experimentor.outputs = part.arguments["outputs"]
+            if part.arguments["demonstrations"] == "in-domain":
+                experimentor.set_in_domain_mode()
+            elif part.arguments["demonstrations"] == "out-of-domain":
+                experimentor.set_out_of_domain_mode()
+
+
+def _check_size(result: Result, experimentor: Experimentor) -> None:
+    """Raise if the benchmark has more, or fewer, queries than the file has records."""
+    details = result.details.get(experimentor.name)
+    if details is None:
+        return  # of a group: this part has other data sets
+    rounds = experimentor.row_count if result.stopping is None else min(result.stopping.rounds, experimentor.row_count)
+    options = experimentor.task.options()
+    expected = rounds * experimentor.get_repeat_times() * int(options.get("templates", 1))
+    recorded = [len(record.truth) for record in details.conditions]
+    interpolations = options.get("interpolations", len(recorded))
+    # Some tasks have a condition for each repeat.
+    if interpolations != len(recorded) or (sum(recorded) != expected and {*recorded} != {expected}):
+        raise ImplausibleError(
+            f"limit and options give {expected} queries on {experimentor.name} in {interpolations} conditions, but the "
+            f"file has records of {'+'.join(map(str, recorded[:9]))}"
+        )
+
+
+def _class_of(result: Result | ResultGroup) -> type[Any]:
+    """Return the class of a benchmark, or of a group of benchmarks, by the name in its results."""
+    kind, name = (Benchmark, result.benchmark) if isinstance(result, Result) else (BenchmarkGroup, result.name)
+    if isinstance(result, Result) and "@" in (signed := result.signature.fields.get("benchmark") or ""):
+        name = signed  # of a plug-in, or a task of the user's own
+    for known in BENCHMARKS.values():
+        if isinstance(known, type) and issubclass(known, kind) and known.task_name == name:
+            return cast("type[Any]", known)
+    raise ArgumentError(
+        f"this library has no benchmark {name!r:.60} to verify the result with; pass the benchmark itself"
+    )
+
+
+class _PartedPrompt(str):
+    """A prompt with the positions where its demonstrations begin, and the end of the last one."""
+
+    cuts: tuple[int, ...] = ()
+
+
+class _PartRenderer(PromptRenderer):
+    """Writes prompts that know their parts."""
+
+    __slots__ = ()
+
+    def assemble(self, demonstrations: Sequence[tuple[str, int]], query: Sequence[str]) -> Prompt:
+        """Put a prompt together; in the noisy channel, that of the first label gets the parts."""
+        prompt = super().assemble(demonstrations, query)
+        texts = [_PartedPrompt(text) for text in ([prompt] if isinstance(prompt, str) else prompt)]
+        lengths = [len(text) + len(self._label_parts[label]) for text, label in demonstrations]
+        texts[0].cuts = tuple(accumulate(lengths, initial=len(self.settings.template.instruction)))
+        return texts[0] if isinstance(prompt, str) else tuple(texts)
+
+
+def _parts(prompt: Prompt) -> tuple[str, ...]:
+    """Return instruction, demonstrations and query."""
+    text = prompt if isinstance(prompt, str) else prompt[0]
+    cuts = (text.cuts or (0,)) if isinstance(text, _PartedPrompt) else (0,)
+    ends = [0, *cuts, len(text)]
+    return tuple(text[start:end] for start, end in pairwise(ends))
+
+
+def written_prompts(
+    result: Result, data_files: Sequence[str | os.PathLike[str]] = ()
+) -> dict[str, list[tuple[str, ...]] | str]:
+    """Return the prompts of a result by data set, each as instruction, demonstrations and query.
+
+    Args:
+        result: The result.
+        data_files: Files of the user's own data, and folders that contain them.
+
+    Returns:
+        For each data set the prompts, in the order of its queries; of the noisy channel, the text of the first label.
+        A text is the reason why there are none: the data are not there, or the prompts are not those of the run.
+    """
+    if result.benchmark == "LongICL":
+        return dict.fromkeys(result.details, "prompts of LongICL are too long for a page")
+    try:
+        benchmark = rebuild(result, data_files=data_files)
+    except StaICCError as error:
+        return dict.fromkeys(result.details, str(error))
+    assert isinstance(benchmark, Benchmark)  # only LongICL is another
+    prompts: dict[str, list[tuple[str, ...]] | str] = {}
+    for name, details in result.details.items():
+        queries = [query for condition in benchmark[name].conditions(_PartRenderer) for query in condition.queries]
+        same, _, message = compare_prompts(details, *digest_prompts(queries))
+        recorded = [pair for record in details.conditions for pair in zip(record.rows, record.truth, strict=True)]
+        if same and recorded != [(query.row, query.label) for query in queries]:
+            same, message = False, "the records of the queries are not those of the prompts"
+        prompts[name] = [_parts(query.prompt) for query in queries] if same else message
+    return prompts
+
 
 ABSENT = object()
 """The value of a missing field."""
@@ -79,8 +350,9 @@ class Unchecked:
     reason: str
 
 
-Status = Recomputed | Contradicted | Unchecked
-"""What a verification found about a value."""
+Finding = Contradicted | Unchecked
+Status = Recomputed | Finding
+"""What a verification finds out about a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +365,7 @@ class Verification:
     """``None`` for the fields that the data sets share: means, signature, provenance."""
     message: str
     """What was compared."""
-    found: tuple[Contradicted | Unchecked, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """What is contradicted or unchecked; all else is recomputed."""
     same: bool | None = None
     """Whether every prompt is the same; ``None`` if the prompts are not checked."""
@@ -103,12 +375,12 @@ class Verification:
     @property
     def contradicted(self) -> tuple[str, ...]:
         """Each value that differs, with its path, the saved and the recomputed value."""
-        return tuple(one.difference for one in self.found if isinstance(one, Contradicted))
+        return tuple(finding.difference for finding in self.findings if isinstance(finding, Contradicted))
 
     @property
     def unchecked(self) -> tuple[str, ...]:
         """Each value that was not computed again, with the reason."""
-        return tuple(one.reason for one in self.found if isinstance(one, Unchecked))
+        return tuple(finding.reason for finding in self.findings if isinstance(finding, Unchecked))
 
     @property
     def status(self) -> Status:
@@ -122,18 +394,18 @@ def status_of(findings: Iterable[Verification]) -> Status:
     Args:
         findings: All findings about it; without any, it is unchecked.
     """
-    findings = list(findings)
-    found = [one for finding in findings for one in finding.found]
-    worst = sorted(found, key=lambda one: isinstance(one, Unchecked))  # stable: the first contradicted one
-    return worst[0] if worst else Recomputed() if findings else Unchecked("nothing was compared")
+    verifications = list(findings)
+    listed = [finding for verification in verifications for finding in verification.findings]
+    first = next((finding for finding in listed if isinstance(finding, Contradicted)), None)
+    return first or next(iter(listed), Recomputed() if verifications else Unchecked("nothing was compared"))
 
 
-def limited(place: str, found: Iterable[Contradicted | Unchecked]) -> tuple[Contradicted | Unchecked, ...]:
+def limited(place: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return outcomes without duplicates, and only the number of those after the first 20 of each kind."""
-    kept: list[Contradicted | Unchecked] = []
-    distinct = list(dict.fromkeys(found))
+    kept: list[Finding] = []
+    distinct = dict.fromkeys(findings)
     for kind in (Contradicted, Unchecked):
-        of_kind = [one for one in distinct if isinstance(one, kind)]
+        of_kind = [finding for finding in distinct if isinstance(finding, kind)]
         kept += of_kind[:_MOST_NAMED]
         if len(of_kind) > _MOST_NAMED:
             kept.append(kind(f"{place}: {len(of_kind) - _MOST_NAMED} more values"))
@@ -151,7 +423,7 @@ def values_equal(saved: object, recomputed: object) -> bool:
     return saved == recomputed
 
 
-def compare_values(place: str, saved: Any, expected: Any) -> Iterator[Contradicted | Unchecked]:
+def compare_values(place: str, saved: Any, expected: Any) -> Iterator[Finding]:
     """Compare a saved JSON value with the expected one, and the values in them; yield all that are not recomputed.
 
     A value that is saved, but that nothing computes again, is unchecked. So is one whose expected value is
@@ -227,8 +499,10 @@ class Source:
     @property
     def predictor(self) -> Identity:
         """The model that predicted the data set."""
-        predictors = [one for one in self.result.provenance.predictors if self.experimentor.name in one.datasets]
-        return next((Identity(one.who, one.how) for one in predictors), Identity({}))
+        for predictor in self.result.provenance.predictors:
+            if self.experimentor.name in predictor.datasets:
+                return Identity(predictor.who, predictor.how)
+        return Identity({})
 
     def refusal(self, model: Identity, several: bool) -> str | None:
         """Return why a model cannot predict the data set again; ``None`` if it can.
@@ -266,69 +540,56 @@ def predict_again(rerun: Rerun, name: str, sources: Sequence[Source]) -> Verific
         name: Name of the result.
         sources: The data sets to draw from. With predictions of several models, those of this one.
     """
-    found: list[Contradicted | Unchecked] = []
+    findings: list[Finding] = []
     others: list[Unchecked] = []
     drawn_from: list[tuple[int, int]] = []
     model = identity_of(rerun.model)
-    several = len({one.predictor.digest for one in sources if GIVEN not in one.predictor.who}) > 1
+    several = len({source.predictor.digest for source in sources if GIVEN not in source.predictor.who}) > 1
     for place, source in enumerate(sources):
         if (why := source.refusal(model, several)) is not None:
-            found.append(Unchecked(f"{source.place}: not predicted again, {why}"))
+            findings.append(Unchecked(f"{source.place}: not predicted again, {why}"))
         else:
             drawn_from += [(place, number) for number in range(len(source.stored))]
             differ = Identity(source.predictor.who, {}).differences(Identity(model.who, {}))
             if differ and GIVEN not in source.predictor.who:
                 others.append(Unchecked(f"{source.place}: another model: {_listed(differ)}"))
     if not drawn_from:
-        found.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
+        findings.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
     chosen = sorted(random.Random(rerun.seed).sample(drawn_from, min(rerun.queries, len(drawn_from))))
     declared = tolerance_of(rerun.model)
     tolerance = TOLERANCE if declared is None else declared
     distances = [0.0]
     with RunContext(False, on_error="collect", progress=False) as context:
         context.start([rerun.model])
-        for place, drawn in groupby(chosen, lambda one: one[0]):
+        for place, drawn in groupby(chosen, itemgetter(0)):
             source, numbers = sources[place], [number for _, number in drawn]
             free_text = source.experimentor.free_text
             options = replace(context.options_for(rerun.model, free_text=free_text), unparsed="wrong")
-            answers = ask(rerun.model, [source.queries[number] for number in numbers], Part("rerun"), options)
+            queries = [source.queries[number] for number in numbers]
+            answers = predict_queries(rerun.model, queries, Part("rerun"), options)
             for number, again in source.experimentor.read_again(dict(zip(numbers, answers, strict=True))).items():
                 where, stored = source.place_of(number), source.stored[number]
                 if isinstance(again, Failure) and again.reply is None:
-                    found.append(Unchecked(f"{where}: it failed when predicted again: {again.reason}"))
+                    findings.append(Unchecked(f"{where}: it failed when predicted again: {again.reason}"))
                     continue
                 if not isinstance(stored, Failure):
                     distances.append(difference(stored, again))
                 elif stored.reply is None:
-                    found.append(Unchecked(f"{where}: it failed in the run: {stored.reason}"))
+                    findings.append(Unchecked(f"{where}: it failed in the run: {stored.reason}"))
                 else:  # a reply without a label
                     distances.append(0.0 if isinstance(again, Failure) else math.inf)
                 if distances[-1] > tolerance:
                     text = f"{where}: saved {short_value(stored)}, predicted again {short_value(again)}"
                     kind = Unchecked if declared is None else Contradicted  # its predictions may change
-                    found.append(kind(f"{text} (accepted difference: {tolerance:g})"))
-    found += others
-    differing = sum(one > tolerance for one in distances)
+                    findings.append(kind(f"{text} (accepted difference: {tolerance:g})"))
+    findings += others
+    differing = sum(distance > tolerance for distance in distances)
     message = (
         f"{len(chosen)} of {len(drawn_from)} queries predicted again (seed {rerun.seed}): {differing} differ, by at "
         f"most {max(distances):.2g} (accepted: {tolerance:g})"
     )
-    return Verification(name, None, message, limited("rerun", found))
+    return Verification(name, None, message, limited("rerun", findings))
 
-
-__all__ = [
-    "Contradicted",
-    "Recomputed",
-    "Rerun",
-    "Status",
-    "Unchecked",
-    "Verification",
-    "matching_files",
-    "rebuild",
-    "status_of",
-    "verify",
-    "verify_file",
-]
 
 RECORDED = (
     "times, counts of computed and repeated predictions, versions of packages, warnings of the run, reasons of failed "
@@ -336,8 +597,6 @@ RECORDED = (
     "model, method and how its scores are computed"
 )
 """What a run records and nothing else in a result implies. It is compared within the file, but never computed again."""
-
-_Found = Contradicted | Unchecked
 
 
 def verify_file(
@@ -416,22 +675,22 @@ def matching_files(
         ArgumentError: A file is not the one of a data set of these results.
         DataMissingError: A file or folder is not there.
     """
-    digests = {one: None if Path(one).is_dir() else file_digest(one) for one in data_files}
+    digests = {file: None if Path(file).is_dir() else file_digest(file) for file in data_files}
     recorded = [
         {
             str(record.get("sha256")): str(record.get("file"))
-            for one in result.results()
-            for record in one.files.values()
+            for part in result.results()
+            for record in part.files.values()
         }
         for result in results
     ]
-    expected = {digest: name for one in recorded for digest, name in one.items()}
+    expected = {digest: name for names in recorded for digest, name in names.items()}
     for file, digest in digests.items():
         if digest is not None and digest not in expected:
             listed = " or ".join(f"{key:.64} ({name:.80})" for key, name in expected.items())
             wanted = f"expected {listed}" if listed else "but no data set of the result is from a file"
             raise ArgumentError(f"{os.fspath(file)} is not the data of the result: its SHA-256 is {digest}, {wanted}")
-    return [[file for file, digest in digests.items() if digest is None or digest in one] for one in recorded]
+    return [[file for file, digest in digests.items() if digest is None or digest in names] for names in recorded]
 
 
 @dataclass(slots=True)
@@ -462,16 +721,15 @@ class _Verifier:
         self, result: Result | ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str, race: bool = False
     ) -> Iterator[Verification]:
         if isinstance(result, ResultGroup):
-            yield from self._group(result, saved, benchmark, where)
-        else:
-            yield from self._result(result, saved, benchmark, where, race)
+            return self._group(result, saved, benchmark, where)
+        return self._result(result, saved, benchmark, where, race)
 
     # -- groups
 
     def _group(
         self, group: ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str
     ) -> Iterator[Verification]:
-        found: list[_Found] = [] if group else [Unchecked(f"{where}parts: the group has none")]
+        findings: list[Finding] = [] if group else [Unchecked(f"{where}parts: the group has none")]
         name, sweep = group.name, SWEEPS.get(group.name)
         members: Mapping[str, Any] = {}
         if sweep is RACE:
@@ -480,10 +738,10 @@ class _Verifier:
             try:
                 benchmark = rebuild(group, self.data_dir, self.data_files)
             except StaICCError as error:
-                found.append(_refused(error, where))
+                findings.append(_refused(error, where))
         if sweep is None and isinstance(benchmark, BenchmarkGroup):
             name, members = benchmark.name, benchmark.members
-            found += compare_values(f"{where}parts", sorted(group), sorted(members))
+            findings += compare_values(f"{where}parts", sorted(group), sorted(members))
         elif sweep is not RACE and benchmark is not None:
             raise ArgumentError(
                 f"benchmark: got {benchmark!r:.60} for the group {name!r:.60} of results. Pass its group of "
@@ -492,19 +750,19 @@ class _Verifier:
         for part_name, part in group.items():
             member, place = members.get(part_name), f"{where}parts / {part_name}"
             if isinstance(part, ResultGroup) and isinstance(member, Benchmark):
-                found.append(Contradicted(f"{place}: saved a group, recomputed a result of {member.task.name}"))
+                findings.append(Contradicted(f"{place}: saved a group, recomputed a result of {member.task.name}"))
                 member = None
             yield from self._any(part, saved["parts"][part_name], member, f"{place} / ", sweep is RACE)
-        found += _shared_by_parts(group, sweep, where)
+        findings += _shared_by_parts(group, sweep, where)
         if sweep is RACE:
-            found += self._decision(group, where)
+            findings += self._decision(group, where)
         others = {"parts", *(sweep.recorded if sweep is not None else ())}
         entries = {key: value for key, value in saved.items() if key not in others}
         expected = {"schema": _schema(saved), "kind": "group", "name": name}
-        found += compare_values(where.removesuffix(" / "), entries, expected)
-        yield Verification(group.name, None, "the parts, their arguments and their models", limited(where, found))
+        findings += compare_values(where.removesuffix(" / "), entries, expected)
+        yield Verification(group.name, None, "the parts, their arguments and their models", limited(where, findings))
 
-    def _decision(self, group: ResultGroup, where: str) -> Iterator[_Found]:
+    def _decision(self, group: ResultGroup, where: str) -> Iterator[Finding]:
         """Follow the stopping rule of a race over the predictions of both models."""
         yield from compare_values(f"{where}parts", sorted(group), ["first", "second"])
         parts = {f"{where}parts / {name} / ": group.get(name) for name in ("first", "second")}
@@ -536,39 +794,45 @@ class _Verifier:
                 return
         records = _BenchmarkRecords(_without_intervals(benchmark) if _has_other_intervals(result) else benchmark)
         if not set(result.details) == set(result.divided) == set(records.names):
-            names = (short_value(list(one)) for one in (result.divided, records.names))
-            differ = Contradicted("{}details: saved {}, recomputed {}".format(where, *names))
+            saved_names, names = short_value(list(result.divided)), short_value(list(records.names))
+            differ = Contradicted(f"{where}details: saved {saved_names}, recomputed {names}")
             yield Verification(result.benchmark, None, "the data sets differ", (differ,))
             return
         unscored: list[str] = []
         for name, details in result.details.items():
             place = f"{where}details / {name}"
             same, first, message = None, None, "nothing was computed again"
-            found: list[_Found] = []
+            findings: list[Finding] = []
             try:
                 same, first, message = compare_prompts(details, *records.prompts(result, name))
                 if not same:
                     field = "prompts" if first is None else "query_digests"
-                    found.append(Contradicted(f"{place} / {field}: {message}"))
+                    findings.append(Contradicted(f"{place} / {field}: {message}"))
                 values, expected = records.score(result, name)
             except (StaICCError, ArithmeticError, LookupError, ValueError) as error:
                 unscored.append(name)
                 missing = isinstance(error, DataError)
-                found.append(
+                findings.append(
                     Unchecked(f"{place}: {error}") if missing else Contradicted(f"{place} / conditions: {error}")
                 )
             else:
-                written = {"prompts": details.prompts, "query_digests": details.query_digests}  # compared above
-                found += compare_values(f"{where}{DIVIDED} / {name}", saved[DIVIDED][name], values)
-                found += compare_values(place, saved["details"][name], expected | written)
+                written: dict[str, Any] = {
+                    "prompts": details.prompts,
+                    "query_digests": details.query_digests,
+                }  # compared
+                version = result.signature.fields.get("version")
+                if version != __version__ and list(details.notes) != list(expected["notes"]):
+                    written["notes"] = Unchecked(f"warnings of version {short_value(version)}, this is {__version__}")
+                findings += compare_values(f"{where}{DIVIDED} / {name}", saved[DIVIDED][name], values)
+                findings += compare_values(place, saved["details"][name], expected | written)
                 if same and self.rerun is not None:
                     self.sources += records.sources(where, result, name)
-            yield Verification(result.benchmark, name, message, limited(place, found), same, first)
-        shared: Iterable[_Found] = [Unchecked(f"{where}means and signature: {', '.join(unscored)} cannot be scored")]
+            yield Verification(result.benchmark, name, message, limited(place, findings), same, first)
+        shared: Iterable[Finding] = [Unchecked(f"{where}means and signature: {', '.join(unscored)} cannot be scored")]
         if not unscored:
             shared = self._shared(result, records, saved, where, race, own)
-        found = [*limited(f"{where}means", shared)]
-        yield Verification(result.benchmark, None, "the means, the signature and the provenance", tuple(found))
+        findings = [*limited(f"{where}means", shared)]
+        yield Verification(result.benchmark, None, "the means, the signature and the provenance", tuple(findings))
 
     def _shared(
         self,
@@ -578,7 +842,7 @@ class _Verifier:
         where: str,
         race: bool,
         own: Sequence[str],
-    ) -> Iterator[_Found]:
+    ) -> Iterator[Finding]:
         """Compare what the data sets share with that of the recomputed result, into which the records of the run go."""
         names = [name for name, details in result.details.items() if details.asked]
         expected = records.collect(result, _predictions(result, names))
@@ -586,12 +850,13 @@ class _Verifier:
             expected = marked(expected, result.stopping)
         expected.environment, expected.timing = result.environment, result.timing
         expected.signature = Signature({**expected.signature.fields, "method": result.provenance.method})
-        given = next((one for one in result.provenance.predictors if GIVEN in one.who), None)
+        given = next((predictor for predictor in result.provenance.predictors if GIVEN in predictor.who), None)
         predictors = expected.provenance.predictors
         if given is not None:
-            predictors = tuple(replace(one, name=given.name, finished=given.finished) for one in predictors)
-            if any(one.free_text for one in records.benchmark):  # the digest is that of texts that no file has
-                predictors = tuple(replace(one, who=given.who, identity=given.identity) for one in predictors)
+            known: dict[str, Any] = {"name": given.name, "finished": given.finished}
+            if any(experimentor.free_text for experimentor in records.benchmark):  # a digest of texts that no file has
+                known |= {"who": given.who, "identity": given.identity}
+            predictors = tuple(replace(predictor, **known) for predictor in predictors)
         method = result.signature.fields.get("method")
         expected.provenance = replace(expected.provenance, predictors=predictors, method=method)
         for name in expected.files.keys() & result.files.keys():
@@ -621,8 +886,9 @@ class _Verifier:
             plain.pop("arguments", None)
         yield from compare_values(f"{where}signature", signed, fields)
         compared = (DIVIDED, "details", "signature")
-        rest = ({key: value for key, value in one.items() if key not in compared} for one in (saved, plain))
-        yield from compare_values(where.removesuffix(" / "), *rest)
+        rest = {key: value for key, value in saved.items() if key not in compared}
+        computed = {key: value for key, value in plain.items() if key not in compared}
+        yield from compare_values(where.removesuffix(" / "), rest, computed)
 
 
 def _schema(saved: Mapping[str, Any]) -> object:
@@ -646,7 +912,7 @@ def _without_intervals(benchmark: BaseBenchmark[Any]) -> BaseBenchmark[Any]:
     )
 
 
-def _refused(error: StaICCError, where: str) -> _Found:
+def _refused(error: StaICCError, where: str) -> Finding:
     """Return what it means that a benchmark cannot be rebuilt."""
     if isinstance(error, ImplausibleError):
         return Contradicted(f"{where}arguments: {error}")
@@ -655,13 +921,13 @@ def _refused(error: StaICCError, where: str) -> _Found:
 
 def _replayed(
     where: str, result: Result, records: _BenchmarkRecords, models: Sequence[_BenchmarkRecords]
-) -> Iterator[_Found]:
+) -> Iterator[Finding]:
     """Follow the stopping rule over the predictions of the models, and compare with the saved record."""
     if result.stopping is None:
         yield Contradicted(f"{where}stopping: saved nothing, but the results of a race have the record of its decision")
         return
     try:
-        expected = replay(result.stopping, records.benchmark.experimentor, [one.scored for one in models])
+        expected = replay(result.stopping, records.benchmark.experimentor, [model.scored for model in models])
     except (StaICCError, LookupError) as error:
         yield Contradicted(f"{where}stopping: {error}")
     else:
@@ -674,32 +940,33 @@ def _predictions(result: Result, names: Sequence[str]) -> Predictions:
     for replies, batched in itertools.product((False, True), repeat=2):
         records: dict[str, RunRecord] = {}
         started = ""
-        for one in result.provenance.predictors:
-            counts = RunCounts(one.computed, one.reused, one.rechecked, one.retried)
-            identity = Identity(one.who, one.how, one.unidentified)
-            record = RunRecord(identity, one.name, one.started, one.finished, counts, one.editions, replies)
-            records |= dict.fromkeys(() if GIVEN in one.who else one.datasets, record)
-            started = one.started
+        for saved in result.provenance.predictors:
+            counts = RunCounts(saved.computed, saved.reused, saved.rechecked, saved.retried)
+            identity = Identity(saved.who, saved.how, saved.unidentified)
+            times = (saved.started, saved.finished)
+            record = RunRecord(identity, saved.name, *times, counts, saved.editions, replies)
+            records |= dict.fromkeys(() if GIVEN in saved.who else saved.datasets, record)
+            started = saved.started
         given = f"given;parser={PARSER_VERSION}" if replies else "given"
         ways.append(Predictions(records, batched, started, given, result.warnings))
-    saved = result.signature.fields.get("scoring")
-    return next((one for one in ways if one.scoring(names) == saved), ways[0])
+    scoring = result.signature.fields.get("scoring")
+    return next((way for way in ways if way.scoring(names) == scoring), ways[0])
 
 
-def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[_Found]:
+def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[Finding]:
     """Compare who predicted the parts of a group and, in a sweep, their settings but the one that differs."""
     parts = [(name, list(part.results())) for name, part in group.items()]
     for name, results in parts:
         place, (first_name, first) = f"{where}parts / {name}", parts[0]
-        if sweep is not None and not all(sweep.describes(name, one) for one in results):
+        if sweep is not None and not all(sweep.describes(name, result) for result in results):
             yield Contradicted(f"{place}: the name is not that of its setting")
         if len(results) != len(first):
             yield Contradicted(f"{place}: saved {len(results)} results, {first_name} has {len(first)}")
         for mine, other in zip(results, first, strict=False):
             if sweep is not None:
                 settings = (
-                    {key: one.signature.fields.get(key) for key in FIELDS if key not in sweep.varies}
-                    for one in (mine, other)
+                    {key: result.signature.fields.get(key) for key in FIELDS if key not in sweep.varies}
+                    for result in (mine, other)
                 )
                 yield from compare_values(f"{place} / signature", *settings)
             if sweep is not RACE and _who(mine, sweep) != _who(other, sweep):
@@ -711,10 +978,12 @@ def _shared_by_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Ite
 def _who(result: Result, sweep: Sweep | None) -> list[object]:
     """Return who predicted a result, without the digest of given predictions; in a sweep, without the method."""
     predictors = [
-        replace(one, who={key: value for key, value in one.who.items() if key != GIVEN}, identity="")
-        for one in result.provenance.predictors
+        replace(predictor, who={key: value for key, value in predictor.who.items() if key != GIVEN}, identity="")
+        for predictor in result.provenance.predictors
     ]
-    return [*predictors, result.method] if sweep is None else [replace(one, how={}) for one in predictors]
+    if sweep is None:
+        return [*predictors, result.method]
+    return [replace(predictor, how={}) for predictor in predictors]
 
 
 class _BenchmarkRecords:
@@ -755,18 +1024,16 @@ class _BenchmarkRecords:
             averaged = {key: values.get(key) for key in result.averaged}
             self.scored[name] = DatasetRun(values, averaged, details, (), details.intervals, ())
             return Unchecked(experimentor.unrecorded), details.to_dict() | experimentor.known_details()
-        written = [(one.name, len(one.queries)) for one in conditions]
-        recorded = [(one.name, len(one.truth)) for one in details.conditions]
+        written = [(condition.name, len(condition.queries)) for condition in conditions]
+        recorded = [(record.name, len(record.truth)) for record in details.conditions]
         if written != recorded:
             raise SchemaError(f"saved {short_value(recorded)}, written {short_value(written)}")
         answers = list(_answers(details, len(experimentor.get_label_space())))
         run = experimentor.assemble(conditions, answers)
         if experimentor.free_text:  # the run recorded the kind of its predictions, and the labels that were read
-            kinds = [
-                replace(mine, output=one.output)
-                for mine, one in zip(run.details.conditions, details.conditions, strict=True)
-            ]
-            run = replace(run, details=replace(run.details, conditions=tuple(kinds)))
+            pairs = zip(run.details.conditions, details.conditions, strict=True)
+            kinds = tuple(replace(computed, output=saved.output) for computed, saved in pairs)
+            run = replace(run, details=replace(run.details, conditions=kinds))
         self.scored[name] = run
         return run.values, run.details.to_dict()
 
@@ -785,25 +1052,18 @@ class _BenchmarkRecords:
 
 def _answers(details: DatasetDetails, labels: int) -> Iterator[Answer | Failure]:
     """Yield the predictions of a data set: label scores, or else predicted labels."""
-    failures = {(one.condition, one.query): Failure(one.reason) for one in details.failures}
-    failures |= {(one.condition, one.query): unlabelled(one.reason) for one in details.unparsed}
+    failures = {(failed.condition, failed.query): Failure(failed.reason) for failed in details.failures}
+    failures |= {(reply.condition, reply.query): unlabelled(reply.reason) for reply in details.unparsed}
     for record in details.conditions:
         failed = [failures.get((record.name, number)) for number in range(len(record.truth))]
-        rows: Iterator[list[float]] | None = None
-        if record.scores is not None:
-            scores = unpack_scores(record.scores, labels)
-            if len(scores) != failed.count(None):
-                raise SchemaError(
-                    f"there are label scores of {len(scores)} queries, but {failed.count(None)} predictions"
-                )
-            rows = iter(scores)
-        elif record.output in ("probabilities", "logits", "ambiguous"):
+        if record.scores is None and record.output in ("probabilities", "logits", "ambiguous"):
             raise SchemaError("the label scores are missing, but every run saves them")
-        for number, (failure, label) in enumerate(zip(failed, record.predictions, strict=True)):
+        rows = record.label_scores(labels)
+        for number, (failure, row, label) in enumerate(zip(failed, rows, record.predictions, strict=True)):
             if failure is not None:
                 yield failure
-            elif rows is not None:
-                yield next(rows)
+            elif row is not None:
+                yield row
             elif label is None or not 0 <= label < labels:
                 raise SchemaError(f"prediction {number} is {label}, but there are {labels} labels")
             else:

@@ -7,6 +7,7 @@ exit status:
   1    a result is contradicted, or a run is partial
   2    the command line, an argument or a file is invalid
   3    data or an optional package is missing, or a result is unchecked
+  4    a result was printed, but not saved where it should be
   130  interrupted
 
 examples:
@@ -42,17 +43,23 @@ _COMMANDS = {
     "report": ("reports", "write saved results as one self-contained HTML page with figures"),
     "leaderboard": ("reports", "write a static site of all saved results in a folder, each of them verified"),
     "compare": ("comparing", "compare saved results with paired significance tests"),
+    "rank": ("comparing", "rank saved results, with intervals of ranks"),
+    "components": ("comparing", "print what an accuracy owes to rows, demonstrations and templates"),
+    "plan": (
+        "comparing",
+        "plan how many rows, demonstrations, templates and data sets a precision or difference needs",
+    ),
     "published": ("comparing", "print the figures of the papers, or compare a saved result with them"),
     "prompts": ("exchange", "write the prompts of a benchmark for another engine"),
     "score": ("exchange", "score the predictions of another engine"),
     "export": ("exchange", "write benchmarks as lm-evaluation-harness tasks, and results as tables"),
-    "verify": ("verify", "recompute saved results from their records, and their prompts from the data"),
+    "verify": ("reports", "recompute saved results from their records, and their prompts from the data"),
     "data": ("data", "install, verify, list and find the frozen data"),
-    "models": ("show", "list the kinds of models with their options"),
-    "show": ("show", "list kernels, methods, data sets, benchmarks and metrics, including plug-ins"),
-    "methods": ("show", "list inference methods with their papers and options"),
-    "store": ("store", "inspect, export and merge prediction stores"),
-    "baseline": ("baseline", "print random baselines, and the p-value of an accuracy"),
+    "models": ("data", "list the kinds of models with their options"),
+    "show": ("data", "list kernels, methods, data sets, benchmarks and metrics, including plug-ins"),
+    "methods": ("data", "list inference methods with their papers and options"),
+    "store": ("data", "inspect, export and merge prediction stores"),
+    "baseline": ("comparing", "print random baselines, and the p-value of an accuracy"),
     "cite": ("comparing", "print the BibTeX of the benchmark, its data sets and the methods"),
 }
 _EPILOG = (__doc__ or "").partition("\n\n")[2]

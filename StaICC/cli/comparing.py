@@ -1,33 +1,48 @@
-"""``compare``, ``published`` and ``cite``: saved results next to each other and next to the literature."""
+"""``compare``, ``published``, ``cite`` and ``baseline``: results next to each other, the literature and guessing."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import sys
 from collections.abc import Sequence
 
-from StaICC.cli.files import STDOUT, add_results, load_named, print_json, write_text
+from StaICC.cli import files
 from StaICC.datasets import names
 from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
-from StaICC.results.citations import Work, entries, find_work, works
-from StaICC.results.comparison import FORMATS, compare_all, format_comparisons
+from StaICC.inference.contract import token_cost
+from StaICC.layout import Block, Line, TextTable
+from StaICC.metrics.random_baselines import RandomBaseline
+from StaICC.results import ranking
+from StaICC.results.comparison import FORMATS, compare_all, display_comparisons, format_comparisons
+from StaICC.results.comparison import compare as compare_results
+from StaICC.results.generalisation import compare_generalising, variance_components
+from StaICC.results.planning import components_of
+from StaICC.results.planning import plan as plan_run
 from StaICC.results.published import (
     BENCHMARKS,
     LONG_ICL,
     PublishedFigure,
+    Work,
     compare_with_published,
+    display_published,
+    entries,
     figures,
-    format_published,
+    find_work,
+    works,
 )
-from StaICC.results.result import format_columns
-from StaICC.results.runs import split_runs
+from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
+
+_ALPHA = 0.05
+_TOKENS = (166, 0)  # 382,592 of 2,304 queries
+_LONG = 1_000_000  # queries; more take seconds
 
 
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
-    add_results(parser, "at least two")
+    files.add_results(parser, "at least two")
     add("--metric", metavar="NAME", help="a score with a mean over data sets (default: the main one)")
     text = "also test that a run is not worse than the other by more than M"
     add("--margin", type=float, metavar="M", help=text)
@@ -48,14 +63,156 @@ def compare(args: argparse.Namespace) -> int:
       python -m StaICC compare a.json b.json c.json --format markdown
       python -m StaICC compare a.json b.json --json
     """
-    comparisons, left_out = compare_all(load_named(args.results), args.metric, margin=args.margin)
-    text = format_comparisons(comparisons, "json" if args.json else args.format)
-    if args.json or args.format in ("json", "csv"):
-        write_text(STDOUT, [text, "\n"])
+    comparisons, left_out = compare_all(files.load_named(args.results), args.metric, margin=args.margin)
+    form = "json" if args.json else args.format
+    if form == "text":
+        files.show(display_comparisons(comparisons))
+    elif form in ("json", "csv"):
+        files.write_text(files.STDOUT, [format_comparisons(comparisons, form), "\n"])
     else:
-        print(text)
+        print(format_comparisons(comparisons, form))
     if left_out:
         print(f"left out: {'; '.join(left_out)}", file=sys.stderr)
+    return 0
+
+
+def add_rank(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    files.add_results(parser, "at least two")
+    add("--metric", metavar="NAME", help="a score with a mean over data sets (default: the main one)")
+    add("--draws", type=int, default=1000, metavar="N", help="bootstrap samples (default: 1000)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the bootstrap (default: 0)")
+    add("--format", choices=ranking.FORMATS, default="text", help=f"{', '.join(ranking.FORMATS)} (default: text)")
+    add("--json", action="store_true", help="the same as --format json")
+
+
+def rank(args: argparse.Namespace) -> int:
+    """Rank saved results, with intervals of ranks.
+
+    All pairs of results are tested as by compare. The intervals of ranks together contain all true ranks with
+    probability 0.95. Next to them: groups of runs that are not shown to differ, the probability of being the best, the
+    range of ranks over templates or demonstrations, and over several data sets win rates and Bradley-Terry strengths.
+
+    examples:
+      python -m StaICC rank runs
+      python -m StaICC rank a.json b.json c.json --metric macro_F1 --format latex
+      python -m StaICC rank runs --json
+    """
+    runs = by_benchmark(files.load_named(args.results))
+    several = {benchmark: own for benchmark, own in runs.items() if len(own) > 1}
+    if not several:
+        raise ArgumentError("a ranking needs two results of one benchmark at least")
+    rankings = [ranking.rank(own, args.metric, draws=args.draws, seed=args.seed) for own in several.values()]
+    form = "json" if args.json else args.format
+    if form == "text":
+        files.show([block for place in rankings for block in (*place.display_blocks(), Line(""))][:-1])
+    else:
+        files.write_text(files.STDOUT, [ranking.format_rankings(rankings, form), "\n"], form == "json")
+    return 0
+
+
+def add_components(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    files.add_results(parser, "results of run generalisation: one, or two to compare")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def components(args: argparse.Namespace) -> int:
+    """Print the sources of variance of an accuracy, with an interval over rows, demonstrations and templates.
+
+    With two results, their difference is tested over rows, demonstrations and templates, next to the test with fixed
+    ones. Results are those of the benchmark generalisation.
+
+    examples:
+      python -m StaICC run generalisation --json first.json
+      python -m StaICC components first.json
+      python -m StaICC components first.json second.json
+    """
+    found = files.load_named(args.results)
+    groups = [name for name, result in found.items() if isinstance(result, ResultGroup)]
+    if groups or len(found) > 2:
+        raise ArgumentError(
+            f"components: got {', '.join(groups) or len(found)}, expected one or two results of run generalisation"
+        )
+    runs = {name: result for name, result in found.items() if isinstance(result, Result)}
+    components = {name: variance_components(result) for name, result in runs.items()}
+    compared = []
+    if len(runs) == 2:
+        first, second = runs.values()
+        compared = [compare_results(first, second, "accuracy"), compare_generalising(first, second)]
+    if args.json:
+        lines = {name: [line.to_dict() for line in part.lines] for name, part in components.items()}
+        files.print_json({"components": lines, "comparisons": [pair.to_dict() for pair in compared]}, 1)
+        return 0
+    tables = [(name, part.display_blocks()) for name, part in components.items()]
+    if compared:
+        tables += [("over rows", [TextTable(*compared[0].table())]), ("", compared[1].display_blocks())]
+    blocks = [block for title, table in tables for block in (Line(title, "title"), *table, Line(""))]
+    files.show(blocks[:-1])
+    return 0
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    files.add_results(parser, "a pilot: one result of run generalisation, or two for their difference", nargs="*")
+    add = parser.add_argument
+    text = "half the width of the 95 %% interval over rows, demonstrations and templates"
+    add("--half-width", type=float, metavar="W", help=text)
+    add("--difference", type=float, metavar="D", help="a difference between two models that is to be significant")
+    add("--power", type=float, default=0.8, metavar="P", help="the probability that it is (default 0.8)")
+    add("--max-datasets", type=int, default=1, metavar="N", help="most data sets, for a mean over them (default 1)")
+    add("--max-rows", type=int, default=128, metavar="N", help="most test rows of each data set (default 128)")
+    add("--max-templates", type=int, default=9, metavar="N", help="most templates (default 9)")
+    text = "of a query: tokens that the model reads and generates (default: 166 and 0, as measured for SmolLM2, k = 4)"
+    add("--tokens", nargs=2, type=int, default=_TOKENS, metavar=("INPUT", "OUTPUT"), help=text)
+    files.add_prices(parser)
+    add("--json", action="store_true", help="print JSON instead of a table")
+
+
+def plan(args: argparse.Namespace) -> int:
+    """Plan a run: print the designs that reach a precision or the power for a difference with the fewest tokens.
+
+    Each line is the cheapest design for a number of data sets. Rows, draws and templates are those of each data set;
+    queries, tokens and cost those of one model. The sources of variance are those of the pilot, or, without one, of
+    runs of SmolLM2-135M and ppm (docs/comparing.md).
+
+    examples:
+      python -m StaICC plan --half-width 0.05 --max-datasets 10
+      python -m StaICC plan --difference 0.1 --max-datasets 10 --prices 0.1 0.4
+      python -m StaICC plan first.json second.json --difference 0.2 --max-datasets 10
+    """
+    pilot = files.load_named(args.results)
+    runs = [result for result in pilot.values() if isinstance(result, Result)]
+    if len(runs) < len(pilot) or len(runs) > 2:
+        raise ArgumentError(f"plan: got {', '.join(pilot)}, expected at most two results of run generalisation")
+    if min(args.tokens) < 0:
+        raise ArgumentError(f"--tokens: got {args.tokens}, expected two numbers of at least 0")
+    goals = ("half_width", "difference", "power", "max_datasets", "max_rows", "max_templates")
+    given = {name: getattr(args, name) for name in goals}
+    planned = plan_run(components_of(*runs) if runs else None, **given)
+    goal = "half width" if args.difference is None else "power"
+    head = ["data sets", "rows", "draws", "templates", "queries", "tokens", "half width"]
+    head += ["power"] * (goal == "power") + ["cost"] * (args.prices is not None)
+    table, lines = [], []
+    for design in planned.designs:
+        tokens, output_tokens = (design.queries * of_query for of_query in args.tokens)
+        line = {**design.to_dict(), "tokens": tokens, "output_tokens": output_tokens}
+        row = [str(line[name]) for name in ("datasets", "rows", "draws", "templates")]
+        row += [f"{design.queries:,}", f"{tokens + output_tokens:,}", f"{design.half_width:.3f}"]
+        row += [] if design.power is None else [f"{design.power:.2f}"]
+        if args.prices is not None:
+            line["cost"] = token_cost(tokens, output_tokens, args.prices)
+            row.append(f"{line['cost']:.2f}")
+        lines.append(line)
+        table.append(row)
+    if args.json:
+        files.print_json({**planned.to_dict(), "designs": lines}, 1)
+        return 0
+    best = planned.designs[0]
+    command = f"--limit {best.rows} --draws {best.draws} --templates {best.templates}"
+    files.show([TextTable(head, table), Line(f"sources of variance: {planned.components.source}")])
+    print(f"for {best.datasets} data set{'s' * (best.datasets > 1)}: python -m StaICC run generalisation {command}")
     return 0
 
 
@@ -71,7 +228,7 @@ def add_published(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print JSON instead of a table")
 
 
-def _table(known: Sequence[PublishedFigure]) -> str:
+def _table(known: Sequence[PublishedFigure]) -> list[Block]:
     """Return figures as a table, with numbered warnings below; models and other fields that differ are rows."""
     several = len({figure.method for figure in known}) > 1 and len({figure.metric for figure in known}) == 1
     across = "method" if several else "metric"
@@ -89,11 +246,11 @@ def _table(known: Sequence[PublishedFigure]) -> str:
     rows = [[*key, *(cells.get(head, "") for head in heads)] for key, cells in lines.items()]
     below = [f"[{number}] {note}" for note, number in notes.items()]
     below += dict.fromkeys(f"source: {figure.source}" for figure in known if figure.value is not None)
-    return "\n".join([format_columns([*down, *heads], rows), *below])
+    return [TextTable([*down, *heads], rows), *map(Line, below)]
 
 
 def _compare_with_papers(args: argparse.Namespace) -> int:
-    runs = split_runs(load_named([args.result]))
+    runs = split_runs(files.load_named([args.result]))
     parts = [(name, compare_with_published(part, args.method)) for name, run in runs.items() for part in run.values()]
     if args.json:
         document = [
@@ -101,10 +258,11 @@ def _compare_with_papers(args: argparse.Namespace) -> int:
             for name, comparisons in parts
             for figure in comparisons
         ]
-        print_json(document, indent=1)
+        files.print_json(document, indent=1)
     else:
-        titles = {name: f"{name}\n" if len(runs) > 1 else "" for name in runs}
-        print("\n\n".join(titles[name] + format_published(comparisons) for name, comparisons in parts))
+        for number, (name, comparisons) in enumerate(parts):
+            files.show([Line("")] * (number > 0) + [Line(name, "title")] * (len(runs) > 1))
+            files.show(display_published(comparisons))
     return 0
 
 
@@ -134,11 +292,11 @@ def published(args: argparse.Namespace) -> int:
     if not known:
         raise ArgumentError("no published figure matches all of these options; remove one of them")
     if args.json:
-        print_json([{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in known], indent=1)
+        files.print_json([{**dataclasses.asdict(figure), "doubtful": figure.doubtful} for figure in known], indent=1)
         return 0
     if metric is None and len({figure.method for figure in known}) > 1 and len({figure.model for figure in known}) > 3:
         known = figures(benchmark, model=args.model, metric="accuracy")  # too large: only the first metric
-    print(_table(known))
+    files.show(_table(known))
     return 0
 
 
@@ -179,7 +337,83 @@ def cite(args: argparse.Namespace) -> int:
     chosen = [*args.names, *methods] or list(names())
     cited = list(dict.fromkeys(_find(name) for name in ["StaICC", *chosen]))
     if args.json:
-        print_json([{"names": list(w.names), "kind": w.kind, "bibtex": w.bibtex.strip()} for w in cited], indent=1)
+        records = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
+        files.print_json(records, indent=1)
     else:
         print("\n\n".join(entries(cited)))
+    return 0
+
+
+def _label_counts(text: str) -> int | dict[int, int]:
+    """Parse ``5`` (five labels for all queries) or ``2:50,5:50`` (number of labels: number of queries)."""
+    try:
+        if ":" not in text:
+            return int(text)
+        pairs = [part.split(":") for part in text.split(",")]
+        mapping = {int(labels): int(queries) for labels, queries in pairs}
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50: got {text!r}"
+        ) from None
+    if len(mapping) < len(pairs):
+        raise argparse.ArgumentTypeError(f"duplicate number of labels: got {text!r}")
+    return mapping
+
+
+def add_baseline(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    add("--n", type=int, required=True, help="number of scored queries")
+    add("--labels", type=_label_counts, required=True, help="number of labels, or labels:queries pairs if it varies")
+    add("--t", type=int, nargs="+", default=[1], help="number of settings tried (default: 1)")
+    text = "accuracy to test against random guessing, as a share (0.6, not 60); rounded as in tables"
+    add("--accuracy", help=text)
+    add("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _power_of_ten(logarithm: float) -> str:
+    """Write a p-value from its natural logarithm, also where floating point has no such number."""
+    if logarithm > math.log(1e-4):
+        return f"{math.exp(logarithm):.4f}"
+    if logarithm == -math.inf:
+        return "0"
+    exponent = math.floor(logarithm / math.log(10))
+    return f"{math.exp(logarithm - exponent * math.log(10)):.2f}e{exponent}"
+
+
+def baseline(args: argparse.Namespace) -> int:
+    """Print random baselines, and the p-value of an accuracy.
+
+    The maximum random baseline is the expected accuracy of the best of t random guessers (Yauney and Mimno 2024).
+    Set t to the number of settings (prompts, templates, seeds, ...) that you tried and of which you report the best.
+
+    examples:
+      python -m StaICC baseline --n 100 --labels 2 --t 1 10 --accuracy 0.6
+      python -m StaICC baseline --n 1024 --labels 2 --accuracy 0.5508
+      python -m StaICC baseline --n 100 --labels 2:50,5:50 --t 10 --json
+    """
+    uniform = {args.labels: args.n} if isinstance(args.labels, int) else args.labels
+    guessing = RandomBaseline(args.n, uniform)
+    correct = None if args.accuracy is None else guessing.count_of_rounded(args.accuracy)
+    lines: list[dict[str, float | None]] = []
+    table = [["t", "baseline", f"p <= {_ALPHA} from", *([] if correct is None else [f"p-value of {correct}/{args.n}"])]]
+    for t in args.t:
+        if args.n >= _LONG:
+            print(f"computing the baselines of {args.n:,} queries for t = {t} ...", file=sys.stderr, flush=True)
+        count = guessing.critical_count(t, _ALPHA)
+        needed, expected = None if count is None else count / args.n, guessing.max_random_baseline(t)
+        lines.append({"t": t, "baseline": expected, "significant_from": needed})
+        table.append([str(t), f"{expected:.5f}", "never" if needed is None else f"{needed:.5f}"])
+        if correct is not None:
+            logarithm = guessing.log_p_value(correct / args.n, t)
+            log10 = logarithm / math.log(10) if math.isfinite(logarithm) else None
+            lines[-1] |= {"p_value": guessing.p_value_of_count(correct, t), "log10_p_value": log10}
+            table[-1].append(_power_of_ten(logarithm))
+    if args.json:
+        labels = {str(labels): queries for labels, queries in uniform.items()}
+        accuracy = None if correct is None else float(args.accuracy)
+        document = {"n": args.n, "labels": labels, "accuracy": accuracy, "correct": correct, "alpha": _ALPHA}
+        files.print_json({**document, "baselines": lines}, indent=2)
+        return 0
+    files.show([TextTable(table[0], table[1:], ())])
     return 0

@@ -1,65 +1,98 @@
-"""``data``: install, verify, list and find the frozen data."""
+"""``data``, ``store``, ``show``, ``models`` and ``methods``: what is installed and stored, and what can be named."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import io
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from StaICC.cli import long_icl
-from StaICC.cli.files import print_json
-from StaICC.cli.terminal import add_action
+from StaICC.benchmarks.tasks import BENCHMARKS
+from StaICC.cli import files
+from StaICC.cli.options import LONG_ICL
+from StaICC.cli.terminal import add_action, raw
 from StaICC.datasets import pack
-from StaICC.datasets.catalogue import MINI, get_card, names
-from StaICC.errors import ArgumentError
+from StaICC.datasets.catalogue import MINI, catalogue, get_card, names
+from StaICC.datasets.dataset import dataset_registry
+from StaICC.datasets.storage import open_output
+from StaICC.errors import ArgumentError, StaICCError, UnknownNameError
+from StaICC.inference.store import PredictionStore
+from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, OptionFact, declared_options, options_of
+from StaICC.layout import Line, TextTable
+from StaICC.methods.specification import METHODS, MethodSpec
+from StaICC.metrics.registry import METRICS
+from StaICC.registry import Registry
+from StaICC.results.published import find_work
+
+_KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     as_json = "print what is installed where as JSON"
-    install = add_action(actions, "install", "install every table of the benchmark that is missing or damaged", as_json)
+    text = "install every table of the benchmark that is missing or damaged"
+    install = add_action(actions, "install", _install, text, as_json)
     text = "the published wheel, for use without a network (default: pip fetches it); or long-icl, for its data"
     install.add_argument("file", nargs="?", type=Path, metavar="FILE", help=text)
-    long_icl.add_install_arguments(install)
-    verify = add_action(actions, "verify", "read every installed table and compare it with what was published")
-    listing = add_action(actions, "list", "list the data sets that the library knows")
-    path = add_action(actions, "path", "print the folder of the data", "print JSON instead of a line")
-    for action, run in ((install, _install), (verify, _verify), (listing, _list), (path, _path)):
-        action.set_defaults(action_of_data=run)
-
-
-def _print_table(rows: Sequence[Sequence[object]]) -> None:
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    group = install.add_argument_group(LONG_ICL)
+    group.add_argument("--from", dest="source", type=Path, metavar="DIR", help="folder with the published files")
+    group.add_argument("--hub", action="store_true", help="download data sets from the Hugging Face hub (extra hub)")
+    group.add_argument("--datasets", nargs="+", metavar="NAME", help="data sets (default: all six)")
+    add_action(actions, "verify", _verify, "read every installed table and compare it with what was published")
+    add_action(actions, "list", _list, "list the data sets that the library knows")
+    add_action(actions, "path", _path, "print the folder of the data", "print JSON instead of a line")
 
 
 def _install(args: argparse.Namespace) -> int:
-    if str(args.file) == long_icl.NAME:
-        return long_icl.install(args)
+    if str(args.file) == LONG_ICL:
+        return _install_long_icl(args)
     if args.source is not None or args.hub or args.datasets:
         raise ArgumentError("--from, --hub and --datasets belong to: data install long-icl")
     pack.install(args.file)
     print(f"the benchmark's data is installed and verified in {pack.data_home()}", file=sys.stderr)
     if args.json:
-        print_json({"path": str(pack.data_home()), "datasets": list(names())}, indent=2)
+        files.print_json({"path": str(pack.data_home()), "datasets": list(names())}, indent=2)
     return 0
 
 
+def _install_long_icl(args: argparse.Namespace) -> int:
+    """Install data of LongICL from a folder or from the hub; status 1 if a data set that was named is missing."""
+    if (args.source is None) is not args.hub:
+        raise ArgumentError(
+            f"say where the files of {LONG_ICL} come from: --from DIR, or --hub for what the Hugging Face hub has"
+        )
+    from StaICC.benchmarks.long_icl import install, install_from_hub
+
+    show = partial(print, file=sys.stderr)  # licence notices, before any file is opened
+    if args.hub:
+        done = install_from_hub(args.datasets, announce=show)
+    else:
+        done = install(args.source, datasets=args.datasets, announce=show)
+    show(f"installed in {done.folder}: {', '.join(done.datasets)}")
+    if args.json:
+        skipped = {dataset.dataset: dataset.reason for dataset in done.skipped}
+        files.print_json({"path": str(done.folder), "datasets": list(done.datasets), "skipped": skipped}, indent=2)
+    return 1 if args.datasets and done.skipped else 0
+
+
 def _verify(args: argparse.Namespace) -> int:
-    of_long_icl = [table for table in long_icl.status(verify=True) if table.state != "missing"]
+    from StaICC.benchmarks.long_icl.installing import status
+
+    of_long_icl = [table for table in status(verify=True) if table.state != "missing"]
     commands = {"install": list(pack.verify()), "install long-icl": of_long_icl}
     tables = [table for of_command in commands.values() for table in of_command]
     if args.json:
-        print_json([dataclasses.asdict(table) for table in tables], indent=2)
+        files.print_json([dataclasses.asdict(table) for table in tables], indent=2)
     else:
         rows = [(table.name, table.state, table.rows, table.found) for table in tables]
-        _print_table([("NAME", "STATE", "ROWS", "SHA-256"), *rows])
+        _show_table(("NAME", "STATE", "ROWS", "SHA-256"), rows)
     bad = [table for table in tables if not table.usable]
     for table in bad:
         reason = f"{table.path} is {table.state} ({table.reason}); it must have {table.expected}"
@@ -70,35 +103,49 @@ def _verify(args: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
+def _show_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table of texts; ``None`` is shown as ``-``."""
+    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    files.show([TextTable(head, cells, range(len(head)))])
+
+
 def _list(args: argparse.Namespace) -> int:
+    from StaICC.benchmarks.long_icl import card as long_icl_card
+    from StaICC.benchmarks.long_icl.installing import status
+
     states = {table.name: table.state for table in pack.status()}
     index = {name: number for number, name in enumerate(names())}
     listed = [
         {"index": index.get(name), "state": states.get(name, "shipped")} | get_card(name).to_dict()
         for name in (*names(), MINI)
     ]
-    others = long_icl.listed()
+    keys = ("title", "task", "source", "licence", "restricted", "terms", "citation", "obtain", "offensive", "labels")
+    others: list[dict[str, Any]] = [
+        {"benchmark": "LongICL", "name": table.name, "state": table.state, "rows": table.rows}
+        | {key: getattr(long_icl_card(table.name), key) for key in keys}
+        for table in status()
+    ]
     if args.json:
-        print_json(listed + others, indent=2)
+        files.print_json(listed + others, indent=2)
         return 0
     head = ("INDEX", "NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE")
 
     def cells(card: dict[str, Any], labels: str) -> list[object]:
         return [len(card[labels]) if key == "LABELS" else card.get(key.lower()) for key in head]
 
-    _print_table([head, *(cells(card, "label_space") for card in listed)])
+    _show_table(head, [cells(card, "label_space") for card in listed])
     print("\nLongICL:")
-    _print_table([head[1:], *(cells(card, "labels")[1:] for card in others)])
+    _show_table(head[1:], [cells(card, "labels")[1:] for card in others])
     for card in others:
         if card["state"] == "missing":
-            print(f"{card['name']}: {card['obtain']}{' ' + card['terms'] if card['restricted'] else ''}")
-    print("To install data sets of LongICL: python -m StaICC data install long-icl --from DIR (or --hub)")
+            files.show([Line(f"{card['name']}: {card['obtain']}{' ' + card['terms'] if card['restricted'] else ''}")])
+    files.show([Line("To install data sets of LongICL: python -m StaICC data install long-icl --from DIR (or --hub)")])
     return 0
 
 
 def _path(args: argparse.Namespace) -> int:
     if args.json:
-        print_json({"path": str(pack.data_home())}, indent=2)
+        files.print_json({"path": str(pack.data_home())}, indent=2)
     else:
         print(pack.data_home())
     return 0
@@ -115,5 +162,157 @@ def data(args: argparse.Namespace) -> int:
       python -m StaICC data list --json
       python -m StaICC data path
     """
-    status: int = args.action_of_data(args)
-    return status
+    return int(args.action_function(args))
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    info = add_action(actions, "info", _info, "count the answers of each model")
+    text = "no difference: the output is JSON Lines anyway"
+    export = add_action(actions, "export", _export, "print every answer as a line of JSON", text)
+    text = "copy the answers of other stores into one; where two differ, it keeps its own"
+    merge = add_action(actions, "merge", _merge, text)
+    for action in (info, export, merge):
+        text = "the store that gets them; made if it is not there" if action is merge else "the store's file"
+        action.add_argument("path", type=Path, metavar="STORE", help=text)
+    export.add_argument("--output", "-o", type=Path, metavar="FILE", help="write to this new file, not to stdout")
+    merge.add_argument("others", type=Path, nargs="+", metavar="OTHER", help="a store to copy from; it is only read")
+
+
+def _info(args: argparse.Namespace) -> None:
+    with PredictionStore(args.path, read_only=True) as store:
+        info = store.info()
+    if args.json:
+        files.print_json({**dataclasses.asdict(info), "answers": info.answers}, indent=2)
+        return
+    print(f"{info.path}: schema {info.schema}, {info.size_bytes} bytes, {info.answers} answers")
+    for name, count in info.models.items():
+        print(f"{count:>10}  {name}")
+
+
+def _export(args: argparse.Namespace) -> None:
+    files.check_output(args.output, store=args.path)
+    with PredictionStore(args.path, read_only=True) as store:
+        if args.output is None:
+            lines = store.export(raw(sys.stdout))  # its JSON is ASCII
+        else:
+            with open_output(args.output, fresh=True) as file:
+                stream = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+                lines = store.export(stream)
+                stream.detach()
+    print(f"{lines} answers", file=sys.stderr)
+
+
+def _merge(args: argparse.Namespace) -> None:
+    if not args.path.exists():  # no store is made if there is nothing to copy
+        for other in args.others:
+            PredictionStore(other, read_only=True).close()
+    reports = {}
+    with PredictionStore(args.path) as store:
+        for other in args.others:
+            report = store.merge(other)
+            reports[str(other)] = dataclasses.asdict(report)
+            if not args.json:
+                counts = f"{report.added} answers added, {report.present} were there"
+                print(f"{other}: {counts}, {report.different} differ from those there (not copied)")
+    if args.json:
+        files.print_json(reports, indent=2)
+
+
+def store(args: argparse.Namespace) -> int:
+    """Inspect, export and merge prediction stores.
+
+    examples:
+      python -m StaICC store info run.sqlite
+      python -m StaICC store export run.sqlite -o answers.jsonl
+      python -m StaICC store merge all.sqlite run.sqlite
+    """
+    args.action_function(args)
+    return 0
+
+
+def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
+    """Add the arguments of the command; ``models`` and ``methods`` have a fixed kind."""
+    parser.set_defaults(kind=kind)
+    if kind is None:
+        text = f"{', '.join(_KINDS)} (default: all)"
+        parser.add_argument("kind", nargs="?", choices=_KINDS, metavar="KIND", help=text)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a list")
+
+
+def _entries(kind: str, entries: Registry[Any]) -> list[dict[str, Any]]:
+    """Return the properties of each entry. Plug-ins are imported, to find those that fail."""
+    rows = []
+    for listed in entries.listing():
+        row: dict[str, Any] = {"name": listed.name, "origin": listed.origin or None, "problem": listed.problem or None}
+        value = None
+        if kind in ("kernels", "methods") or listed.origin:
+            try:
+                value = None if listed.problem else entries.find(listed.name).value
+            except StaICCError as error:
+                row["problem"] = str(error)
+        options: Sequence[OptionFact] = ()
+        if kind == "kernels":
+            row["description"] = DESCRIPTIONS.get(listed.name)
+            options = () if value is None else declared_options(value)
+        if kind == "datasets" and not row["problem"]:
+            source = catalogue().sources[listed.name] if value is None else value.source
+            row["description"] = f"source: {source.kind}"
+        if isinstance(value, MethodSpec):
+            row["description"] = f"{value.title}; needs {value.needs}"
+            with contextlib.suppress(UnknownNameError):
+                row["paper"] = str(find_work(value.name))
+            options = options_of(value.options)
+        if options or kind == "methods":
+            row["options"] = [{**dataclasses.asdict(fact), "help": fact.help.replace("`", "")} for fact in options]
+        rows.append(row)
+    if kind == "benchmarks":
+        rows.append({"name": LONG_ICL, "origin": None, "problem": None})
+    return rows
+
+
+def _print_entries(kind: str, rows: list[dict[str, Any]]) -> None:
+    print(f"{kind}:")
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        facts = [row["origin"] and f"[{row['origin']}]", row.get("description"), row["problem"] and "cannot be used"]
+        print(f"  {row['name']:{width}}  {' '.join(filter(None, facts))}".rstrip())
+        if "paper" in row:
+            print(f"    paper: {row['paper']}")
+        for fact in row.get("options", ()):
+            print(f"    {fact['name']}={json.dumps(fact['default'])} ({fact['type']}): {fact['help']}")
+        if row["problem"]:
+            print(f"staicc: {row['problem']}", file=sys.stderr)
+
+
+def show(args: argparse.Namespace) -> int:
+    """List kernels, methods, data sets, benchmarks and metrics, including plug-ins.
+
+    ``methods`` is short for ``show methods``, ``models`` for ``show kernels``. A model is named as
+    KIND:NAME;option=value;... in quotes, or with --model-option option=value for each option. The exit status is 1 if a
+    plug-in cannot be loaded.
+
+    examples:
+      python -m StaICC show
+      python -m StaICC show methods
+      python -m StaICC show kernels --json
+      python -m StaICC methods --json
+      python -m StaICC models
+      python -m StaICC run normal --model 'ppm;order=8' --datasets mini
+      python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
+    """
+    registries: tuple[Registry[Any], ...] = (KERNELS, METHODS, dataset_registry(), BENCHMARKS, METRICS)
+    known = zip(_KINDS, registries, strict=True)
+    listings = {kind: _entries(kind, entries) for kind, entries in known if args.kind in (None, kind)}
+    if args.json:
+        files.print_json(listings, indent=2)
+    else:
+        for kind, rows in listings.items():
+            _print_entries(kind, rows)
+    return int(any(row["problem"] for rows in listings.values() for row in rows))
+
+
+models = methods = show
+add_models = partial(add_show, kind="kernels")
+add_methods = partial(add_show, kind="methods")

@@ -5,49 +5,28 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
-from StaICC.cli.benchmark_options import (
-    add_benchmark,
-    add_model_options,
-    add_prompt_options,
-    add_scoring_options,
-    inputs_of,
-    make,
-    model_files,
-    model_of,
-    repeated,
-)
-from StaICC.cli.files import (
-    STDOUT,
-    add_output,
-    add_result_outputs,
-    add_results,
-    check_output,
-    load_named,
-    print_json,
-    show_result,
-    write_text,
-)
+from StaICC.cli import files, options
 from StaICC.cli.terminal import add_action
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import RendersPrompts
 from StaICC.kernels.registry import load_kernel
-from StaICC.results.result import query_records, score_records
-from StaICC.results.runs import split_runs
+from StaICC.results import Result, ResultGroup
+from StaICC.results.result import model_index, query_records, score_records, split_runs
+from StaICC.safe_text import json_escaped
 
 
 def add_prompts(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_benchmark(parser)
-    add_prompt_options(parser)
-    add_output(parser, "output file: CSV if it ends in .csv, otherwise JSON Lines")
+    options.add_benchmark(parser)
+    options.add_prompt_options(parser)
+    files.add_output(parser, "output file: CSV if it ends in .csv, otherwise JSON Lines")
     parser.add_argument("--model", default="", help="add the prompts as this model reads them, such as a conversation")
-    add_model_options(parser)
+    options.add_model_options(parser)
     parser.add_argument("--with-truth", action="store_true", help="add ground_truth, the index of the true label")
     parser.add_argument("--json", action="store_true", help="no effect: the output is always JSON Lines")
 
@@ -75,37 +54,37 @@ def prompts(args: argparse.Namespace) -> int:
       python -m StaICC prompts diagnosis --datasets mini --limit 2
       python -m StaICC prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'
     """
-    model = model_of(args)
-    check_output(args.output, inputs=[*inputs_of(args), *model_files(model)])
+    model = options.model_of(args)
+    files.check_output(args.output, inputs=[*options.inputs_of(args), *options.model_files(model)])
     as_csv = Path(args.output).suffix.lower() == ".csv"
-    records = exchange.prompt_records(make(args), args.with_truth)
+    records = exchange.prompt_records(options.make(args), args.with_truth)
     if model:
         kernel = load_kernel(model)
         records = (record | {"rendered": _rendered(kernel, record["prompt"])} for record in records)
-    write_text(args.output, csv_lines(records, verbatim=True) if as_csv else json_lines(records))
-    if args.output != STDOUT:
+    files.write_text(args.output, csv_lines(records, verbatim=True) if as_csv else json_lines(records))
+    if args.output != files.STDOUT:
         print(f"the prompts are in {args.output}", file=sys.stderr)
     return 0
 
 
 def add_score(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_benchmark(parser)
+    options.add_benchmark(parser)
     text = "the predictions: a file, or the log folder of lm_eval"
     parser.add_argument("predictions", nargs="?", type=Path, metavar="PREDICTIONS", help=text)
-    add_prompt_options(parser)
-    add_scoring_options(parser)
+    options.add_prompt_options(parser)
+    options.add_scoring_options(parser)
     text = "allow missing predictions and unparsed replies; the result is marked PARTIAL"
     parser.add_argument("--partial", action="store_true", help=text)
-    add_result_outputs(parser)
+    files.add_result_outputs(parser)
 
 
 def score(args: argparse.Namespace) -> int:
     """Score the predictions of another engine.
 
     PREDICTIONS is a file of JSON Lines (or CSV, if it ends in .csv) with an id and one prediction in each record
-    (probabilities, logits, index, label, or reply: a generated text that names a label); or the log of
-    lm_eval --log_samples: its folder, or one samples_*.jsonl.
+    (probabilities, logits, index, label, or reply: a generated text that names a label); the log of
+    lm_eval --log_samples: its folder, or one samples_*.jsonl; or the results of a batch of OpenAI or Anthropic.
     A missing id, a duplicate id and an unknown id are errors.
 
     examples:
@@ -118,80 +97,127 @@ def score(args: argparse.Namespace) -> int:
     path: Path | None = args.predictions
     if path is None:
         raise ArgumentError("predictions: got none, expected a file. Put it first: score normal FILE --datasets mini")
-    check_output(args.json, args.records, inputs=[path, *inputs_of(args)])
     if path.is_fifo():
         raise ArgumentError(f"predictions are read twice: got the pipe {path}, expected a file. Save them to a file")
-    logged = path.is_dir() or exchange.is_sample_file(path)
-    if logged:
-        check_output(args.json, args.records, inputs=exchange.find_sample_files(path))
+    batched = not path.is_dir() and exchange.first_record(path, lambda record: "custom_id" in record)
+    logged = path.is_dir() or exchange.first_record(path, exchange.is_sample)
+    samples = exchange.find_sample_files(path) if logged else []
+    saver = files.ResultSaver(args, [path, *options.inputs_of(args), *samples])
+    benchmark = options.make(args)
+    saver.check(args.records, result=args.json)  # the modules of metrics are imported now; their files are inputs
+    settings = {"partial": args.partial, "return_outputs": args.records is not None}
+    if batched:
+        from StaICC.kernels.batch_files import read_batch
+
+        batch = read_batch(exchange.numbered_records(path), str(path))
+        return saver.finish(exchange.score_batch(benchmark, batch.replies, batch.failures, **settings))
     predictions = exchange.read_samples(path) if logged else exchange.read_predictions(path)
-    benchmark = make(args)
-    check_output(args.json, args.records)  # the modules of metrics are imported now; their files are inputs
-    keep = args.records is not None
-    result = exchange.score_predictions(benchmark, predictions, partial=args.partial, return_outputs=keep)
-    show_result(result, args.json, args.records)
-    return 0 if result.complete else 1
+    return saver.finish(exchange.score_predictions(benchmark, predictions, **settings))
 
 
-_TABLES = {
-    "scores": ("write the scores of saved results with their intervals, one in each row", score_records),
-    "queries": ("write the true and the predicted label of each query of saved results", query_records),
-}
+def _export_tasks(args: argparse.Namespace) -> None:
+    command = f"score {args.benchmark} logged{options.repeated(args)}"
+    groups = exchange.export_tasks(options.make(args), args.folder, command)
+    if args.json:
+        files.print_json(list(groups))
+    else:
+        print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
+
+
+def _export_batch(args: argparse.Namespace) -> None:
+    from StaICC.kernels.batch_files import batch_requests
+
+    model = options.model_of(args)
+    if not model:
+        raise ArgumentError("--model: got none, expected the provider's name of a model, such as --model gpt-4o-mini")
+    files.check_output(args.output, inputs=options.inputs_of(args))
+    prompts = exchange.batch_prompts(options.make(args))
+    requests = batch_requests(args.action.removesuffix("-batch"), model, prompts)
+    files.write_text(args.output, json_lines(requests))
+
+
+def _results(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
+    files.check_output(args.output, inputs=args.results)
+    return files.load_named(args.results)
+
+
+def _export_latex(args: argparse.Namespace) -> None:
+    from StaICC.results.report.page import latex_scores  # with figures, which the tables do not need
+
+    text = latex_scores(_results(args))
+    files.write_text(args.output, [json.dumps({"latex": text}) if args.json else text, "\n"], args.json)
+
+
+def _export_model_card(args: argparse.Namespace) -> None:
+    index = json.dumps(model_index(_results(args).values()), ensure_ascii=False, allow_nan=False)
+    text = json_escaped(index, only_ascii=False)  # such JSON is YAML
+    files.write_text(args.output, [text, "\n"] if args.json else ["---\nmodel-index: ", text, "\n---\n"], args.json)
+
+
+def _export_table(args: argparse.Namespace) -> None:
+    records_of = score_records if args.action == "scores" else query_records
+    runs = split_runs(_results(args))
+    rows = (
+        {"run": name, **record} for name, run in runs.items() for part in run.values() for record in records_of(part)
+    )
+    as_json = args.json or Path(args.output).suffix.lower() == ".jsonl"
+    files.write_text(args.output, (json_lines if as_json else csv_lines)(rows), as_json)
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     as_json = "print the names of the groups of tasks as JSON"
-    harness = add_action(actions, "lm-eval", "write a benchmark as tasks of lm-evaluation-harness", as_json)
+    text = "write a benchmark as tasks of lm-evaluation-harness"
+    harness = add_action(actions, "lm-eval", _export_tasks, text, as_json)
     harness.add_argument("folder", type=Path, metavar="DIR", help="the output folder; it is created if necessary")
-    add_benchmark(harness, option=True)
-    add_prompt_options(harness)
-    for name, (text, _) in _TABLES.items():
-        table = add_action(actions, name, text, "write JSON Lines for any file name")
-        add_results(table)
-        add_output(table, "output file: JSON Lines if it ends in .jsonl, otherwise CSV")
+    options.add_benchmark(harness, option=True)
+    options.add_prompt_options(harness)
+    for provider in ("openai", "anthropic"):
+        text = f"write the requests for the prompts of a benchmark as a batch of {provider.capitalize()}"
+        batch = add_action(actions, f"{provider}-batch", _export_batch, text, "no effect: always JSON Lines")
+        options.add_benchmark(batch, option=True)
+        options.add_prompt_options(batch)
+        text = "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
+        batch.add_argument("--model", default="", help=text)
+        options.add_model_options(batch)
+        files.add_output(batch, "output file (default: stdout)")
+    for name, text in (
+        ("scores", "write the scores of saved results with their intervals, one in each row"),
+        ("queries", "write the true and the predicted label of each query of saved results"),
+    ):
+        table = add_action(actions, name, _export_table, text, "write JSON Lines for any file name")
+        files.add_results(table)
+        files.add_output(table, "output file: JSON Lines if it ends in .jsonl, otherwise CSV")
+    text = "write scores as the metadata of a model card (model-index)"
+    card = add_action(
+        actions, "model-card", _export_model_card, text, "write only the list of the model index, as JSON"
+    )
+    files.add_results(card)
+    files.add_output(card, "output file (default: stdout)")
     text = "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked"
-    latex = add_action(actions, "latex", text, "write a JSON object with the LaTeX text")
-    add_results(latex, "one run each")
-    add_output(latex, "output file (default: stdout)")
+    latex = add_action(actions, "latex", _export_latex, text, "write a JSON object with the LaTeX text")
+    files.add_results(latex, "one run each")
+    files.add_output(latex, "output file (default: stdout)")
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write benchmarks as lm-evaluation-harness tasks, and results as tables.
+    """Write benchmarks as lm-evaluation-harness tasks or as batches of providers, and results as tables.
 
-    lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. scores and queries write saved
-    results as tables with one score or one query in each row, for data frames. latex writes the mean scores of runs in
-    the layout of the paper, a table for each group of comparable runs.
+    lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. openai-batch and anthropic-batch
+    write one request for each distinct prompt; 'python -m StaICC score' reads what the provider returns. scores and
+    queries write saved results as tables with one score or one query in each row, for data frames. latex writes the
+    mean scores of runs in the layout of the paper, a table for each group of comparable runs. model-card writes scores
+    as the metadata at the head of a model card on the model hub, in YAML.
 
     examples:
       python -m StaICC export lm-eval tasks
       python -m StaICC export lm-eval tasks --benchmark normal --datasets mini --limit 10
+      python -m StaICC export openai-batch --benchmark normal --model gpt-4o-mini -o requests.jsonl
       python -m StaICC export scores a.json b.json -o scores.csv
       python -m StaICC export queries result.json -o queries.jsonl
       python -m StaICC export latex a.json b.json -o scores.tex
+      python -m StaICC export model-card result.json -o card.md
     """
-    if args.action == "lm-eval":
-        groups = exchange.export_tasks(make(args), args.folder, f"score {args.benchmark} logged{repeated(args)}")
-        if args.json:
-            print_json(list(groups))
-        else:
-            print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
-        return 0
-    check_output(args.output, inputs=args.results)
-    results = load_named(args.results)
-    if args.action == "latex":
-        from StaICC.results.report.page import latex_scores  # with figures, which the tables do not need
-
-        text = latex_scores(results)
-        write_text(args.output, [json.dumps({"latex": text}) if args.json else text, "\n"], args.json)
-        return 0
-
-    def rows() -> Iterator[Mapping[str, Any]]:
-        for name, parts in split_runs(results).items():
-            for record in (record for part in parts.values() for record in _TABLES[args.action][1](part)):
-                yield {"run": name, **record}
-
-    as_json = args.json or Path(args.output).suffix.lower() == ".jsonl"
-    write_text(args.output, (json_lines if as_json else csv_lines)(rows()), as_json)
+    args.action_function(args)
     return 0

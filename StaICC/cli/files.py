@@ -4,42 +4,60 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
+import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from StaICC.cli.terminal import raw
 from StaICC.datasets.pack import data_home
-from StaICC.datasets.storage import StrPath, check_outputs, write_output
-from StaICC.errors import ArgumentError, DataMissingError
-from StaICC.results import Result, ResultGroup, load, save_records
-from StaICC.results.result import with_digests
+from StaICC.datasets.storage import StrPath, check_outputs, remove_leftovers, write_output
+from StaICC.errors import ArgumentError, DataMissingError, StaICCError
+from StaICC.layout import Block, print_blocks
+from StaICC.results import Result, ResultGroup, Signature, load, save_records
+from StaICC.results.result import read_result_file, with_digests, write_result_file
 from StaICC.safe_text import json_escaped, one_line, visible
 
 STDOUT = "-"
 """The file name that means stdout."""
 
+NOT_SAVED = 4
+"""Exit status of a command whose result was printed, but not saved where the user wants it."""
 
-def check_output(*paths: str | Path | None, inputs: Iterable[StrPath] = (), store: StrPath | None = None) -> None:
+
+def check_output(
+    *paths: str | Path | None,
+    inputs: Iterable[StrPath] = (),
+    store: StrPath | None = None,
+    result: str | Path | None = None,
+) -> None:
     """Refuse output files that cannot be written or that the command reads, before anything is computed.
 
     Args:
-        *paths: The output files; ``None`` and stdout are ignored.
+        *paths: The output files, which replace no saved result; ``None`` and stdout are ignored.
         inputs: The files that the command reads; the installed data and the source files of imported modules are added.
         store: The prediction store that the command uses.
+        result: One more output file, for the result of the command, which may replace an earlier one.
 
     Raises:
-        ArgumentError: As for :func:`StaICC.datasets.storage.check_outputs`.
+        ArgumentError: As for :func:`StaICC.datasets.storage.check_outputs`; or an output is a saved result.
     """
-    outputs = [path for path in paths if path is not None and str(path) != STDOUT]
+    outputs = [path for path in (*paths, result) if path is not None and str(path) != STDOUT]
     kept = [*inputs]
     if outputs:
         kept += [file for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))]
         with contextlib.suppress(DataMissingError, OSError):  # no data is installed
             kept += [file for folder in ("tables", "models", "long_icl") for file in (data_home() / folder).glob("*")]
     check_outputs(outputs, kept, [] if store is None else [store])
+    for path in outputs:
+        if path is not result and _is_result(Path(path)):
+            raise ArgumentError(f"{path} is a saved result, which only another result may replace; give another path")
 
 
 def print_json(value: Any, indent: int | None = None) -> None:
@@ -53,6 +71,11 @@ def print_json(value: Any, indent: int | None = None) -> None:
     print(json_escaped(text, not _writes_unicode(sys.stdout)))
 
 
+def show(blocks: Iterable[Block]) -> None:
+    """Print tables and lines, as they fit the terminal."""
+    print_blocks(blocks, raw(sys.stdout))
+
+
 def _encoding(stream: TextIO) -> str:
     return stream.encoding or "utf-8"
 
@@ -61,11 +84,42 @@ def _writes_unicode(stream: TextIO) -> bool:
     return _encoding(stream).casefold().startswith("utf")
 
 
-def load_named(paths: Sequence[str]) -> dict[str, Result | ResultGroup]:
+def add_prices(parser: argparse._ActionsContainer) -> None:
+    """Add the option ``--prices``."""
+    text = "cost of a million tokens that the model reads, and of a million that it generates"
+    parser.add_argument("--prices", nargs=2, type=float, metavar=("INPUT", "OUTPUT"), help=text)
+
+
+def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
+    """Return files of saved results; a folder means the .json files in it and its subfolders.
+
+    Args:
+        given: Files and folders.
+        skip: Leave out files of folders that are no results, with a line on stderr.
+
+    Raises:
+        ArgumentError: A folder has no such file.
+    """
+    files: list[Path] = []
+    for path in map(Path, given):
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted(path.rglob("*.json"))
+        for file in [file for file in inside if skip and not _is_result(file)]:
+            print(f"left out: {one_line(str(file))} is no saved result", file=sys.stderr)
+            inside.remove(file)
+        if not inside:
+            raise ArgumentError(f"{path}: the folder has no saved result, expected .json files in it")
+        files += inside
+    return files
+
+
+def load_named(paths: Sequence[StrPath]) -> dict[str, Result | ResultGroup]:
     """Load saved results, with the shortest names that distinguish them.
 
     Args:
-        paths: Their files, without duplicates.
+        paths: Their files, without duplicates, and folders with such files.
 
     Returns:
         The results, in order, by file name without suffix, or by path if two files have the same name.
@@ -75,23 +129,33 @@ def load_named(paths: Sequence[str]) -> dict[str, Result | ResultGroup]:
         OSError: A file cannot be read.
         SchemaError: A file is not a result.
     """
-    for path in paths:
-        if paths.count(path) > 1:
+    files = result_files(paths)
+    for path in files:
+        if files.count(path) > 1:
             raise ArgumentError(f"duplicate result: got {path} twice, expected different files")
-    stems = [Path(path).stem for path in paths]
-    names = stems if len(set(stems)) == len(stems) else list(paths)
-    return {name: load(path) for name, path in zip(names, paths, strict=True)}
+    stems = [path.stem for path in files]
+    names = stems if len(set(stems)) == len(stems) else map(str, files)
+    return {name: load(path) for name, path in zip(names, files, strict=True)}
 
 
-def add_results(parser: argparse.ArgumentParser, note: str = "") -> None:
+class _ResultFiles(argparse.Action):
+    """Stores the files of results, those in folders included."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        setattr(namespace, self.dest, result_files(values, skip=bool(self.const)))
+
+
+def add_results(parser: argparse.ArgumentParser, note: str = "", nargs: str = "+", skip: bool = True) -> None:
     """Add the saved results that a command reads.
 
     Args:
         parser: The parser of the command, or of its action.
         note: What else its help says.
+        nargs: How many there are, in the words of argparse.
+        skip: As for :func:`result_files`.
     """
-    text = ", ".join(filter(None, ("results saved by run --json", note)))
-    parser.add_argument("results", nargs="+", metavar="RESULT", help=text)
+    text = ", ".join(filter(None, ("results saved by run, or folders with such files", note)))
+    parser.add_argument("results", nargs=nargs, action=_ResultFiles, const=skip, metavar="RESULT", help=text)
 
 
 def add_output(parser: argparse.ArgumentParser, text: str, default: str | Path = STDOUT) -> None:
@@ -107,52 +171,202 @@ def add_output(parser: argparse.ArgumentParser, text: str, default: str | Path =
 
 
 def add_result_outputs(parser: argparse.ArgumentParser) -> None:
-    """Add the options ``--records`` and ``--json`` of commands that make a result."""
-    parser.add_argument("--records", type=Path, metavar="FILE", help="save the prediction of each query as JSON Lines")
-    text = "save the result; without FILE, print it as JSON instead of the table"
-    parser.add_argument("--json", type=Path, nargs="?", const=Path(STDOUT), metavar="FILE", help=text)
+    """Add the options of commands that make a result, about where it is saved."""
+    add = parser.add_argument
+    add("--records", type=Path, metavar="FILE", help="save the prediction of each query as JSON Lines")
+    text = "save the result in FILE, not in FOLDER; without FILE, print it as JSON instead of the table"
+    add("--json", type=Path, nargs="?", const=Path(STDOUT), metavar="FILE", help=text)
+    add("--overwrite", action="store_true", help="FILE may replace the result of another run")
+    text = "save the result there under a new name (default: staicc-results)"
+    add("--output", type=Path, default=Path("staicc-results"), metavar="FOLDER", help=text)
+    add("--no-save", dest="save", action="store_false", help="save only what --json and --records name")
 
 
-def has_content(path: Path | None) -> bool:
-    """Return whether a path is a file that is not empty."""
-    return path is not None and path.is_file() and path.stat().st_size > 0
+def _has_content(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
 
 
-def show_result(
-    result: Result | ResultGroup,
-    save: Path | None,
-    records: Path | None = None,
-    text: str | None = None,
-    replaces: bool | None = None,
-) -> None:
-    """Save a result and its records, and print its table, or print it as JSON.
+def _is_result(path: Path) -> bool:
+    """Return whether a file is a saved result."""
+    try:
+        return _has_content(path) and read_result_file(path).get("kind") in ("result", "group")
+    except (StaICCError, OSError):
+        return False
+
+
+def _slug(names: Iterable[str]) -> str:
+    """Return names as a part of a file name."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", "+".join(dict.fromkeys(names)))[:60].strip(".-")
+
+
+class ResultSaver:
+    """Prints and saves the result of a command: in the file of ``--json``, else under a new name.
+
+    A file of another run is never replaced without ``--overwrite``. A result that cannot be saved in the file of
+    ``--json`` is saved under a new name instead.
 
     Args:
-        result: The result.
-        save: The file for the result; ``-`` prints JSON instead of the table; ``None`` saves nothing.
-        records: The file for the prediction of each query; ``None`` saves nothing.
-        text: The text to print instead of the table.
-        replaces: Whether the file had a content before the command; by default, whether it has one now.
+        args: The arguments of the command, with those of :func:`add_result_outputs`.
+        inputs: The files that the command reads.
+        store: The prediction store that the command uses.
 
-    Raises:
-        OSError: A file cannot be written.
+    Attributes:
+        path: The file with the result so far.
+        check: :func:`check_output` with the inputs and the store of the command.
     """
-    printed = save is not None and str(save) == STDOUT
-    if save is not None and not printed:  # before printing, which may fail on a closed pipe
-        replaced = has_content(save) if replaces is None else replaces
+
+    def __init__(self, args: argparse.Namespace, inputs: Iterable[StrPath] = (), store: StrPath | None = None) -> None:
+        self.path: Path | None = None
+        self.check = partial(check_output, inputs=[*inputs], store=store)
+        self._args = args
+        self._printed = args.json is not None and str(args.json) == STDOUT
+        self._file: Path | None = None if self._printed else args.json
+        self.check(args.records, result=args.json)
+        self._replaces = self._file is not None and _has_content(self._file)
+        if self._file is not None and self._replaces and not args.overwrite and not _is_result(self._file):
+            raise ArgumentError(f"{self._file} is not a saved result. Give another path, or add --overwrite")
+        if args.output.suffix.lower() == ".json" or args.output.is_file():
+            raise ArgumentError(f"--output: got {args.output}, expected a folder. For the file use --json FILE")
+        if args.save and self._file is None:
+            folder = args.output.absolute()
+            place = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+            if not (place.is_dir() and os.access(place, os.W_OK)):
+                raise ArgumentError(
+                    f"the result cannot be saved in {args.output}: {place} is no folder, or read-only. Give another "
+                    "folder with --output, or add --no-save"
+                )
+
+    def check_models(self, *names: str) -> None:
+        """Refuse, before the run, to replace a result of other models.
+
+        Args:
+            names: The names of the models of the run.
+
+        Raises:
+            ArgumentError: The file of ``--json`` has a result of another model.
+        """
+        if self._file is None or not self._replaces or self._args.overwrite:
+            return
+        earlier = {single.model.partition(" [")[0] for single in load(self._file).results()}
+        if earlier.isdisjoint(names):
+            raise ArgumentError(
+                f"{self._file} has a result of {', '.join(sorted(earlier))}, not of {', '.join(names)}. Give another "
+                "path, or add --overwrite"
+            )
+
+    def save(self, result: Result | ResultGroup, final: bool = False) -> bool:
+        """Save the result, or what there is of it so far; a file of this command is replaced.
+
+        Args:
+            result: The result.
+            final: Whether it is complete: then stderr says where it is, or why it is not saved.
+
+        Returns:
+            Whether it is where the user wants it.
+        """
+        messages, saved = [], True
+        if self._file is not None:
+            try:
+                self.check(result=self._file)
+                self._refuse_other_run(self._file, result)
+                write_result_file(result.to_dict(), self._file)
+                messages = [f"{self._file} was replaced"] if self._replaces else []
+                if self.path is not None and self.path != self._file:  # with what there was so far
+                    with contextlib.suppress(OSError):  # other results are in the folder
+                        self.path.unlink()
+                        self._args.output.rmdir()
+                self.path = self._file
+            except (StaICCError, OSError) as error:
+                messages, saved = [f"staicc: not saved in {self._file}: {_reason(error)}"], False
+        if not saved or (self._file is None and self._args.save):
+            try:
+                self._save_in_folder(result)
+                messages.append(f"the result is in {self.path}")
+            except (StaICCError, OSError) as error:
+                messages.append(f"staicc: the result is not saved in {self._args.output}: {_reason(error)}")
+                saved = False
+        for message in messages if final else ():
+            print(one_line(message), file=sys.stderr)
+        return saved
+
+    def _refuse_other_run(self, path: Path, result: Result | ResultGroup) -> None:
+        """Raise an ArgumentError if a file has a result that is none of these, is more complete, or differs."""
+        if self._args.overwrite or not _has_content(path):
+            return
+        replacements = {_run_of(single): single for single in result.results()}
+        for earlier in load(path).results():
+            replacement = replacements.get(_run_of(earlier))
+            run = f"{earlier.model}, {earlier.signature}"
+            if replacement is None or (earlier.complete and not replacement.complete):
+                raise ArgumentError(f"it has another run, which only --overwrite replaces: {run}")
+            for before, now in zip(earlier.queries(), replacement.queries(), strict=False):
+                if None not in (before.prediction, now.prediction) and before.prediction != now.prediction:
+                    raise ArgumentError(f"it has other predictions, which only --overwrite replaces: {run}")
+
+    def _save_in_folder(self, result: Result | ResultGroup) -> None:
+        """Save the result under a name that no file has, or in the file that this command saved before."""
+        if self.path is not None and self.path != self._file:
+            write_result_file(result.to_dict(), self.path)
+            return
+        folder: Path = self._args.output
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(folder)
+        names = [result.benchmark if isinstance(result, Result) else result.name]
+        models = [single.model.partition(" [")[0] for single in result.results()]
+        started = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
+        stem = "_".join([_slug(names), _slug(models), started])
+        for number in itertools.count(1):
+            path = folder / (f"{stem}_{number:02}.json" if number > 1 else f"{stem}.json")
+            with contextlib.suppress(FileExistsError):
+                write_result_file(result.to_dict(), path, fresh=True)
+                self.path = path
+                return
+
+    def finish(self, result: Result | ResultGroup, blocks: Callable[[], Iterable[Block]] | None = None) -> int:
+        """Print the result, then save it with its records, also if printing fails.
+
+        Args:
+            result: The result.
+            blocks: Returns what to print instead of the table.
+
+        Returns:
+            The exit status.
+        """
         try:
-            result.save(save)
-        except OSError:  # a full disk: at least the table remains
-            print(result if text is None else text)
-            raise
-        if replaced:
-            print(f"{one_line(str(save))} was replaced", file=sys.stderr)
-    if records is not None:
-        save_records(result, records)
-    if printed:
-        print_json(with_digests(result.to_dict()))
-    else:
-        print(result if text is None else text)
+            if self._printed:
+                print_json(with_digests(result.to_dict()))
+            else:
+                show((blocks or result.display_blocks)())
+            print(end="", flush=True)
+        finally:
+            try:
+                saved = self._save_all(result)
+            except KeyboardInterrupt:  # saving takes moments, and the run may have taken days
+                self._save_all(result)
+                raise
+        return NOT_SAVED if not saved else 0 if result.complete else 1
+
+    def _save_all(self, result: Result | ResultGroup) -> bool:
+        saved = self.save(result, final=True)
+        records: Path | None = self._args.records
+        if records is not None:
+            try:
+                self.check(records)
+                save_records(result, records)
+            except (StaICCError, OSError) as error:
+                print(f"staicc: {one_line(str(records))}: not saved: {_reason(error)}", file=sys.stderr)
+                return False
+        return saved
+
+
+def _run_of(result: Result) -> tuple[str, str]:
+    """Return which run a result is of: the model, and the signature without the digest of failed queries."""
+    settings = Signature({**result.signature.fields, "failed": None})
+    return result.model, str(settings)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def write_text(output: str | Path, lines: Iterable[str], as_json: bool = True) -> None:

@@ -1,32 +1,155 @@
-"""``report`` and ``leaderboard``: HTML pages of saved results."""
+"""``verify``, ``report`` and ``leaderboard``: saved results recomputed, and as HTML pages."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
+import hmac
+import json
 import os
+import secrets
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from StaICC.benchmarks.rebuild import written_prompts
-from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Unchecked, status_of, verify_file
-from StaICC.cli.files import add_output, add_results, check_output, load_named, print_json
+import StaICC
+from StaICC.benchmarks.verify import (
+    RECORDED,
+    Contradicted,
+    Recomputed,
+    Rerun,
+    Status,
+    Unchecked,
+    Verification,
+    matching_files,
+    status_of,
+    verify_file,
+    written_prompts,
+)
+from StaICC.cli import files, options
+from StaICC.datasets.pack import data_home
+from StaICC.datasets.source import file_digest
 from StaICC.datasets.storage import write_output
-from StaICC.errors import ArgumentError, StaICCError
+from StaICC.errors import ArgumentError, DataMissingError, StaICCError
 from StaICC.results import Result, ResultGroup, load
+from StaICC.results.comparison import MOST_RUNS
 from StaICC.results.report import write_report
 from StaICC.results.report.html import element, join, table
-from StaICC.results.report.page import Section, report_html
-from StaICC.results.report.queries import query_section
-from StaICC.results.runs import split_runs
+from StaICC.results.report.page import Section, query_section, report_html
+from StaICC.results.result import split_runs
 from StaICC.safe_text import one_line
+
+_EXIT: dict[type[Status], int] = {Recomputed: 0, Contradicted: 1, Unchecked: 3}
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    files.add_results(parser, skip=False)
+    add("--data-dir", type=Path, metavar="DIR", help="data of LongICL (default: as installed)")
+    text = "files of own data, under any name (default: searched next to the result and in the current folder)"
+    add("--data", type=Path, nargs="+", default=[], metavar="FILE", help=text)
+    add("--json", action="store_true", help="print JSON instead of lines")
+    group = parser.add_argument_group("predict again")
+    group.add_argument("--rerun", type=int, metavar="N", help="predict N random queries of each result again")
+    options.add_model(group, "the model of the results, as for run")
+    group.add_argument("--seed", type=int, metavar="N", help="choose the queries of an earlier --rerun again")
+    options.add_model_options(group)
+    options.add_text_options(group)
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Recompute saved results from their records, and their prompts from the data.
+
+    A result is recomputed (every value that a reader quotes follows from its records and the data), contradicted (a
+    value differs) or unchecked (a value cannot be computed again here; the reason is printed). With --rerun, some
+    queries are predicted again with the model. A file that cannot be read is named, and the others are verified.
+
+    exit status: 0 if every result is recomputed, 1 if one is contradicted, 2 if a file cannot be read or --data is
+    another file, 3 if a result is unchecked
+
+    examples:
+      python -m StaICC verify result.json
+      python -m StaICC verify a.json b.json --json
+      python -m StaICC verify result.json --rerun 20 --model hf:gpt2
+    """
+    checked: dict[Path, list[Verification]] = {}
+    data = _data_files(args)
+    if (args.rerun is None) != (args.model is None):
+        raise ArgumentError("--rerun N and --model belong together: got one of them. Give both")
+    args.model = None if args.model is None else options.model_of(args)
+    models: dict[bool, Any] = {}  # of LongICL, and of all other benchmarks
+    for path in args.results:
+        try:
+            rerun = None if args.rerun is None else _rerun(args, path, models)
+            checked[path] = verify_file(path, data_dir=args.data_dir, data_files=data.get(path, ()), rerun=rerun)
+        except (StaICCError, OSError) as error:
+            if len(args.results) == 1:
+                raise
+            print(f"staicc: {path}: {one_line(getattr(error, 'strerror', None) or str(error))}", file=sys.stderr)
+    if args.json:
+        files.print_json([_plain(path, part) for path, parts in checked.items() for part in parts], indent=1)
+    else:
+        for path, parts in checked.items():
+            if len(args.results) > 1:
+                print(f"{path}:")
+            _print_parts(parts)
+        if checked:
+            print(f"recorded by the run, not computed again: {RECORDED}")
+    if len(checked) < len({*args.results}):
+        return 2
+    return min((_EXIT[type(status_of(parts))] for parts in checked.values()), key=(1, 3, 0).index)
+
+
+def _rerun(args: argparse.Namespace, path: Path, models: dict[bool, Any]) -> Rerun:
+    """Return which queries to predict again, with the model as ``run`` loads it for the benchmark of the result."""
+    of_long_icl = any(part.benchmark == "LongICL" for part in load(path).results())
+    if of_long_icl not in models:
+        models[of_long_icl] = options.load_model(args, of_long_icl)[0]
+    return Rerun(models[of_long_icl], args.rerun, **({} if args.seed is None else {"seed": args.seed}))
+
+
+def _data_files(args: argparse.Namespace) -> dict[Path, list[str | os.PathLike[str]]]:
+    """Return the files and folders of ``--data`` for each result that can be read.
+
+    Raises:
+        StaICCError: A file is not there, or belongs to none of the results.
+    """
+    if not args.data:
+        return {}
+    results: dict[Path, Result | ResultGroup] = {}
+    for path in args.results:
+        with contextlib.suppress(StaICCError, OSError):  # named when it is verified
+            results[path] = load(path)
+    if not results:
+        return {}
+    return dict(zip(results, matching_files(list(results.values()), args.data), strict=True))
+
+
+def _plain(path: Path, part: Verification) -> dict[str, Any]:
+    fields = ("benchmark", "dataset", "status", "message", "same", "first_difference", "contradicted", "unchecked")
+    values = {field: getattr(part, field) for field in fields}
+    values |= {field: list(values[field]) for field in ("contradicted", "unchecked")}
+    return {"file": str(path), **values, "status": type(part.status).__name__.lower()}
+
+
+def _print_parts(parts: list[Verification]) -> None:
+    for part in parts:
+        status = type(part.status)
+        word = status.__name__.lower() if status is Recomputed else status.__name__.upper()
+        print(f"{word}  {', '.join(filter(None, (part.benchmark, part.dataset)))}: {part.message}")
+        for line in (*part.contradicted, *(f"unchecked: {line}" for line in part.unchecked)):
+            print(f"    {line}")
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_results(parser, "one run each")
-    add_output(parser, "default: report.html", Path("report.html"))
+    files.add_results(parser, "one run each")
+    files.add_output(parser, "default: report.html", Path("report.html"))
     parser.add_argument("--title", default="StaICC report", help="title of the page")
     text = "add a view of every query with its prompt; the file then contains texts of the data sets"
     parser.add_argument("--queries", action="store_true", help=text)
@@ -43,16 +166,16 @@ def report(args: argparse.Namespace) -> int:
       python -m StaICC report a.json b.json -o report.html --title "Two models"
       python -m StaICC report a.json b.json -o report.html --queries
     """
-    check_output(args.output, inputs=args.results)
-    results = load_named(args.results)
+    files.check_output(args.output, inputs=args.results)
+    results = files.load_named(args.results)
     folders = [*dict.fromkeys(Path(path).parent for path in args.results), Path()]
     parts = [part for result in results.values() for part in result.results()]
-    files = [folder / str(file["file"]) for folder in folders for part in parts for file in part.files.values()]
-    check_output(args.output, inputs=[*args.results, *files])
+    data = [folder / str(file["file"]) for folder in folders for part in parts for file in part.files.values()]
+    files.check_output(args.output, inputs=[*args.results, *data])
     prompts = partial(written_prompts, data_files=folders)
     size = write_report(results, args.output, args.title, query_section(results, prompts) if args.queries else None)
     if args.json:
-        print_json({"path": str(args.output), "bytes": size, "runs": list(results)})
+        files.print_json({"path": str(args.output), "bytes": size, "runs": list(results)})
     else:
         print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
     return 0
@@ -60,7 +183,8 @@ def report(args: argparse.Namespace) -> int:
 
 def add_leaderboard(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder with results saved by run --json")
+    text = "folders with results saved by run, or such files"
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULT", help=text)
     parser.add_argument("--output", "-o", type=Path, default=Path("site"), metavar="SITE", help="default: site")
     parser.add_argument("--title", default="StaICC leaderboard", help="title of the page")
     parser.add_argument("--json", action="store_true", help="print the status of each file as JSON")
@@ -69,73 +193,158 @@ def add_leaderboard(parser: argparse.ArgumentParser) -> None:
 _RANKED = "recomputed"
 
 
-def _status(path: Path, name: str) -> tuple[Result | ResultGroup | None, str, str]:
-    """Return a result that is recomputed as a whole, otherwise ``None``; the status of the file, and the reason."""
+class _Verdicts:
+    """The files that earlier builds of a site recomputed, by digest: they are not verified again.
+
+    The folder of a site is often public, or restored from elsewhere, so its list of verdicts (``verdicts.cache``) must
+    prove that this user wrote it. It has an HMAC with a random key that is never in the site, but in the folder of
+    the data pack (``leaderboard.key``). A list is ignored as a whole, and every file is verified, if it is damaged or
+    changed, has the HMAC of another key, or was made by other code (the digest of all files of this package, and the
+    Python version). A verdict holds for the bytes of a file, whatever its name. Only "recomputed" is kept: what is
+    unchecked can be checked after data are installed. Whoever can read the key and write the site can forge verdicts,
+    so a job that runs code of contributors must not have both.
+    """
+
+    def __init__(self, site: Path) -> None:
+        self._path = site / "verdicts.cache"
+        self._key = _site_key()
+        self._code = _digest_of_code()
+        self.known: dict[str, str] = {}
+        """Digest of each file that the earlier build ranked, by name."""
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            saved = json.loads(self._path.read_bytes())
+            if hmac.compare_digest(saved["hmac"], self._sign(saved["recomputed"])):
+                self.known = saved["recomputed"]
+        self._digests = set(self.known.values())
+
+    def _sign(self, recomputed: Mapping[str, str]) -> str:
+        signed = json.dumps([self._code, recomputed], sort_keys=True).encode("ascii")
+        return hmac.new(self._key, signed, hashlib.sha256).hexdigest()
+
+    def verify(self, path: Path) -> tuple[Status, str]:
+        """Return the status and the digest of a file."""
+        digest = file_digest(path)
+        return Recomputed() if digest in self._digests else status_of(verify_file(path)), digest
+
+    def save(self, recomputed: Mapping[str, str]) -> None:
+        """Save the digests of the ranked files by name, and remove the copies of files that are no longer ranked."""
+        for name in self.known.keys() - recomputed.keys():
+            copy = self._path.parent / "results" / f"{name}.json"
+            if copy.is_file() and file_digest(copy) == self.known[name]:
+                copy.unlink()
+        document = {"recomputed": dict(recomputed), "hmac": self._sign(recomputed)}
+        write_output(self._path, [json.dumps(document, indent=1).encode("ascii")])
+
+
+def _site_key() -> bytes:
+    """Return the key of this user's sites; one for this process only if it cannot be stored."""
+    with contextlib.suppress(OSError, DataMissingError):
+        path = data_home() / "leaderboard.key"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError), open(path, "xb", opener=_private) as file:
+            file.write(secrets.token_bytes(32))
+        if len(key := path.read_bytes()) == 32:
+            return key
+    return secrets.token_bytes(32)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _digest_of_code() -> str:
+    """Return the digest of all files of this package, and of the Python version."""
+    package = Path(StaICC.__file__).parent
+    paths = [path for path in sorted(package.rglob("*")) if path.suffix in (".py", ".json")]
+    parts = [(path.relative_to(package).as_posix(), file_digest(path)) for path in paths]
+    return hashlib.sha256(repr((sys.version, parts)).encode()).hexdigest()
+
+
+class _File(NamedTuple):
+    """What is known about a file."""
+
+    result: Result | ResultGroup | None
+    """``None`` if it is not recomputed as a whole."""
+    status: str
+    reason: str
+    digest: str = ""
+
+
+def _read(path: Path, name: str, verdicts: _Verdicts) -> _File:
     try:
-        status = status_of(verify_file(path))
+        status, digest = verdicts.verify(path)
         result = load(path)
         split_runs({name: result})
     except (StaICCError, OSError) as error:
-        return None, "UNREADABLE", one_line(str(error))
+        return _File(None, "UNREADABLE", one_line(str(error)))
     if isinstance(status, Contradicted):
-        return None, "CONTRADICTED: the file was changed, or is damaged", one_line(status.difference)
+        return _File(None, "CONTRADICTED: the file was changed, or is damaged", one_line(status.difference))
     if isinstance(status, Unchecked):
-        return None, "UNCHECKED: not ranked", one_line(status.reason)
+        return _File(None, "UNCHECKED: not ranked", one_line(status.reason))
     assert isinstance(status, Recomputed)
-    return result, _RANKED, f"recorded by the run: {RECORDED}"
+    return _File(result, _RANKED, f"recorded by the run: {RECORDED}", digest)
 
 
 def leaderboard(args: argparse.Namespace) -> int:
     """Write a static site of all saved results in a folder, each of them verified.
 
-    Every .json file in the folder and its subfolders is verified, as by the command verify. Results that are recomputed
-    as a whole are ranked with those that are comparable; the others are listed with status and reason. To add a run,
-    add a file and repeat the command. The site is index.html with copies of the results, and needs no server.
+    Every .json file in a folder and its subfolders is verified, as by the command verify. Results that are recomputed
+    as a whole are ranked with those that are comparable; the others are listed with status and reason. To add or remove
+    a run, add or remove its file and repeat the command: files that did not change are not verified again. The site is
+    index.html with copies of the results, and needs no server. Of more than 20 runs it has the leaderboards only.
 
     exit status: 0 if every file is recomputed, 1 if one is not
 
     examples:
       python -m StaICC leaderboard runs -o site
     """
-    if not args.folder.is_dir():
-        raise ArgumentError(f"folder: got {args.folder}, expected a folder with saved results")
-    own, folder, index = (args.output / "results").resolve(), args.folder.resolve(), args.output / "index.html"
-    if own.is_dir() and (own in (folder, *folder.parents) or not index.exists()):
+    own, index = (args.output / "results").resolve(), args.output / "index.html"
+    given = [path.resolve() for path in args.results]
+    if own.is_dir() and (any(own in (path, *path.parents) for path in given) or not index.exists()):
         raise ArgumentError(
             f"{args.output / 'results'} is not the one of an earlier site; copies of results could replace its files. "
             "Give another folder with -o"
         )
     results: dict[str, Result | ResultGroup] = {}
-    files: dict[Path, str] = {}
+    names: dict[Path, str] = {}
     rows: list[list[str]] = []
-    for path in sorted(args.folder.rglob("*.json")):
-        if own in path.resolve().parents:
-            continue
-        files[path] = name = path.relative_to(args.folder).with_suffix("").as_posix()
-        result, status, reason = _status(path, name)
+    for folder in args.results:
+        for path in files.result_files([folder]):
+            if own not in path.resolve().parents:
+                place = path.relative_to(folder if folder.is_dir() else folder.parent)
+                names[path] = place.with_suffix("").as_posix()
+    if len({*names.values()}) < len(names):
+        raise ArgumentError("two results have the same name. Give the folder that contains both")
+    verdicts = _Verdicts(args.output)
+    digests: dict[str, str] = {}
+    for path, name in names.items():
+        result, status, reason, digests[name] = _read(path, name, verdicts)
         link = element("bdi", name)
         if result is not None:
             results[name] = result
             link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
         rows.append([link, status, reason])
     if not results:
-        raise ArgumentError(f"{args.folder}: no result is recomputed. {'; '.join(row[2] for row in rows)}")
+        raise ArgumentError(f"no result is recomputed. {'; '.join(row[2] for row in rows)}")
     args.output.mkdir(parents=True, exist_ok=True)
-    check_output(index, inputs=files)
+    files.check_output(index, inputs=names)
     left_out = [row for row in rows if row[1] != _RANKED]
     notes = [element("p", f"{len(left_out)} of {len(rows)} files are not ranked.", class_="warn")] if left_out else []
     ordered = sorted(rows, key=lambda row: row[1] == _RANKED)
     listed = table("Files", ["file", "status", "what was found"], ordered, words=(1, 2))
-    page = report_html(results, args.title, Section("files", "Files", join([*notes, listed])))
-    for path, name in files.items():
+    section = Section("files", "Files", join([*notes, listed]))
+    page = report_html(results, args.title, section, summary=len(results) > MOST_RUNS)
+    for path, name in names.items():
         if name in results:
             copy = own / f"{name}.json"
             copy.parent.mkdir(parents=True, exist_ok=True)
-            write_output(copy, [path.read_bytes()])
+            if not copy.is_file() or file_digest(copy) != digests[name]:
+                write_output(copy, [path.read_bytes()])
+    verdicts.save({name: digests[name] for name in results})
     write_output(index, [page.encode("utf-8")])
     if args.json:
-        found = zip(files, rows, strict=True)
-        print_json([{"file": str(path), "status": status, "found": reason} for path, (_, status, reason) in found])
+        listing = zip(names, rows, strict=True)
+        files.print_json([{"file": str(path), "status": row[1], "found": row[2]} for path, row in listing])
     else:
         print(f"{index}: {len(results)} of {len(rows)} files recomputed", file=sys.stderr)
     return 1 if left_out else 0

@@ -5,77 +5,116 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from StaICC.cli import long_icl
-from StaICC.cli.benchmark_options import (
-    add_benchmark,
-    add_execution_options,
-    add_model_options,
-    add_prompt_options,
-    add_scoring_options,
-    add_text_options,
-    inputs_of,
-    load_model,
-    make,
-    model_files,
-    model_of,
-    run_settings,
-    shown_model,
-)
-from StaICC.cli.files import STDOUT, add_result_outputs, check_output, has_content, show_result, write_text
+from StaICC.benchmarks.task import Statistics
+from StaICC.cli import files, options
+from StaICC.cli.options import LONG_ICL, flag
+from StaICC.cli.terminal import INSTEAD
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
+from StaICC.layout import Block, Line
 from StaICC.methods.forecast import forecast_method
-from StaICC.methods.run import different, format_methods, read_method, run_many_shot, run_method
-from StaICC.results.published import compare_with_published, format_published
+from StaICC.methods.run import different, display_methods, read_method, run_many_shot, run_method
+from StaICC.results.published import compare_with_published, display_published
 
+GENERALISATION = "generalisation"
 _SCORES = ("accuracy", "likelihood")
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
-    add_benchmark(parser, long_icl.NAME)
+    options.add_benchmark(parser, LONG_ICL)
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
-    add("--model", default="ppm", help=f"{kinds}; or the name of a plug-in, or package.module:name")
-    add_model_options(parser)
-    add_text_options(parser)
+    options.add_model(parser, f"{kinds}; or the name of a plug-in, or package.module:name", "ppm")
+    options.add_model_options(parser)
+    options.add_text_options(parser)
     text = "an inference method, such as hidden-calibration, or all: the ten of the paper's Table 2"
     add("--method", metavar="METHOD", help=text)
     text = "an option of the method; repeat it for several (python -m StaICC show methods lists them)"
     add("--method-option", action="append", default=[], metavar="NAME=VALUE", help=text)
     text = "each method as in its paper, in the protocol of StaICC's Table 2, or as in the release"
     add("--method-variant", default="paper", choices=("paper", "staicc", "0.1.1"), help=text)
-    add_prompt_options(parser, several=True)
-    add_scoring_options(parser)
+    options.add_prompt_options(parser, several=True)
+    options.add_scoring_options(parser)
     text = "evaluate test rows in random order until half the width of the 95 %% interval of the mean score is P"
     add("--precision", type=float, metavar="P", help=text)
     add("--score", choices=_SCORES, help="the score of --precision (default: accuracy)")
     add("--model-name", metavar="NAME", help="a name for the model in the store, in addition to its identity")
     text = "stop at the first failed query, or continue and return a partial result"
     add("--on-error", default="raise", choices=("raise", "collect"), help=text)
-    add_execution_options(parser)
-    forecast = parser.add_argument_group("forecast").add_argument
+    options.add_execution_options(parser)
+    forecast = parser.add_argument_group("forecast")
     text = "forecast queries, tokens, time and cost after a probe of 4 seconds"
-    forecast("--dry-run", action="store_true", help=text)
-    text = "cost of a million tokens that the model reads, and of a million that it generates"
-    forecast("--prices", nargs=2, type=float, metavar=("INPUT", "OUTPUT"), help=text)
-    add_result_outputs(parser)
-    long_icl.add_run_arguments(parser)
+    forecast.add_argument("--dry-run", action="store_true", help=text)
+    files.add_prices(forecast)
+    levels = parser.add_argument_group("generalisation").add_argument
+    levels("--draws", type=int, metavar="N", help="lists of demonstrations (default 4)")
+    levels("--templates", type=int, metavar="N", help="templates, at most 9 (default 3)")
+    files.add_result_outputs(parser)
+    _add_long_icl_options(parser)
+
+
+def _items(text: str) -> int | str:
+    try:
+        return text if text == "all" else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number of test items, or 'all', not {text!r}") from None
+
+
+def _level(text: str) -> int:
+    try:
+        return int(text[:-1]) * 1024 if text[-1:] in ("K", "k") else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number such as 5 or 4K, not {text!r}") from None
+
+
+def _add_long_icl_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of LongICL to the parser of ``run``.
+
+    Args:
+        parser: The parser, with the options of all benchmarks. ``only_long_icl`` of its arguments are the new options
+            without defaults, ``not_long_icl`` the defaults of those that LongICL does not support.
+    """
+    title = "long-icl (28 to 174 labels, contexts of 1K to 50K tokens)"
+    add = partial(parser.add_argument_group(title).add_argument, default=None)
+    experiments = (
+        "what the context does, instead of rounds: context, length, shots, order, position, controls, or retrieval"
+    )
+    levels = "of the experiment: budgets such as 4K 8K; shots; orders; parts; numbers of retrieved demonstrations"
+    own = [
+        add("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)"),
+        add("--rounds", type=int, nargs="+", metavar="N", help="rounds, 1 to 5 (default: all)"),
+        add("--test-number", type=_items, metavar="N", help="test items, or 'all' (default 500; experiments 100)"),
+        add("--instruct", action="store_true", help="show the label list in the prompt"),
+        add("--variant", help="published (default), or strict: with its errors corrected"),
+        add("--arrangement", help="interleaved (default), or grouped by label"),
+        add("--experiment", metavar="NAME", help=experiments),
+        add("--levels", type=_level, nargs="+", metavar="N", help=levels),
+        add("--shots", type=int, metavar="N", help="demonstrations per label of the last four (default 3)"),
+        add("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)"),
+        add("--parsing", help="of generated text: published (default), strict, or tolerant"),
+        add("--published", action="store_true", help="compare with the published figures too"),
+    ]
+    unsupported = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs")
+    defaults = {name: parser.get_default(name) for name in unsupported}
+    parser.set_defaults(only_long_icl=[action.dest for action in own], not_long_icl=defaults)
 
 
 def _inputs(args: argparse.Namespace) -> list[Path]:
     """Return the files that a run reads: those of the model and of the data."""
-    files = [*model_files(args.model), *inputs_of(args)]
+    inputs = [*options.model_files(args.model), *options.inputs_of(args)]
     if args.data_dir is not None:
         from StaICC.benchmarks.long_icl import cards
 
-        of_cards = [file for card in cards().values() for files in card.files.values() for file in files]
-        files += [args.data_dir / name for file in of_cards for name in file.names]
-    return files
+        inputs += [
+            args.data_dir / name for card in cards().values() for file in card.files.values() for name in file.names
+        ]
+    return inputs
 
 
 def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
@@ -90,7 +129,10 @@ def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
     given += f" with {len(args.k)} k" if several else ""
     stops = f"--{next(iter(early), '')}"
     conflicts = {
-        "--records needs a file: got '-'. On most systems /dev/stdout works": str(args.records) == STDOUT,
+        f"--draws and --templates are for the benchmark {GENERALISATION}: got {args.benchmark}": args.benchmark
+        != GENERALISATION
+        and (args.draws or args.templates) is not None,
+        "--records needs a file: got '-'. On most systems /dev/stdout works": str(args.records) == files.STDOUT,
         "--prices belongs to a forecast. Add --dry-run": args.prices is not None and not args.dry_run,
         "--records is for a run: got --dry-run, which keeps no predictions": args.records and args.dry_run,
         "--method-option needs a method. Choose one with --method": args.method_option and args.method is None,
@@ -104,11 +146,59 @@ def _check_options(args: argparse.Namespace, early: dict[str, Any]) -> None:
             raise ArgumentError(message)
 
 
-def _name_models(result: Any, *models: str) -> None:
+def _refuse_options(args: argparse.Namespace) -> None:
+    """Refuse the options of LongICL for other benchmarks, and those that it does not support for LongICL.
+
+    Raises:
+        ArgumentError: One of them was given.
+    """
+    if args.benchmark == LONG_ICL:
+        for name, default in args.not_long_icl.items():
+            if getattr(args, name) != default:
+                hint = "; for a trial, use --test-number" if name == "limit" else ""
+                raise ArgumentError(f"{LONG_ICL} has no {flag(name)}{hint}")
+        return
+    for name in args.only_long_icl:
+        if getattr(args, name) is not None:
+            advice = f"; {INSTEAD[flag(name)]}" if flag(name) in INSTEAD else ""
+            raise ArgumentError(f"{flag(name)} belongs to {LONG_ICL}; {args.benchmark} has no such argument{advice}")
+
+
+def _long_icl(args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return the benchmark LongICL that the options describe, and the inference function."""
+    from StaICC.benchmarks.long_icl import Experiment, LongICL, card, cards
+
+    given = {name: getattr(args, name) for name in (*args.only_long_icl, "unparsed")}
+    given = {name: value for name, value in given.items() if value is not None and name != "published"}
+    of_experiment = {name: given.pop(name) for name in ("levels", "shots", "seed") if name in given}
+    if "experiment" in given:
+        given["experiment"] = Experiment(given["experiment"], **of_experiment)
+    elif of_experiment:
+        raise ArgumentError(f"--{next(iter(of_experiment))} belongs to an experiment. Choose one with --experiment")
+    function, writes = options.load_model(args, for_long_icl=True)
+    datasets = options.datasets_of(args)
+    show = partial(print, file=sys.stderr)
+    if not writes and "experiment" not in given:
+        structured = [name for name in datasets or cards() if isinstance(name, str) and card(name).structured]
+        if structured and datasets:
+            raise ArgumentError(
+                f"{', '.join(structured)}: items have several labels, so the model must generate text; this one "
+                "scores labels. Leave these data sets out, or use a model that generates text (--answers text)"
+            )
+        if structured:
+            show(f"left out, since they need a model that generates text: {', '.join(structured)}")
+            datasets = [name for name in cards() if name not in structured]
+    if given.get("test_number") == "all":
+        given["test_number"] = None
+    statistics = Statistics(tried=args.tried)
+    return LongICL(datasets=datasets, statistics=statistics, announce=show, **given), function
+
+
+def _name_models(result: Any, *names: str) -> None:
     """Write the names of the models into the provenance of a result, or of each result of a group."""
     results = list(result.results())
-    for single, model in zip(results, models * (len(results) // len(models)), strict=True):
-        single.provenance = single.provenance.named(shown_model(model))
+    for single, name in zip(results, names * (len(results) // len(names)), strict=True):
+        single.provenance = single.provenance.named(name)
 
 
 def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
@@ -118,29 +208,30 @@ def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
     if args.method is None and benchmark is not None:
         forecast = benchmark.forecast(function, **settings)
     else:
-        made = [benchmark] if benchmark is not None else [make(args, k=k) for k in different(args.k)]
+        made = [benchmark] if benchmark is not None else [options.make(args, k=k) for k in different(args.k)]
         method = {"variant": args.method_variant, "options": args.method_option}
         forecast = forecast_method(args.method or "vanilla", function, made, **method, **settings)
     if args.json is not None:
-        write_text(args.json, [json.dumps(forecast.to_dict(), indent=2), "\n"])
-    print(forecast, file=sys.stderr if str(args.json) == STDOUT else sys.stdout)
+        files.write_text(args.json, [json.dumps(forecast.to_dict(), indent=2), "\n"])
+    print(forecast, file=sys.stderr if str(args.json) == files.STDOUT else sys.stdout)
 
 
-def _evaluate(args: argparse.Namespace, benchmark: Any, function: Any, settings: dict[str, Any]) -> Any:
-    """Return the result of a benchmark, of a method, or of several k."""
+def _evaluate(
+    args: argparse.Namespace, benchmark: Any, function: Any, saver: files.ResultSaver, settings: dict[str, Any]
+) -> Any:
+    """Return the result of a benchmark, of a method, or of several k; of these, each finished run is saved."""
 
     def save(table: Any) -> None:
-        if args.json is not None and str(args.json) != STDOUT:
-            _name_models(table, args.model)
-            table.save(args.json)
+        _name_models(table, args.model_name or options.shown_model(args.model))
+        saver.save(table)
 
-    variant, options = args.method_variant, args.method_option
+    variant, given = args.method_variant, args.method_option
     if benchmark is None:
-        method = read_method(args.method or "vanilla", function, variant, options=options)
-        return run_many_shot(method, lambda k: make(args, k=k), args.k, save, **settings)
+        method = read_method(args.method or "vanilla", function, variant, options=given)
+        return run_many_shot(method, lambda k: options.make(args, k=k), args.k, save, **settings)
     if args.method is None:
         return benchmark(function, **settings)
-    return run_method(args.method, function, lambda: benchmark, variant, options=options, finished=save, **settings)
+    return run_method(args.method, function, lambda: benchmark, variant, options=given, finished=save, **settings)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -158,50 +249,56 @@ def run(args: argparse.Namespace) -> int:
       python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
       python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
     """
-    args.model = model_of(args)
-    check = partial(check_output, args.json, args.records, inputs=_inputs(args), store=args.store)
-    check()
+    args.model = options.model_of(args)
     early = {name: value for name in ("precision", "score") if (value := getattr(args, name)) is not None}
     _check_options(args, early)
-    if args.benchmark == long_icl.NAME:
-        benchmark, function = long_icl.prepare(args)
+    _refuse_options(args)
+    inputs = _inputs(args)
+    if args.dry_run:
+        files.check_output(args.json, inputs=inputs, store=args.store)
     else:
-        long_icl.refuse(args)
-        benchmark = None if isinstance(args.k, list) else make(args)  # several k: one benchmark for each
-        function = load_model(args)
+        saver = files.ResultSaver(args, inputs, args.store)
+        saver.check_models(args.model_name or options.shown_model(args.model))
+    if args.benchmark == LONG_ICL:
+        benchmark, function = _long_icl(args)
+    else:
+        benchmark = None if isinstance(args.k, list) else options.make(args)  # several k: one benchmark for each
+        function, _ = options.load_model(args)
     if args.dry_run:
         _forecast(args, benchmark, function)
         return 0
-    replaces = has_content(args.json)  # several runs are saved one by one
-    check()  # the modules of the model and the metrics are imported now; their files are inputs
+    saver.check(args.records, result=args.json)  # imported modules are inputs, too
     settings = {"model_name": args.model_name, "on_error": args.on_error, "return_outputs": args.records is not None}
     try:
-        result = _evaluate(args, benchmark, function, {**run_settings(args), **settings, **early})
+        result = _evaluate(args, benchmark, function, saver, {**options.run_settings(args), **settings, **early})
     except KeyboardInterrupt:
         kept = "no predictions were stored; with --store FILE a run can continue"
         if args.store is not None:
             kept = f"completed predictions are in {args.store}; the same command continues"
+        if saver.path is not None:
+            kept += f"; the runs that are finished are in {saver.path}"
         raise KeyboardInterrupt(kept) from None
-    _name_models(result, args.model)
-    check()
-    shown = [str(result) if args.method is None and benchmark is not None else format_methods(result)]
-    if args.published:
-        shown += ["", format_published(compare_with_published(result))]
-    show_result(result, args.json, args.records, "\n".join(shown), replaces)
-    return 0 if result.complete else 1
+    _name_models(result, args.model_name or options.shown_model(args.model))
+
+    def blocks() -> Iterable[Block]:
+        yield from result.display_blocks() if args.method is None and benchmark is not None else display_methods(result)
+        if args.published:
+            yield from [Line(""), *display_published(compare_with_published(result))]
+
+    return saver.finish(result, blocks)
 
 
 def add_race(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.set_defaults(benchmark="normal")
     parser.add_argument("--model", action="append", required=True, help="a model as for run; give it twice")
-    add_model_options(parser)
+    options.add_model_options(parser)
     text = "stop also when the difference is below M (default 0.02)"
     parser.add_argument("--margin", type=float, default=0.02, metavar="M", help=text)
     parser.add_argument("--score", choices=_SCORES, help="the score (default: accuracy)")
-    add_prompt_options(parser)
-    add_execution_options(parser)
-    add_result_outputs(parser)
+    options.add_prompt_options(parser)
+    options.add_execution_options(parser)
+    files.add_result_outputs(parser)
 
 
 def race(args: argparse.Namespace) -> int:
@@ -220,14 +317,11 @@ def race(args: argparse.Namespace) -> int:
 
     if len(args.model) != 2:
         raise ArgumentError(f"wrong number of models: got {len(args.model)}, expected two. Give --model twice")
-    inputs = [*inputs_of(args), *(file for model in args.model for file in model_files(model))]
-    check = partial(check_output, args.json, args.records, inputs=inputs, store=args.store)
-    check()
-    benchmark = make(args)
+    inputs = [*options.inputs_of(args), *(file for model in args.model for file in options.model_files(model))]
+    saver = files.ResultSaver(args, inputs, args.store)
+    benchmark = options.make(args)
     first, second = map(load_kernel, args.model)
     keep = args.records is not None
-    result = race_models(benchmark, first, second, args.margin, args.score, keep, **run_settings(args))
-    _name_models(result, *args.model)
-    check()
-    show_result(result, args.json, args.records)
-    return 0
+    result = race_models(benchmark, first, second, args.margin, args.score, keep, **options.run_settings(args))
+    _name_models(result, *map(options.shown_model, args.model))
+    return saver.finish(result)

@@ -220,8 +220,8 @@ class Card:
         for key in ("label_space", "full_label_space"):
             labels = getattr(self, key)
             if key == "label_space" and len(labels) < 2:
-                found = list(labels) or "empty"
-                raise ArgumentError(f"{owner}: {key!r} is {found}, expected at least two labels")
+                listed = list(labels) or "empty"
+                raise ArgumentError(f"{owner}: {key!r} is {listed}, expected at least two labels")
             if not all(label.strip() for label in labels):
                 raise ArgumentError(f"{owner}: {key!r} has an empty label name: {list(labels)!r:.200}")
             twice = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
@@ -363,10 +363,10 @@ def find(name: str) -> str:
         ('GLUE-SST2', 'tweet_eval_hate')
     """
     known = catalogue()
-    found = known.folded.get(fold(name)) if isinstance(name, str) else None
-    if found is None:
+    own_name = known.folded.get(fold(name)) if isinstance(name, str) else None
+    if own_name is None:
         raise unknown_name("data set", name, (*known.benchmark, MINI), "List them with: python -m StaICC data list")
-    return found
+    return own_name
 
 
 def get_card(name: str) -> Card:
@@ -405,3 +405,9 @@ def cite(name: str) -> str:
         '@inproceedings{zhang2015character,'
     """
     return get_card(name).citation
+
+
+def refuse_builtin(name: object) -> None:
+    """Raise :class:`ArgumentError` if a user's data set has a name of a built-in one, in any spelling."""
+    if isinstance(name, str) and (builtin := catalogue().folded.get(fold(name))) is not None:
+        raise ArgumentError(f"name: got {name!r}, which is a name of the built-in {builtin}. Choose another name")

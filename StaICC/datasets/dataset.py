@@ -7,28 +7,24 @@ with any number of input texts (pairs such as premise and hypothesis work), whic
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from StaICC.datasets import catalogue as records
-from StaICC.datasets import own_data
-from StaICC.datasets.catalogue import (
-    PUBLISHED_SPLIT,
-    Card,
-    Digests,
-    SplitSizes,
-    Template,
-    TemplateAlternatives,
-    find,
-    get_card,
-)
-from StaICC.datasets.own_data import Labels
-from StaICC.datasets.source import GIVEN_ROWS, FileSource, GivenRows, HubSource, Records, ReleasedWheel, Source
+from StaICC.datasets import catalogue as cards
+from StaICC.datasets import source as reading
+from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives
+from StaICC.datasets.json_reading import read_value
+from StaICC.datasets.source import FileSource, HubSource, Labels, Records, Source, TableFile, label_text
 from StaICC.datasets.table import FrozenTable, MemoryTable, Table
-from StaICC.errors import ArgumentError, DataDamagedError, DataError
-from StaICC.registry import Registry
+from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError, unknown_name
+from StaICC.layout import Block, Displayed, Line
+from StaICC.registry import Registry, fold
 
 
 def default_template(columns: int) -> Template:
@@ -71,13 +67,172 @@ def default_split(rows: int) -> SplitSizes:
     """
     if rows < 1:
         raise ArgumentError(f"a data set needs at least one row to test, not {rows}")
-    most = PUBLISHED_SPLIT
+    most = cards.PUBLISHED_SPLIT
     test, calibration = min(most.test, max(1, rows * 2 // 5)), min(most.calibration, rows // 5)
     return SplitSizes(calibration, min(most.demonstration, rows - test - calibration), test, stratified=True)
 
 
+def _levels(first: Any, candidates: Iterable[Any]) -> tuple[Any, ...]:
+    """Return level 0 and the first candidates that differ from it and from each other."""
+    return tuple(dict.fromkeys([first, *candidates]))[: cards.LEVELS]
+
+
+def generated_alternatives(template: Template, label_space: Sequence[str]) -> TemplateAlternatives:
+    """Return three levels of each template factor, of which level 0 is the template's own.
+
+    They follow from the template and the labels alone: the same data always have the same twelve alternatives.
+
+    Args:
+        template: The template.
+        label_space: The label names; the second instruction lists them if there are at most ten.
+
+    Example:
+        >>> template = Template("", ("text: ",), (" ",), "label: ", "; ")
+        >>> generated_alternatives(template, ["no", "yes"]).instruction[1]
+        'Choose one of: no, yes. '
+    """
+    columns = len(template.input_text_prefixes)
+    listed = f"Choose one of: {', '.join(label_space)}. " if len(label_space) <= 10 else "Choose the right label. "
+    numbered = ("",) if columns == 1 else tuple(f" {number}" for number in range(1, columns + 1))
+    prefixes = [tuple(f"{word}{number}: " for number in numbered) for word in ("text", "input", "Text")]
+    return TemplateAlternatives(
+        instruction=_levels(template.instruction, [listed, f"Classify the text{'s' * (columns > 1)}. ", "Classify: "]),
+        input_text_prefixes=_levels(template.input_text_prefixes, prefixes),
+        label_prefix=_levels(template.label_prefix, ["label: ", "answer: ", "Label: "]),
+        label_affix=_levels(template.label_affix, ["\n", " ", "\t"]),
+    )
+
+
+def _part(kind: Any, default: Any, given: object, where: str) -> Any:
+    """Return a record of a card, given as such or as a mapping of its fields; missing fields are the default's.
+
+    Raises:
+        ArgumentError: It is neither.
+        SchemaError: The mapping has an unknown key.
+    """
+    if isinstance(given, Mapping):
+        reading.check_keys(where, given, [field.name for field in dataclasses.fields(kind)])
+        return dataclasses.replace(default, **given)
+    if given is not None and not isinstance(given, kind):
+        raise ArgumentError(f"{where} must be a {kind.__name__}, not {given!r:.60}")
+    return default if given is None else given
+
+
+def _check_labels(labels: Labels) -> Labels:
+    """Return label names after checking them: at least two, each once, and none empty.
+
+    Raises:
+        ArgumentError: They are not.
+    """
+    if labels is None:
+        return None
+    several = isinstance(labels, Sequence | Mapping) and not isinstance(labels, str)
+    names = [*map(str, labels.values() if isinstance(labels, Mapping) else labels)] if several else []
+    twice = isinstance(labels, Sequence) and len(set(names)) < len(names)
+    if twice or len(set(names)) < 2 or not all(map(str.strip, names)):
+        expected = "at least two labels, each once and none empty: a list, or a mapping of the rows' labels to names"
+        raise ArgumentError(f"label names: got {labels!r:.200}, expected {expected}")
+    return labels if isinstance(labels, Mapping) else names
+
+
+def _label_indexes(records: Records, labels: Labels) -> tuple[list[int], list[str]]:
+    """Return the label index of each row, and the label space.
+
+    Args:
+        records: The rows.
+        labels: The names of the labels, checked.
+
+    Raises:
+        ArgumentError: A label is missing or has no name, or the labels are not those of a classification.
+    """
+    names = {name: name for name in labels or ()}
+    if isinstance(labels, Mapping):
+        names = {label_text(value): str(name) for value, name in labels.items()}
+    values = []
+    for number, (_, label) in enumerate(records.rows):
+        try:
+            values.append(label_text(label, names))
+        except ArgumentError as error:
+            raise ArgumentError(f"{records.place(number)}: {error}") from error
+    if "" in values:
+        share = f"({values.count('')} of {len(values)} rows have none)"
+        raise ArgumentError(f"{records.place(values.index(''))} has no label {share}. Remove or fill in these rows")
+    counts = Counter(values)
+    if labels is None:
+        names = {value: value for value in _own_names(records, counts)}
+    elif isinstance(labels, Sequence) and not counts.keys() <= names.keys():
+        by_index = {str(number): name for number, name in enumerate(labels)}
+        names = by_index if counts.keys() <= by_index.keys() else names
+    unknown = next((number for number, value in enumerate(values) if value not in names), None)
+    if unknown is not None:
+        message = unknown_name("label", values[unknown], names)
+        raise ArgumentError(f"{records.place(unknown)}: {message} Add it to the labels")
+    space = list(dict.fromkeys(names.values()))
+    positions = {name: number for number, name in enumerate(space)}
+    return [positions[names[value]] for value in values], space
+
+
+def _own_names(records: Records, counts: Counter[str]) -> list[str]:
+    """Return the labels as they are, in the order of the alphabet or of their numbers."""
+    source = f"{records.source}: " if records.source else ""
+    if len(counts) < 2:
+        advice = "Classification needs at least two labels: choose another label column, or name labels=[...]"
+        raise ArgumentError(f"{source}all {len(records.rows)} rows have the label {next(iter(counts))!r}. {advice}")
+    if len(counts) == len(records.rows) > 2:
+        shown = f"each of the {len(counts)} rows has a label of its own, such as {next(iter(counts))!r}"
+        raise ArgumentError(f"{source}{shown}. Choose the column of the classes as the label column")
+    numbers = all(_number(value) is not None and math.isfinite(float(value)) for value in counts)
+    return sorted(counts, key=lambda value: (float(value), value) if numbers else value)
+
+
+def _remarks(records: Records, table: Table, space: Sequence[str]) -> tuple[str, ...]:
+    """Return what is suspicious about the rows, one sentence each.
+
+    Raises:
+        ArgumentError: A row has no text.
+    """
+    blank = [number for number, row in enumerate(table) if not all(map(str.strip, row.texts))]
+    empty = [number for number in blank if not "".join(table[number].texts).strip()]
+    if empty:
+        share = f"({len(empty)} of {len(table)} rows have none)"
+        raise ArgumentError(f"{records.place(empty[0])} has no text {share}. Remove these rows")
+    remarks = []
+    given = Counter(label for _, label in records.rows if isinstance(label, str))
+    spaced = sum(count for label, count in given.items() if label != label.strip() and label not in space)
+    if spaced:
+        remarks.append(f"{spaced} labels have surrounding spaces, which are not part of the label")
+    folded: dict[str, list[str]] = {}
+    for name in space:
+        folded.setdefault(_number(name) or _spelling(name), []).append(name)
+    for same in folded.values():
+        if len(same) > 1:
+            listed = ", ".join(map(repr, same))
+            remarks.append(f"the labels {listed} differ only in spelling; they are different labels. Is one a mistake?")
+    if all(_number(name) is not None for name in space):
+        remarks.append("the labels are numbers, which say little to a model. Name them: labels={'0': 'negative', ...}")
+    elif len(records.rows) < 2 * len(space):
+        remarks.append(f"there are {len(space)} labels in {len(records.rows)} rows: most labels have one row")
+    if blank:
+        first = records.place(blank[0])
+        remarks.append(f"{len(blank)} rows have an empty text in one of their columns (first: {first})")
+    return tuple(remarks)
+
+
+def _spelling(name: str) -> str:
+    """Return a label name without case, spaces, zero-width characters and composition of letters."""
+    shown = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
+    return unicodedata.normalize("NFKC", " ".join("".join(shown).casefold().split()))
+
+
+def _number(text: str) -> str | None:
+    try:
+        return repr(float(text))
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(Displayed):
     """A card and the table that it describes.
 
     Raises:
@@ -87,7 +242,7 @@ class Dataset:
 
     card: Card
     table: Table
-    source: Source = GIVEN_ROWS
+    source: Source = reading.GIVEN_ROWS
     """Where the rows come from."""
     origin: str = ""
     """Distribution and version of the plug-in that provides the data set; empty for all others."""
@@ -106,6 +261,23 @@ class Dataset:
         if self.card.digests is not None and self.card.digests.table != self.table.digest:
             digests = f"their SHA-256 is {self.table.digest}, the card's {self.card.digests.table}"
             raise DataDamagedError(f"data set {name!r}: the rows are not the published ones; {digests}")
+
+    def display_blocks(self) -> list[Block]:
+        """Return rows, labels, split, licence and the first row as it is in a prompt."""
+        card, split = self.card, self.card.split
+        facts = {
+            "task": card.task,
+            "labels": f"{len(card.label_space)}: {', '.join(card.label_space)}",
+            "rows": str(card.rows),
+            "split": f"{split.test} test, {split.demonstration} demonstration, {split.calibration} calibration rows",
+            "licence": card.licence,
+            "notes": "; ".join(filter(None, [card.notes, *self.remarks])),
+        }
+        texts, label = self.table[0]
+        template = card.template
+        parts = zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True)
+        facts["first row"] = "".join([*map("".join, parts), template.label_prefix, card.label_space[label]])
+        return [Line(card.name, "title"), *(Line(f"{name}: {text}") for name, text in facts.items() if text)]
 
     @classmethod
     def from_rows(
@@ -146,7 +318,7 @@ class Dataset:
             licence: Under what licence.
             citation: BibTeX.
             alternatives: Three levels of each template factor, for template sensitivity (default: generated from
-                template and labels, see :func:`StaICC.datasets.own_data.generated_alternatives`).
+                template and labels, see :func:`StaICC.datasets.dataset.generated_alternatives`).
             offensive: Whether the texts hold language that hurts.
             notes: Anything else.
 
@@ -162,21 +334,20 @@ class Dataset:
             >>> dataset.table[0].texts, dataset.card.template.label_prefix
             (('It rains.', 'It is wet.'), 'label: ')
         """
-        own_data.refuse_builtin(name)
-        label_space = own_data.check_labels(label_space)
-        pinned = rows if isinstance(rows, (FileSource, HubSource)) else None
+        cards.refuse_builtin(name)
+        label_space = _check_labels(label_space)
+        pinned: Source | None = rows if isinstance(rows, (FileSource, HubSource)) else None
         if isinstance(rows, (FileSource, HubSource)):
             rows = rows.rows(label_space if isinstance(label_space, Sequence) else ())
-        read = rows if isinstance(rows, Records) else own_data.given_rows(rows, label_space, name)
-        indexes, space = own_data.label_indexes(read, label_space)
+        read = rows if isinstance(rows, Records) else reading.given_rows(rows, label_space, name)
+        indexes, space = _label_indexes(read, label_space)
         table = MemoryTable((texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True))
-        part = own_data.record_of_card
         where = f"card {name!r}"
-        written = part(Template, default_template(table.columns), template, f"{where}: 'template'")
-        generated = own_data.generated_alternatives(written, space)
+        written = _part(Template, default_template(table.columns), template, f"{where}: 'template'")
+        generated = generated_alternatives(written, space)
         sizes = default_split(len(table))
         if split is not None:  # sizes that a user names are drawn as those of the benchmark
-            sizes = part(SplitSizes, dataclasses.replace(sizes, stratified=False), split, f"{where}: 'split'")
+            sizes = _part(SplitSizes, dataclasses.replace(sizes, stratified=False), split, f"{where}: 'split'")
         card = Card(
             name=name,
             title=name,
@@ -187,15 +358,21 @@ class Dataset:
             label_space=space,  # type: ignore[arg-type]  # the card makes it a tuple, or says what is wrong
             full_label_space=space if full_label_space is None else full_label_space,  # type: ignore[arg-type]
             template=written,
-            alternatives=part(TemplateAlternatives, generated, alternatives, f"{where}: 'alternatives'"),
+            alternatives=_part(TemplateAlternatives, generated, alternatives, f"{where}: 'alternatives'"),
             split=sizes,
             rows=len(table),
             digests=Digests(table=table.digest),
             offensive=offensive,
             notes=notes,
         )
-        remarks = own_data.remarks_on(read, table, card.label_space)
-        return cls(card, table, pinned or own_data.source_of(read, table, card.label_space), remarks=remarks)
+        if pinned is None and read.file is not None:
+            known = frozenset(card.label_space)
+            values = {label_text(label, known): row.label for (_, label), row in zip(read.rows, table, strict=True)}
+            by_index = sorted(values.items(), key=lambda value: value[1])
+            pinned = dataclasses.replace(
+                read.file, values={value: card.label_space[index] for value, index in by_index}
+            )
+        return cls(card, table, pinned or reading.GIVEN_ROWS, remarks=_remarks(read, table, card.label_space))
 
     @classmethod
     def from_file(
@@ -230,9 +407,22 @@ class Dataset:
         Raises:
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
         """
-        given = {"name": name, "labels": labels, "split": split, "template": template, "encoding": encoding}
-        read, facts = own_data.read_file(path, texts, label, card, given)
-        return cls.from_rows(read, **facts)
+        file = Path(path)
+        given: dict[str, Any] = {"name": name, "texts": texts, "label": label, "encoding": encoding}
+        given |= {"labels": labels, "split": split, "template": template}
+        facts = reading.read_card(file, card) | {key: value for key, value in given.items() if value is not None}
+        missing = [key for key in ("texts", "label") if facts.get(key) is None]
+        if missing and file.is_file():
+            columns = reading.listed_columns(file, facts.get("encoding"))
+            advice = f"name the columns: {' and '.join(missing)} is missing (--text and --label on the command line)"
+            raise ArgumentError(f"{file.name}: {advice}. {columns}")
+        chosen = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
+        read = reading.file_records(file, *chosen, facts.get("encoding"))
+        if not facts.get("name"):
+            facts["name"] = (
+                file.name if fold(file.stem) in cards.catalogue().folded or not file.stem.strip() else file.stem
+            )
+        return cls.from_rows(read, **_arguments(facts))
 
     @classmethod
     def from_pandas(cls, frame: Any, texts: Sequence[str] | str, label: str, *, name: str, **facts: Any) -> Dataset:
@@ -248,8 +438,8 @@ class Dataset:
         Raises:
             StaICCError: The rows cannot be used; the message names the row and what to do.
         """
-        read, known = own_data.read_pandas(frame, texts, label, {"name": name, **facts})
-        return cls.from_rows(read, **known)
+        read = reading.pandas_records(frame, texts, label)
+        return cls.from_rows(read, **_arguments({"name": name, **facts}))
 
     @classmethod
     def from_huggingface(cls, data: Any, texts: Sequence[str] | str, label: str, *, name: str, **facts: Any) -> Dataset:
@@ -265,8 +455,16 @@ class Dataset:
         Raises:
             StaICCError: The rows cannot be used; the message names the row and what to do.
         """
-        read, known = own_data.read_huggingface(data, texts, label, {"name": name, **facts})
-        return cls.from_rows(read, **known)
+        read, names = reading.huggingface_records(data, texts, label)
+        return cls.from_rows(read, **_arguments({"name": name, "labels": names, **facts}))
+
+    def file_record(self) -> dict[str, Any] | None:
+        """Return what a result saves of a data set from a user's file, to check it later; ``None`` for all others."""
+        if not isinstance(self.source, TableFile):
+            return None
+        source = cards.plain_values(self.source)
+        kept = {key: source[key] for key in ("sha256", "texts", "label", "values", "encoding")}
+        return {"file": Path(self.source.path).name, **kept, "card": self.card.to_dict()}
 
     @classmethod
     def reopen(cls, record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) -> Dataset:
@@ -274,19 +472,54 @@ class Dataset:
 
         Args:
             record: An entry of ``result.files``; it is not trusted.
-            places: Files, and folders that may contain the file.
+            places: Files, of which the one with the recorded SHA-256 is used, and folders that may contain the file.
 
         Raises:
             ArgumentError: The file is not there, or has changed.
             SchemaError: The record is damaged.
             DataDamagedError: The rows are not those of the record.
         """
-        return cls(*own_data.reopen(record, places))
+        where = "the record of the data file"
+        try:
+            saved = dict(read_value(Mapping[str, object], record, where))
+            card = Card.from_dict(saved.pop("card", {}))
+            source: TableFile = read_value(TableFile, {"path": saved.pop("file", None), **saved}, where)
+        except ArgumentError as error:
+            raise SchemaError(f"{where} cannot be read: {error}") from error
+        name, digest = source.path, source.sha256
+        if Path(name).name != name:
+            raise SchemaError(f"{where} cannot be read: {name!r:.60} is not the name of a file")
+        paths = [Path(place) for place in places]
+        files = [path for path in paths if not path.is_dir() and reading.file_digest(path) == digest]
+        files += [file for path in paths if path.is_dir() and (file := path / name).is_file()]
+        if not files:
+            raise ArgumentError(f"the file {name} is not here. Put it next to the result, or name it with --data")
+        file = min(
+            files, key=lambda file: reading.file_digest(file) != digest
+        )  # folders may have other files of this name
+        if (actual := reading.file_digest(file)) != digest:
+            raise ArgumentError(f"{file} has changed: its SHA-256 is {actual}, expected {digest}")
+        source = dataclasses.replace(source, path=os.fspath(file), suffix=Path(name).suffix)
+        try:
+            table = MemoryTable(source.rows(card.label_space))
+        except (ArgumentError, SchemaError, UnknownNameError) as error:
+            raise SchemaError(f"{where} does not fit the file: {error}") from error
+        if card.rows != len(table):
+            raise SchemaError(f"{where} names {card.rows} rows, but the file has {len(table)}")
+        return cls(card, table, source)
+
+
+def _arguments(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a card as arguments of :meth:`Dataset.from_rows`."""
+    reading.check_keys("the arguments", facts, reading.CARD_KEYS)
+    of_file = ("texts", "label", "encoding")
+    renamed = {"labels": "label_space"}
+    return {renamed.get(key, key): value for key, value in facts.items() if value is not None and key not in of_file}
 
 
 def _load_builtin(name: str) -> Dataset:
-    card, source = get_card(name), records.catalogue().sources[find(name)]
-    if isinstance(source, ReleasedWheel):
+    card, source = cards.get_card(name), cards.catalogue().sources[cards.find(name)]
+    if isinstance(source, reading.ReleasedWheel):
         from StaICC.datasets import pack
 
         pack.ensure_installed([card.name])
@@ -294,7 +527,7 @@ def _load_builtin(name: str) -> Dataset:
             return Dataset(card, FrozenTable(pack.table_path(card.name), pack.expected_digest(card.name)), source)
         except DataError as error:
             raise type(error)(f"{error}. Install it again: python -m StaICC data install") from error
-    assert not isinstance(source, GivenRows)  # a record of the catalogue names a source with rows
+    assert not isinstance(source, reading.GivenRows)  # a record of the catalogue names a source with rows
     return Dataset(card, MemoryTable(source.rows(card.label_space)), source)
 
 
@@ -309,7 +542,7 @@ class _Datasets(Registry[Dataset]):
     """Data sets by name; the built-in ones are those of the catalogue."""
 
     def __init__(self) -> None:
-        known = records.catalogue()
+        known = cards.catalogue()
         hint = "List them with: python -m StaICC data list. For a file: --data FILE or Dataset.from_file"
         names = dict.fromkeys(known.cards, "")
         super().__init__(

@@ -1,7 +1,7 @@
 """JSON from files that anybody may have written: read with bounds, refused in one line.
 
 :mod:`json` fails on such files in many ways (``RecursionError``, ``UnicodeDecodeError``, ``ValueError`` for an integer
-of thousands of digits) and accepts what nobody means (a key twice, ``1e999`` as infinity). Whatever is wrong with a
+of thousands of digits) and accepts unintended values (a duplicate key, ``1e999`` as infinity). Whatever is wrong with a
 file here is a :class:`~StaICC.errors.SchemaError` that names the file.
 
 :func:`read_value` makes values of annotated types of what was parsed, such as records (dataclasses); everything else is
@@ -52,11 +52,11 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises:
         ValueError: A key appears twice; JSON readers drop one of the two silently.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(f"the key {next(key for i, key in enumerate(keys) if key in keys[:i])!r} appears twice")
-    return found
+    return record
 
 
 _BOUNDED = json.JSONDecoder(
@@ -67,11 +67,11 @@ _WITH_CONSTANTS = json.JSONDecoder(object_pairs_hook=unique_keys, parse_int=_sho
 
 def _check_depth(value: Any) -> None:
     level, depth = [value], 0
-    while level := [one for one in level if isinstance(one, (list, dict))]:
+    while level := [item for item in level if isinstance(item, (list, dict))]:
         depth += 1
         if depth > MAX_DEPTH:
             raise RecursionError
-        level = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+        level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
 
 
 def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = False) -> Any:
@@ -165,13 +165,7 @@ _WORDS: Mapping[Any, str] = {
     NoneType: "null",
     object: "a value",
 }
-_TYPES: Mapping[Any, tuple[type, ...]] = {
-    int: (int,),
-    float: (int, float),
-    str: (str,),
-    bool: (bool,),
-    NoneType: (NoneType,),
-}
+_TYPES: Mapping[Any, tuple[type, ...]] = {hint: (hint,) for hint in _WORDS} | {float: (int, float)}
 """The types of parsed values that fit an annotation."""
 hints_of: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
 """Returns the annotations of the fields of a record."""

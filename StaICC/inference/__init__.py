@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from StaICC.inference.chunk import Failure, OnError, Unparsed
 from StaICC.inference.contract import Answer, Inference, batch_form, check_answer
-from StaICC.inference.runner import AnswerStore, Part, RunOptions, ask
-from StaICC.inference.workers import worker_processes
+from StaICC.inference.runner import AnswerStore, Part, RunOptions, predict_queries
+from StaICC.inference.workers import Failure, OnError, Unparsed, worker_processes
 from StaICC.progress import Estimate, Pace, Progress, ProgressCallback
 
 __all__ = [
@@ -21,8 +20,8 @@ __all__ = [
     "ProgressCallback",
     "RunOptions",
     "Unparsed",
-    "ask",
     "batch_form",
     "check_answer",
+    "predict_queries",
     "worker_processes",
 ]

@@ -14,6 +14,8 @@ Every other value is refused with a reason. Accepted values are converted to pla
 
 A function with a ``batch`` attribute (or a :func:`functools.partial` of one) gets many prompts in one call:
 ``batch(prompts=[...], label_space=[...])`` returns one such prediction per prompt, in order. Kernels have one.
+
+A :class:`Forecast` says what a run costs before it is run: prompts, tokens, distinct positions, seconds and price.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
 from types import UnionType
 from typing import Any, Protocol, get_args, get_origin, get_type_hints, runtime_checkable
 
@@ -36,9 +39,69 @@ class Features(dict[str, Any]):
     """What a method needs of a prompt, by name: JSON values that the kernel computed. No label is read from them."""
 
 
-Answer = list[float] | int | str | Features
+class Text(str):
+    """A generated reply, and how it ended. It equals its text.
+
+    Args:
+        reply: The text.
+        finish_reason: ``"stop"`` (the end of the text, or a stop string), ``"length"`` (the maximum number of tokens),
+            or ``None`` if it is unknown.
+
+    Example:
+        >>> Text("a label", "stop") == "a label", Text("a lab", "length").finish_reason
+        (True, 'length')
+    """
+
+    __slots__ = ("finish_reason",)
+    finish_reason: str | None
+
+    def __new__(cls, reply: str, finish_reason: str | None = None) -> Text:
+        """Make a reply."""
+        text = super().__new__(cls, reply)
+        text.finish_reason = finish_reason
+        return text
+
+    def __reduce__(self) -> tuple[type[Text], tuple[str, str | None]]:
+        return Text, (str(self), self.finish_reason)
+
+
+class ReplyLabel(int):
+    """The label index that a generated reply names, with the reply."""
+
+    reply: str
+
+    def __new__(cls, label: int, reply: str = "") -> ReplyLabel:
+        """Make a label index."""
+        index = super().__new__(cls, label)
+        index.reply = reply
+        return index
+
+
+_STOP = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed")
+_LENGTH = ("length", "max_tokens", "max_output_tokens", "model_length")
+_WITHHELD = ("content_filter", "safety", "refusal", "recitation", "blocklist", "prohibited_content")
+_ENDINGS = {**dict.fromkeys(_STOP, "stop"), **dict.fromkeys(_LENGTH, "length"), **dict.fromkeys(_WITHHELD, "withheld")}
+
+
+def ending(finish_reason: object) -> str | None:
+    """Return how a reply ended: ``"stop"``, ``"length"`` or ``"withheld"``.
+
+    Args:
+        finish_reason: The reason that a server or an engine states.
+
+    Returns:
+        ``None`` for all other reasons, such as ``"error"`` and ``"abort"``: the reply may be incomplete.
+
+    Example:
+        >>> ending("eos_token"), ending("MAX_TOKENS"), ending("error"), ending(None)
+        ('stop', 'length', None, None)
+    """
+    return _ENDINGS.get(str(finish_reason).casefold())
+
+
+Answer = list[float] | int | Text | Features
 """A checked prediction: a number for each label (a logit may be minus infinity), a label index, (only with free text)
-a text, or features for a method."""
+a reply, or features for a method."""
 
 BatchForm = Callable[[Sequence[Any], list[str]], Any]
 
@@ -76,7 +139,7 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
 
 def _checked(value: object, label_space: Sequence[str], free_text: bool) -> Answer:
     if isinstance(value, str):
-        text = str.__str__(value)  # of a subclass, too
+        text = Text(str.__str__(value), value.finish_reason if isinstance(value, Text) else None)
         return text if free_text else _index_of_text(text, label_space)
     if isinstance(value, Features):
         return value
@@ -288,7 +351,20 @@ def check_batch(values: object, number: int) -> Sequence[object]:
     return plain
 
 
-class Interface(Protocol):
+class _OwnMembers(type(Protocol)):  # type: ignore[misc]
+    """What ``__getattr__`` makes or passes on is no member of an object, as in Python 3.12 and newer."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        for name, member in vars(cls).items():
+            if not name.startswith("_"):
+                value = inspect.getattr_static(instance, name, cls)
+                is_none = value is None and callable(member)
+                if value is cls or is_none or not hasattr(instance, name):  # a property may raise AttributeError
+                    return False
+        return True
+
+
+class Interface(Protocol, metaclass=_OwnMembers):
     """Base of the protocols that an inference function may implement; all that are imported are checked."""
 
 
@@ -333,6 +409,15 @@ class CountsRetries(Interface, Protocol):
     @property
     def retried(self) -> int:
         """How many, since it was made."""
+
+
+@runtime_checkable
+class LimitsReplies(Interface, Protocol):
+    """An inference function whose replies are a :class:`Text` that says how it ended."""
+
+    @property
+    def reply_limit(self) -> str:
+        """The option that limits the tokens of a reply, with its value, such as ``"max_tokens=100"``."""
 
 
 @runtime_checkable
@@ -385,8 +470,7 @@ def check_interfaces(function: object) -> None:
     """
     for protocol in () if isinstance(function, type) else Interface.__subclasses__():
         for name, member in vars(protocol).items() if isinstance(function, protocol) else ():
-            own = not name.startswith("_") and inspect.getattr_static(function, name, protocol) is not protocol
-            if own and not _fits(value := getattr(function, name), member):
+            if not name.startswith("_") and not _fits(value := getattr(function, name), member):
                 raise ArgumentError(
                     f"the attribute {name!r} of the inference function {type(function).__name__}: got {value!r:.80}, "
                     f"expected a {'method' if callable(member) else 'value'} as in the protocol {protocol.__name__} of "
@@ -416,9 +500,9 @@ def own_attribute(function: Any, name: str) -> Any:
     """
     if inspect.getattr_static(function, name, None) is None:
         return None
-    found = getattr(function, name, None)
+    value = getattr(function, name, None)
     wrapped = getattr(function, "__wrapped__", None)
-    return None if wrapped is not None and found is getattr(wrapped, name, None) else found
+    return None if wrapped is not None and value is getattr(wrapped, name, None) else value
 
 
 def batch_form(function: Inference) -> BatchForm | None:
@@ -473,3 +557,118 @@ def user_batch_form(function: Inference) -> BatchForm:
     if name is None or not labels:
         return lambda prompts, label_space: function(prompts, label_space)
     return lambda prompts, label_space: function(**{name: prompts, "label_space": label_space})
+
+
+PROBABILITIES = frozenset({"probabilities"})
+"""What is computed of prompts unless a method says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a run, or the prompts of one call, will cost. A value that cannot be known is ``None``."""
+
+    queries: int = 0
+    """Queries of all data sets."""
+    distinct: int = 0
+    """Distinct pairs of prompt and label space, each of which is predicted once; for methods, those of training too."""
+    cached: int = 0
+    """Predictions that the store has."""
+    tokens: int | None = 0
+    """Tokens that the model reads; exact if ``exact``, else estimated."""
+    positions: int | None = 0
+    """Positions that the model computes for the prompts. A shared prefix is computed once where that pays, and is not
+    computed again while the model keeps it."""
+    output_tokens: int | None = 0
+    """Maximum number of tokens that the model generates."""
+    longest_prompt: int | None = None
+    """Tokens of the longest prompt, with its label where labels are scored in full, and with the tokens to generate."""
+    limit: int | None = None
+    """Maximum number of tokens that the model reads."""
+    seconds: float | None = None
+    """Duration of the predictions in this process, without loading the model, at the rate of a probe; ``None`` without
+    one."""
+    cost: float | None = None
+    """Cost of the tokens for the given prices."""
+    exact: bool = False
+    """Whether the tokens were counted by the model's own tokenizer, in prompts that do not depend on predictions."""
+    kept: tuple[int, ...] = ()
+    """Tokens whose states the model keeps for the next prompts."""
+
+    def __add__(self, other: Forecast) -> Forecast:
+        """Return the forecast of these prompts and of those of the next call, without time and cost."""
+        sums: dict[str, Any] = {
+            name: None if None in (pair := (getattr(self, name), getattr(other, name))) else sum(pair)
+            for name in ("queries", "distinct", "cached", "tokens", "positions", "output_tokens")
+        }
+        longest = max((size for size in (self.longest_prompt, other.longest_prompt) if size is not None), default=None)
+        limit = self.limit if other.limit is None else other.limit
+        return Forecast(**sums, longest_prompt=longest, limit=limit, kept=other.kept or self.kept)
+
+    def __str__(self) -> str:
+        """Return the values as a table."""
+        rows = []
+        for name, value in self.to_dict().items():
+            if name == "exact":
+                continue
+            text = "unknown" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+            about = "about " * (name in ("tokens", "output_tokens") and value is not None and not self.exact)
+            rows.append(f"{name.replace('_', ' '):15} {about}{text}")
+        if self.longest_prompt and self.limit and self.longest_prompt > self.limit:
+            rows.append("The longest prompt does not fit: the run will fail there.")
+        return "\n".join(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values by name."""
+        return {name: value for name, value in asdict(self).items() if name != "kept"}
+
+
+UNKNOWN = Forecast(tokens=None, positions=None, output_tokens=None)
+"""The forecast of prompts for a function without a tokenizer."""
+
+
+def token_cost(tokens: float, output_tokens: float, prices: Sequence[float]) -> float:
+    """Return the cost of tokens.
+
+    Args:
+        tokens: Those that the model reads.
+        output_tokens: Those that it generates.
+        prices: Cost of a million of each.
+
+    Raises:
+        ArgumentError: The prices are not two numbers of at least 0.
+
+    Example:
+        >>> token_cost(2_000_000, 500_000, (0.1, 0.4))
+        0.4
+    """
+    if len(prices) != 2 or not all(0 <= price < math.inf for price in prices):
+        raise ArgumentError(f"prices: got {prices!r}, expected two numbers of at least 0, for a million tokens each")
+    return (tokens * prices[0] + output_tokens * prices[1]) / 1e6
+
+
+@runtime_checkable
+class ForecastsPrompts(Interface, Protocol):
+    """An inference function that counts the tokens of prompts."""
+
+    def forecast_prompts(
+        self, prompts: Sequence[Any], label_space: Sequence[str], *settings: Any, kept: tuple[int, ...] = ()
+    ) -> Forecast:
+        """Return the forecast of prompts, at least one, that are predicted in one call; :data:`UNKNOWN` if it cannot.
+
+        ``kept`` is that of the prompts before. A kernel also takes the maximum number of tokens to generate for each
+        prompt (0 computes features), and the features of each prompt (:data:`PROBABILITIES`).
+        """
+
+
+def forecast_prompts(function: object, *prompts: Any, kept: tuple[int, ...] = ()) -> Forecast:
+    """Return the forecast of prompts, with the arguments of :meth:`ForecastsPrompts.forecast_prompts`."""
+    return function.forecast_prompts(*prompts, kept=kept) if isinstance(function, ForecastsPrompts) else UNKNOWN
+
+
+@runtime_checkable
+class CountsTokens(Interface, Protocol):
+    """An inference function that counts the tokens of its requests, such as a served model."""
+
+    @property
+    def tokens_used(self) -> tuple[int, int] | None:
+        """Tokens of prompts and of completions, since it was made; ``None`` if it does not count them after all."""

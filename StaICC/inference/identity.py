@@ -1,7 +1,7 @@
 """Who predicts: a digest and a description of an inference function.
 
-A program cannot prove what another program does by reading it. So an identity is *stated* here, and *tested by
-behaviour* in :mod:`StaICC.inference.recheck`:
+A program cannot prove what another program does by reading it. So an identity is *stated* first, and
+*tested by behaviour* in each run:
 
 * A kernel states its identity: its method ``identity()`` returns digests of files, tensors and options.
 * A plain function is named by its user (``model_name=``, required with a store). Its qualified name and the digest of
@@ -11,6 +11,15 @@ behaviour* in :mod:`StaICC.inference.recheck`:
 An identity has two parts: ``who`` predicts (weights, tokenizer, number type, device, source) and how scores are
 computed (``settings``: label scoring, truncation, prompt format). Predictions are cached under both. The settings also
 go into a result's signature, ``who`` into its provenance.
+
+A run records who predicted, when, and how many predictions.
+A run that reuses stored predictions computes a random sample of them again: about 30 (all if there are fewer), spread
+over the parts of the run, and all 30 before the first new prediction. A run that is complete in the store does so too.
+A prediction that differs by more than the tolerance that the kernel declares ends the run: the stored predictions are
+not those of this inference function. If one in ten predictions changed, a sample of 30 shows it in 96 of 100 runs.
+
+A kernel without a tolerance (``None``), such as a server, may change its predictions. A difference is then a warning,
+and a run that is complete in the store sends no request.
 """
 
 from __future__ import annotations
@@ -19,16 +28,22 @@ import functools
 import hashlib
 import inspect
 import json
+import math
+import operator
 import os
+import random
 import sys
 import types
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import PurePath
+from typing import Any, Protocol, runtime_checkable
 
-from StaICC.errors import ArgumentError
-from StaICC.inference.contract import own_attribute
+from StaICC.errors import ArgumentError, IdentityError
+from StaICC.inference.contract import Answer, Inference, Interface, own_attribute
+from StaICC.prompting import Prompt
 from StaICC.registry import origin_of
+from StaICC.safe_text import logger
 from StaICC.version import __version__
 
 _CONSTANTS = (bool, int, float, complex, str, bytes)
@@ -99,9 +114,43 @@ def identity_of(function: Any) -> Identity:
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
-    named = isinstance(inner, type) or hasattr(inner, "__qualname__")
-    name = inner.__qualname__ if named else type(inner).__qualname__
-    return Identity({"function" if named else "class": name, "source": source_digest(function)[:32]}, plain=True)
+    name = getattr(inner, "__qualname__", None)
+    named = {"function": name} if isinstance(name, str) else {"class": type(inner).__qualname__}
+    return Identity({**named, "source": source_digest(function)[:32]}, plain=True)
+
+
+def display_name(function: Any) -> str | None:
+    """Return the name of the model of a kernel, of what has one, or of a partial of a function with ``model=``.
+
+    Args:
+        function: The inference function.
+
+    Returns:
+        Its attribute ``display_name``; for a model of transformers that was loaded from the hub or from a folder, that
+        name, as the command line writes it; else ``None``.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> model = SimpleNamespace(config=SimpleNamespace(_name_or_path="EleutherAI/pythia-70m"))
+        >>> display_name(functools.partial(print, model=model))
+        'hf:EleutherAI/pythia-70m'
+    """
+    if isinstance(function, functools.partial):
+        model = function.keywords.get("model")
+        return display_name(function.func) if model is None else hub_name(model)
+    name, kernel = own_attribute(function, "display_name"), own_attribute(function, "kernel")
+    return name if isinstance(name, str) else None if kernel is None else display_name(kernel)
+
+
+def hub_name(model: Any) -> str | None:
+    """Return the name under which a model of transformers was loaded, without the folders above it."""
+    name = getattr(getattr(model, "config", None), "_name_or_path", None)
+    if not isinstance(name, str) or not name:
+        return None
+    path = PurePath(name)
+    if path.parent.name == "snapshots":  # of the cache of the hub
+        return f"hf:{path.parents[1].name.removeprefix('models--').replace('--', '/')}"
+    return f"hf:{path.name if path.is_absolute() or name.startswith('.') or os.path.isdir(name) else name}"
 
 
 def combined(base: Identity, name: str, added: Identity) -> Identity:
@@ -364,3 +413,216 @@ def _used(member: object) -> Iterator[object]:
     """Yield what a method refers to."""
     function = getattr(member, "__func__", member)
     return referred(function) if type(function) is types.FunctionType else iter(())
+
+
+TOLERANCE = 1e-6
+"""Largest difference of a number, relative to numbers above 1, that a recheck accepts by default."""
+
+SAMPLE = 30
+"""Reused predictions that a run computes again, at least one in each part with reused ones."""
+
+_SHOWN = 300
+_DEEPEST = 3  # references that are followed to find a kernel
+
+_Key = tuple[Prompt, tuple[str, ...]]
+_RANDOM = random.SystemRandom()
+
+_LOG = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """How many predictions a run obtained in which way."""
+
+    computed: int = 0
+    """Predictions that the inference function computed in this run (rechecked ones not counted)."""
+    reused: int = 0
+    """Predictions taken from the store."""
+    rechecked: int = 0
+    """Reused predictions that were computed again and compared."""
+    retried: int = 0
+    """Requests that the inference function sent again after a transient error, where it counts them."""
+    failed: int = 0
+    """Queries without a prediction."""
+
+    def __add__(self, other: RunCounts) -> RunCounts:
+        """Return the sums."""
+        return RunCounts(*map(operator.add, astuple(self), astuple(other)))
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One inference function in one run."""
+
+    identity: Identity
+    """Its identity at the start, verified at the end."""
+    model_name: str | None
+    """The name that the user gave it."""
+    started: str
+    """UTC, ISO 8601 with seconds."""
+    finished: str
+    """UTC, ISO 8601 with seconds."""
+    counts: RunCounts
+    """How many predictions it computed, reused, rechecked, retried and failed."""
+    editions: tuple[str, ...] = ()
+    """The editions that served it, where it uses a server; empty if all predictions were reused."""
+    replies: bool = False
+    """Whether it returned replies, whose labels the parser found."""
+
+
+@runtime_checkable
+class DeclaresTolerance(Interface, Protocol):
+    """A kernel that says by how much its numbers may differ when they are computed again."""
+
+    @property
+    def recheck_tolerance(self) -> float | None:
+        """Largest difference; ``None`` if its predictions may change, so that a difference is only a warning."""
+
+
+def tolerance_of(function: Inference) -> float | None:
+    """Return by how much the numbers of an inference function may differ when they are computed again.
+
+    Args:
+        function: The inference function.
+
+    Returns:
+        The declared tolerance: the attribute ``recheck_tolerance``, or for a :func:`functools.partial` the result of
+        ``function.recheck_tolerance_for(**keywords)``. A function that declares none has the largest one of the kernels
+        that it refers to (in its closure, globals, defaults, arguments or attributes); without a kernel,
+        :data:`TOLERANCE`.
+    """
+    declared = _declared(function, _DEEPEST)
+    return None if None in declared else max((value for value in declared if value is not None), default=TOLERANCE)
+
+
+def _declared(function: object, deepest: int) -> list[float | None]:
+    """Return the tolerance that a function declares, or those of what it refers to."""
+    if isinstance(function, functools.partial):
+        of_partials = own_attribute(function.func, "recheck_tolerance_for")
+        if callable(of_partials) and not function.args:
+            return [of_partials(**function.keywords)]
+        if hasattr(function.func, "identity_for"):
+            return []
+    if isinstance(function, DeclaresTolerance):
+        return [function.recheck_tolerance]
+    if hasattr(type(function), "identity") or not deepest:  # do not look into kernels
+        return []
+    return [tolerance for value in referred(function) for tolerance in _declared(value, deepest - 1)]
+
+
+def difference(first: object, other: object) -> float:
+    """Return by how much two predictions differ: the largest difference of two numbers, relative to numbers above 1.
+
+    Where they name different labels, the distance of these labels' scores counts, too.
+
+    Returns:
+        The difference; infinity for different labels, texts or kinds of predictions.
+    """
+    if not (isinstance(first, list) and isinstance(other, list) and len(first) == len(other)):
+        return 0.0 if first == other else math.inf
+    pairs = [(a, b) for a, b in zip(first, other, strict=True) if a != b]
+    largest = max((_distance(a, b) for a, b in pairs), default=0.0)
+    return largest if math.isinf(largest) else max(largest, _gap(first, other), _gap(other, first))
+
+
+def _gap(first: list[float], other: list[float]) -> float:
+    """Return how far the label that one prediction names is below the largest score of another, relative to its range.
+
+    Large numbers may differ little relative to themselves and name other labels all the same. Half of the distance
+    counts: two scores that are equal may have moved apart by the accepted difference each.
+    """
+    below = max(other) - other[max(range(len(first)), key=first.__getitem__)]
+    return below / 2 / max(1.0, max(other) - min(other)) if below else 0.0
+
+
+def _distance(first: float, other: float) -> float:
+    distance = abs(first - other) / max(1.0, abs(first), abs(other))
+    return distance if math.isfinite(first - other) else math.inf
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
+
+
+class RunCounter:
+    """Counts the predictions of one inference function over a run.
+
+    Args:
+        tolerance: By how much rechecked numbers may differ; ``None``: a difference is only a warning.
+        recheck: Whether to recheck reused predictions.
+        done: How many this run rechecked before.
+
+    Attributes:
+        counts: The counts.
+        replies: Whether a prediction is a reply, whose label the parser finds.
+        tokens: Tokens that copies of the function read and generated in worker processes, where it counts them.
+    """
+
+    def __init__(self, tolerance: float | None = TOLERANCE, recheck: bool = True, done: int = 0) -> None:
+        self.counts = RunCounts()
+        self.replies = False
+        self.tokens = (0, 0)
+        self._tolerance = tolerance
+        self._recheck = recheck
+        self._done = done
+        self._least = 0
+        self._candidates: list[tuple[_Key, Answer, str]] = []
+
+    def add(self, computed: int = 0, failed: int = 0, retried: int = 0) -> None:
+        """Count computed predictions, queries without one, and requests that workers sent again."""
+        self.counts += RunCounts(computed=computed, failed=failed, retried=retried)
+
+    def add_tokens(self, read: int, generated: int) -> None:
+        """Count tokens that a copy of the function read and generated in a worker process."""
+        self.tokens = self.tokens[0] + read, self.tokens[1] + generated
+
+    def reuse(self, stored: Mapping[_Key, Answer], where: Callable[[_Key], str]) -> None:
+        """Count predictions that come from the store, and keep a sample of them to recheck.
+
+        Args:
+            stored: The predictions.
+            where: Names the place of a query.
+        """
+        self.counts += RunCounts(reused=len(stored))
+        self._least = min(1, len(stored))
+        if self._recheck:
+            chosen = _RANDOM.sample(list(stored), min(SAMPLE, len(stored)))
+            self._candidates += [(key, stored[key], where(key)) for key in chosen]
+
+    def due(self, parts_left: int, computes: bool) -> list[tuple[_Key, Answer, str]]:
+        """Return the reused predictions to compute again now, each with its stored value and its place.
+
+        Args:
+            parts_left: How many parts of the run come, this one included.
+            computes: Whether new predictions of this part will be computed.
+        """
+        if not self._candidates or (self._tolerance is None and not computes):
+            return []
+        missing = SAMPLE - self._done
+        number = max(self._least, missing if computes else math.ceil(missing / max(1, parts_left)))
+        start = max(0, len(self._candidates) - number)
+        chosen = self._candidates[start:]  # those of this part first
+        del self._candidates[start:]
+        self._done += len(chosen)
+        return chosen
+
+    def compare(self, query: _Key, stored: Answer, again: Answer, where: str) -> None:
+        """Count a prediction that was computed again.
+
+        Raises:
+            IdentityError: It differs from the stored one by more than the tolerance.
+        """
+        self.counts += RunCounts(rechecked=1)
+        if difference(stored, again) <= (TOLERANCE if self._tolerance is None else self._tolerance):
+            return
+        prompt = query[0] if isinstance(query[0], str) else query[0][0]
+        message = f"{where}: the store has {_short(stored)} for the prompt that ends with {prompt[-60:]!r}"
+        if self._tolerance is None:
+            _LOG.warning("%s, computed again it is %s. This kernel's predictions may change.", message, _short(again))
+            return
+        raise IdentityError(
+            f"{message}, but computed again it is {_short(again)} (accepted difference: {self._tolerance:g}). The "
+            "stored predictions are not those of this inference function, or it is not deterministic. Use another "
+            "store or model_name, or recheck=False to reuse them without this check"
+        )

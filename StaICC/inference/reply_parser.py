@@ -27,6 +27,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from StaICC.inference.contract import Text
+
 PARSER_VERSION = "3"
 """Changes when a reply can be parsed differently; part of the signature."""
 
@@ -230,15 +232,20 @@ def parse_reply(reply: str, label_space: Sequence[str]) -> ParsedReply:
     if not text.strip(_MARKS):
         return ParsedReply(None, "empty")
     for rule, find in _RULES:
-        found = find(text, labels)
-        if found is not None:
-            return ParsedReply(found, rule)
+        label = find(text, labels)
+        if label is not None:
+            return ParsedReply(label, rule)
     return ParsedReply(None, "several labels" if len(labels.mentioned(text)) > 1 else "no label")
 
 
 def reply_text(reply: str) -> str:
     """Return what a reply says after its reasoning, out of its code block; empty if the reasoning does not end."""
     return _unwrapped(_without_reasoning(reply) or "").strip()
+
+
+def is_cut_thought(reply: object) -> bool:
+    """Return whether a reply stopped at its maximum number of tokens before its reasoning ended."""
+    return isinstance(reply, Text) and reply.finish_reason == "length" and _without_reasoning(reply) is None
 
 
 def _without_reasoning(reply: str) -> str | None:

@@ -1,7 +1,7 @@
 """The runner: one function drives the user's inference function for every benchmark.
 
 It finds the distinct (prompt, label space) pairs of the queries, reads cached predictions from the store, evaluates
-the others in chunks (:mod:`StaICC.inference.chunk`) in this process or in workers, stores the new predictions, and
+the others in chunks (:mod:`StaICC.inference.workers`) in this process or in workers, stores the new predictions, and
 returns all in the order of the queries. Neither the order of evaluation nor the number of workers changes a result.
 
 Chunks are formed from all distinct queries before the store is read, and a chunk is stored as one. So a resumed run
@@ -13,25 +13,38 @@ A query without a prediction is a :class:`Failure`. It is never scored as a wron
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, set_integers
-from StaICC.inference.chunk import (
+from StaICC.inference.contract import (
+    Answer,
+    BatchForm,
+    Inference,
+    Interface,
+    LimitsReplies,
+    Text,
+    batch_form,
+    served_function,
+    user_batch_form,
+)
+from StaICC.inference.identity import RunCounter
+from StaICC.inference.workers import (
     Failure,
     OnError,
     Unparsed,
+    Usage,
+    WorkerPool,
     batch_answers,
     checked,
     ends,
     read_reply,
     solve_chunk,
+    solve_in_workers,
 )
-from StaICC.inference.contract import Answer, BatchForm, Inference, Interface, batch_form, user_batch_form
-from StaICC.inference.recheck import RunCounter
-from StaICC.inference.workers import WorkerPool, solve_in_workers
 from StaICC.progress import Progress, ProgressCallback
 from StaICC.prompting import Prompt, Query
 from StaICC.safe_text import logger
@@ -132,7 +145,7 @@ def distinct_keys(queries: Iterable[Query], group_prefixes: bool) -> list[_Key]:
     return keys
 
 
-def ask(
+def predict_queries(
     function: Inference, queries: Sequence[Query], part: Part | str, options: RunOptions | None = None
 ) -> list[Answer | Failure]:
     """Evaluate the inference function on every query.
@@ -181,6 +194,9 @@ def ask(
     finally:
         failed_keys = {key for key, _ in collector.failures}
         counter.add(computed=len(collector.answers) - len(stored | failed_keys), failed=len(failed_keys))
+    if options.warn is not None and isinstance(function, LimitsReplies):
+        for warning in collector.ending_warnings(function.reply_limit):
+            options.warn(f"{part.name}: {warning}")
     collector.refuse_failures(numbers)
     lost = next((key for key in numbers if key not in collector.answers), None)
     if lost is not None:
@@ -260,6 +276,8 @@ class AnswerCollector:
         self.answers: dict[_Key, Answer | Failure] = {}
         self.failures: list[tuple[_Key, Failure]] = []
         """The failed queries, without replies that may have no label."""
+        self._unlabelled: dict[_Key, str | None] = {}
+        """How the replies without a label ended."""
         self._options, self._part, self._total, self._stored = options, part, total, len(stored)
         self._uncommitted: list[tuple[_Key, Answer]] = []
         self._watched: list[_Key] = []
@@ -270,6 +288,9 @@ class AnswerCollector:
     def _take(self, answers: Mapping[_Key, Answer | Failure]) -> list[Answer | Failure]:
         """Keep predictions, with the labels of replies in place of their texts; return them."""
         read = _read(((answer, key[1]) for key, answer in answers.items()), self._options)
+        for (key, answer), label in zip(answers.items(), read, strict=True):
+            if isinstance(answer, Text) and isinstance(read_reply(label, key[1], "wrong"), Failure):
+                self._unlabelled[key] = answer.finish_reason
         answers = dict(zip(answers, read, strict=True))
         self.answers.update(answers)
         self.failures += [
@@ -287,6 +308,14 @@ class AnswerCollector:
         if failed:
             number, failure = min(failed, key=lambda pair: pair[0])
             raise _error(f"{self._part.name}, query {number}", failure)
+
+    def ending_warnings(self, limit: str) -> list[str]:
+        """Return warnings about replies without a label that are cut, or of which it is unknown how they ended."""
+        ends = Counter(self._unlabelled.values())
+        of = f"of {len(self.answers)} replies"
+        cut = f"{ends['length']} {of} stopped at {limit} without a label; raise it"
+        unknown = f"{ends[None]} {of} have no label, and how they ended is not stored; a new store records it"
+        return [cut] * bool(ends["length"]) + [unknown] * bool(ends[None])
 
     def watch(self, queries: Sequence[Query]) -> None:
         """Warn as soon as these queries have one predicted label, though their true labels differ."""
@@ -372,12 +401,16 @@ def chunks_of(
     size = options.chunk_size or (_WORKER_CHUNK if options.executor is not None else 1)
     if batch_form(function) is not None:
         size = options.chunk_size or _BATCH
+    alone = served_function(function) is not None and options.on_error == "raise"  # a fault there is mostly of all
     groups: dict[tuple[str, ...], list[_Key]] = {}
     for key in keys:
         groups.setdefault(key[1], []).append(key)
     for group in groups.values():
         for start in range(0, len(group), size):
             chunk = [key for key in group[start : start + size] if key not in cached]
+            if chunk and alone:
+                yield chunk[:1]
+                chunk, alone = chunk[1:], False
             if chunk:
                 yield chunk
 
@@ -398,8 +431,8 @@ def _solve_here(
     try:
         for chunk in chunks:
             for keys in [[key] for key in chunk] if alone else [chunk]:
-                found = solve_chunk(function, [prompt for prompt, _ in keys], keys[0][1], options.on_error)
-                proceed = collector.add(keys, found)
+                predictions = solve_chunk(function, [prompt for prompt, _ in keys], keys[0][1], options.on_error)
+                proceed = collector.add(keys, predictions)
                 collector.commit_if_due(size)
                 collector.report()
                 if not proceed:
@@ -416,8 +449,10 @@ def _solve_in_workers(
     executor = options.executor
     pool = executor if isinstance(executor, WorkerPool) else WorkerPool(executor)
 
-    def deliver(keys: Sequence[_Key], predictions: Sequence[Answer | Failure], retried: int) -> bool:
+    def deliver(keys: Sequence[_Key], predictions: Sequence[Answer | Failure], usage: Usage) -> bool:
+        retried, *tokens = usage
         options.counter.add(retried=retried)
+        options.counter.add_tokens(*tokens)
         proceed = collector.add(keys, predictions)
         collector.commit()
         collector.report()

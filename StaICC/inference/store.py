@@ -31,10 +31,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
-from StaICC.inference.contract import Answer, Features, Served, check_answer
+from StaICC.inference.contract import Answer, Features, Served, Text, check_answer
 from StaICC.prompting import Prompt
 from StaICC.safe_text import logger
 
@@ -110,17 +110,23 @@ def _framed(text: str) -> bytes:
 
 
 def _encode(prediction: Answer) -> bytes | str:
-    """Return what a row holds: numbers as their 64 bits each, anything else as JSON."""
+    """Return what a row holds: numbers as their 64 bits each, a reply with its known ending as a pair, else JSON."""
     if isinstance(prediction, list):
         return struct.pack(f"<{len(prediction)}d", *prediction)
-    return json.dumps(prediction)
+    reason = prediction.finish_reason if isinstance(prediction, Text) else None
+    return json.dumps(prediction if reason is None else [prediction, reason])
 
 
 def _decode(stored: bytes | str) -> Answer:
     if isinstance(stored, bytes):
         return list(struct.unpack(f"<{len(stored) // 8}d", stored))
-    prediction = json.loads(stored)
-    return Features(prediction) if isinstance(prediction, dict) else prediction
+    prediction: Any = json.loads(stored)
+    if isinstance(prediction, dict):
+        return Features(prediction)
+    if isinstance(prediction, (str, list)):
+        return Text(*([prediction] if isinstance(prediction, str) else prediction))
+    index: int = prediction
+    return index
 
 
 def _encode_name(name: str) -> bytes:
@@ -415,7 +421,8 @@ class PredictionStore:
             items: Keys made by :func:`query_key`, each with its prediction.
 
         Returns:
-            For the keys that had a different prediction already: the prediction that was kept. Nearly always empty.
+            For the keys that had a different prediction already, or the same reply with another ending: what was
+            kept. Nearly always empty.
 
         Raises:
             ArgumentError: The store is closed or read-only. Nothing is stored.
@@ -432,14 +439,16 @@ class PredictionStore:
                 select = f"SELECT query, prediction FROM predictions WHERE model = {model} AND query = ?"
                 stored = [connection.execute(select, (key,)).fetchone() for key, _ in rows]
         kept = dict(self._decoded(there for there, row in zip(stored, rows, strict=False) if there[1] != row[1]))
-        if kept and not self._warned:
+        given = dict(rows)
+        different = [key for key, prediction in kept.items() if prediction != _decode(given[key])]
+        if different and not self._warned:
             self._warned = True
             _LOG.warning(
                 "%s: the model %r predicted %d queries differently from before; the first predictions are kept. Either "
                 "it is not deterministic, or two models have one name. (Said once.)",
                 self.path,
                 name,
-                len(kept),
+                len(different),
             )
         return kept
 
@@ -485,8 +494,9 @@ class PredictionStore:
     def export(self, stream: TextIO) -> int:
         """Write all predictions as JSON Lines, in the order of models and keys.
 
-        Each line is an object with ``fingerprint`` (the name of the model), ``key`` and ``answer``. Floats are written
-        with the shortest text that reads back as the same 64 bits, minus infinity as the text ``"-inf"``.
+        Each line is an object with ``fingerprint`` (the name of the model), ``key`` and ``answer``, for a reply also
+        ``finish_reason`` (null: unknown). Floats are written with the shortest text that reads back as the same 64
+        bits, minus infinity as the text ``"-inf"``.
 
         Returns:
             The number of lines.
@@ -504,6 +514,8 @@ class PredictionStore:
                     if isinstance(value, list):
                         answer = ["-inf" if number == -math.inf else number for number in value]
                     line = {"answer": answer, "fingerprint": _decode_name(name), "key": key.hex()}
+                    if isinstance(value, Text):
+                        line["finish_reason"] = value.finish_reason
                     stream.write(json.dumps(line, allow_nan=False) + "\n")
                     lines += 1
         return lines
@@ -549,8 +561,12 @@ class PredictionStore:
         pairs = (
             "other.predictions AS theirs JOIN other.models AS their ON their.id = theirs.model JOIN main.models AS my"
         )
+        connection.create_function(
+            "differ", 2, lambda mine, theirs: _decode(mine) != _decode(theirs)
+        )  # not the endings
         (both, different) = connection.execute(
-            f"SELECT COUNT(*), COALESCE(SUM(mine.prediction != theirs.prediction), 0) FROM {pairs} USING (name) "
+            "SELECT COUNT(*), COALESCE(SUM(mine.prediction != theirs.prediction AND "
+            f"differ(mine.prediction, theirs.prediction)), 0) FROM {pairs} USING (name) "
             "JOIN main.predictions AS mine ON mine.model = my.id AND mine.query = theirs.query"
         ).fetchone()
         before = connection.total_changes

@@ -49,6 +49,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import json
 import math
 import os
@@ -57,13 +58,13 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, set_integers, unknown_name
+from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
-from StaICC.kernels.label_scores import checked_labels, softmax
-from StaICC.kernels.protocol import Capability
+from StaICC.kernels.protocol import Capability, LastBlank, checked_labels, softmax, with_blank, without_blank
 from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
 from StaICC.kernels.text_inference import ReplyKernel, ReplySettings, first_result
 from StaICC.kernels.transport import (
@@ -77,9 +78,12 @@ from StaICC.kernels.transport import (
     UnusableEndpointError,
     clip,
     has_key,
+    reasoning_tokens,
     redact,
 )
 from StaICC.safe_text import logger
+
+__all__ = ["EndpointError", "EndpointKernel", "EndpointUsage", "NoMatch"]
 
 Json: TypeAlias = "Mapping[str, Any]"
 Unlisted = Literal["refuse", "bound"]
@@ -89,6 +93,10 @@ _SLACK = 1e-3  # servers compute in 16 bits: a log-probability may come out this
 
 
 _OTHER_SCORING = "use scoring='top-logprobs' or 'text'"
+
+
+class EchoError(EndpointError):
+    """A response has no usable echo of the prompt."""
 
 
 class NoMatch(OutputError):
@@ -144,26 +152,27 @@ def echoed_tokens(body: Json, text: str) -> EchoedTokens:
         text: The text that was sent.
 
     Raises:
-        EndpointError: The echo is of another text, or its log-probabilities are missing, cut short, constant, or not
+        EchoError: The echo is of another text, or its log-probabilities are missing, cut short, constant, or not
             those of the text's tokens.
     """
     choice = _choice(body)
     echoed = choice.get("text")
     if not isinstance(echoed, str) or not echoed.startswith(text):
-        raise EndpointError(
+        raise EchoError(
             f"the server did not echo the text that was sent, but {clip(echoed)}: it cut or changed the prompt, or "
             f"does not know echo; {_OTHER_SCORING}"
         )
     generated = echoed[len(text) :]
-    found = choice.get("logprobs")
-    tokens, values = (found.get("tokens"), found.get("token_logprobs")) if isinstance(found, Mapping) else (None, None)
+    logprobs = choice.get("logprobs")
+    logprobs = logprobs if isinstance(logprobs, Mapping) else {}
+    tokens, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
-        raise EndpointError(f"no log-probabilities of the prompt's tokens; {_OTHER_SCORING}")
+        raise EchoError(f"no log-probabilities of the prompt's tokens; {_OTHER_SCORING}")
     if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
-        raise EndpointError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
+        raise EchoError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
     numbers = [value for value in values if value is not None]
     if len(values) >= 4 and numbers and all(value == numbers[0] for value in numbers):
-        raise EndpointError(f"the server computes none: the same log-probability, {numbers[0]!r}, for every token")
+        raise EchoError(f"the server computes none: the same log-probability, {numbers[0]!r}, for every token")
     usage = body.get("usage")
     counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
     guesses = [counted] if type(counted) is int and 0 <= counted < len(tokens) else []
@@ -173,13 +182,13 @@ def echoed_tokens(body: Json, text: str) -> EchoedTokens:
         spelled = _spell_backwards(tokens[: len(tokens) - after], text)
         if spelled is not None:
             if after == 0 and (generated or counted):
-                raise EndpointError(
+                raise EchoError(
                     f"no log-probability of the generated token: they are cut short or shifted; {_OTHER_SCORING}"
                 )
             first = len(tokens) - after - len(spelled)
             last = len(tokens) - after
             return EchoedTokens(tuple(tokens[first:last]), tuple(spelled), tuple(values[first:last]))
-    raise EndpointError(
+    raise EchoError(
         f"the server's tokens do not spell the text that was sent (they end in {clip(''.join(tokens[-4:]))}, the text "
         f"in {clip(text[-30:])}); they are cut short or shifted"
     )
@@ -279,10 +288,10 @@ def next_tokens(body: Json, most: int) -> dict[str, float]:
     Raises:
         EndpointError: The list is missing, too short to be one, constant, or not of log-probabilities.
     """
-    found = _choice(body).get("logprobs")
+    logprobs = _choice(body).get("logprobs")
     listed: list[tuple[object, object]] = []
-    if isinstance(found, Mapping):
-        chat, plain = _first(found.get("content")), _first(found.get("top_logprobs"))
+    if isinstance(logprobs, Mapping):
+        chat, plain = _first(logprobs.get("content")), _first(logprobs.get("top_logprobs"))
         if isinstance(chat, Mapping) and isinstance(chat.get("top_logprobs"), list):  # as in chat completions
             entries = [entry for entry in chat["top_logprobs"] if isinstance(entry, Mapping)]
             listed = [(entry.get("token"), entry.get("logprob")) for entry in entries]
@@ -374,8 +383,8 @@ def _shown(tokens: Mapping[str, float]) -> str:
 # -- text -----------------------------------------------------------------------------------------------------------
 
 
-def reply(body: Json) -> str:
-    """Return the text of a completion or chat completion.
+def reply(body: Json) -> Text:
+    """Return the text of a completion or chat completion, and how it ended.
 
     A reply that was cut off during its reasoning begins with ``<think>``, so that no parser takes it for an answer.
 
@@ -386,45 +395,46 @@ def reply(body: Json) -> str:
     choice = _choice(body)
     message = choice.get("message")
     source = message if isinstance(message, Mapping) else choice
-    reason = choice.get("finish_reason")
-    if reason == "content_filter":
+    reason = ending(choice.get("finish_reason"))
+    if reason == "withheld":
         raise WithheldReplyError("the server withheld the reply (content filter)")
     text = source.get("content") if source is message else source.get("text")
     if isinstance(text, list):  # parts of a message
         text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
     if text is None and isinstance(source.get("refusal"), str):
         text = source["refusal"]
-    if text is None and reason in ("length", "stop"):  # all tokens were spent on reasoning, or there was nothing to say
+    if text in (None, "") and reason is not None:  # all tokens were spent on reasoning, or there was nothing to say
         reasoning = source.get("reasoning_content") or source.get("reasoning")
-        text = f"<think>{reasoning}" if reasoning else ""
+        text = f"<think>{reasoning or ''}" if reasoning or reasoning_tokens(body) else ""
     if not isinstance(text, str):
-        raise EndpointError(f"the server's reply holds no text (finish reason {clip(reason)})")
-    return text
+        raise EndpointError(f"the server's reply holds no text (finish reason {clip(choice.get('finish_reason'))})")
+    return Text(text, reason)
 
 
-Ask: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+Request: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 DOUBT = 0.5
 """Nats by which the two may differ: servers compute in 16 bits, and batch as they like."""
 
 _ATTEMPTS = 5  # places in the prompt that are compared
 _AGREEMENTS = 2  # enough comparisons with equal values
+_SHORT = "text: a label:"  # a fault of its echo is not of one prompt
 
 _LOG = logger(__name__)
 
 
-async def echo(ask: Ask, text: str) -> EchoedTokens:
+async def echo(request: Request, text: str) -> EchoedTokens:
     """Ask for a text's tokens and their log-probabilities.
 
     One token is generated behind the text and thrown away: some servers take 0 for "no limit".
     """
-    body = await ask({"prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
+    body = await request({"prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
     return echoed_tokens(body, text)
 
 
-async def _compared(ask: Ask, text: str) -> tuple[str, float, float] | None:
+async def _compared(request: Request, text: str) -> tuple[str, float, float] | None:
     """Generate a token after a text, and echo both; return the token and its two log-probabilities."""
-    body = await ask({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
+    body = await request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     try:
         choice = body["choices"][0]
         (token,), (value,) = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
@@ -432,16 +442,20 @@ async def _compared(ask: Ask, text: str) -> tuple[str, float, float] | None:
         return None
     if not isinstance(token, str) or not token.strip() or token != choice.get("text") or not isinstance(value, float):
         return None
-    echoed = await echo(ask, text + token)
+    echoed = await echo(request, text + token)
     again = echoed.log_probabilities[-1]
     return (token, value, again) if echoed.tokens[-1] == token and isinstance(again, float) else None
 
 
-async def _echo_fault(ask: Ask, prompt: str) -> str | None:
+async def _echo_fault(request: Request, prompt: str) -> str | None:
     """Compare at the end of the prompt, then before its last words, until that tells something; return the fault."""
+    try:
+        await echo(request, _SHORT)
+    except EchoError as error:
+        return str(error)
     text, agreements = prompt.rstrip(), 0
     for _ in range(_ATTEMPTS):
-        compared = await _compared(ask, text) if text else None
+        compared = await _compared(request, text) if text else None
         if compared is not None:
             token, value, again = compared
             if abs(again - value) > DOUBT:
@@ -459,14 +473,14 @@ async def _echo_fault(ask: Ask, prompt: str) -> str | None:
 
 
 class EchoTrust:
-    """Whether one server's echo has been checked; asked before each query, costs four requests or a few more, once."""
+    """Whether one server's echo has been checked; asked before each query, costs five requests or a few more, once."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._checked = False
         self._fault: str | None = None
 
-    async def check(self, ask: Ask, prompt: str) -> None:
+    async def check(self, request: Request, prompt: str) -> None:
         """Check the server's echo on a prompt, unless that was done.
 
         Raises:
@@ -475,13 +489,11 @@ class EchoTrust:
         """
         async with self._lock:
             if not self._checked:
-                self._fault = await _echo_fault(ask, prompt)
+                self._fault = await _echo_fault(request, prompt)
                 self._checked = True
         if self._fault is not None:
             raise UnusableEndpointError(self._fault)
 
-
-__all__ = ["EndpointError", "EndpointKernel", "EndpointUsage", "NoMatch"]
 
 Scoring = Literal["prompt-logprobs", "top-logprobs", "text"]
 Guided = Literal["", "choice", "json"]
@@ -503,18 +515,12 @@ _FORMATS = {"plain": "completions", "chat": "chat"}
 
 _APPLIES: dict[str, tuple[str, str]] = {
     "guided": ("scoring", "text"),
+    "last_blank": ("last_blank", "label"),
     "max_tokens": ("scoring", "text"),
     "top_n": ("scoring", "top-logprobs"),
     "unlisted": ("scoring", "top-logprobs"),
 }
 """Options that change numbers only where another option has this value."""
-
-
-class _Session(NamedTuple):
-    """The connections of one process and the result of its echo check."""
-
-    transport: Transport
-    trust: EchoTrust
 
 
 def _check_prompts(prompts: Sequence[str]) -> None:
@@ -561,7 +567,7 @@ def _checked_url(given: object) -> str:
 
 
 @dataclass(frozen=True)
-class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
+class EndpointKernel(ReplyKernel, ServerOptions):
     """A model behind an OpenAI-compatible server. Use it as ``f(prompt, label_space)``, or give it to a benchmark.
 
     The settings are frozen. A kernel can be pickled to workers; each process opens its own connections.
@@ -587,6 +593,10 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
     """``"completions"`` continues the unchanged prompt; ``"chat"`` sends it as a user's message, to which the server
     applies the model's chat template (for ``"top-logprobs"`` and ``"text"``)."""
 
+    last_blank: LastBlank = "prompt"
+    """The blank before a label: the end of the prompt, or, as in most methods' papers, the beginning of the
+    ``"label"``: prompts are sent without the blank at their end."""
+
     top_n: int = 20
     """Number of requested next tokens (``"top-logprobs"``); most servers allow 5 to 20."""
 
@@ -603,7 +613,8 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
         self._open(())
         super().__post_init__()
-        for name, legal in (("scoring", Scoring), ("api", Api), ("unlisted", Unlisted), ("guided", Guided)):
+        choices = {"scoring": Scoring, "api": Api, "unlisted": Unlisted, "guided": Guided, "last_blank": LastBlank}
+        for name, legal in choices.items():
             if getattr(self, name) not in get_args(legal):
                 raise unknown_name(f"value of {name}", getattr(self, name), get_args(legal))
         if not isinstance(self.model, str) or not self.model:
@@ -622,6 +633,17 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                 )
         if self.api == "chat" and self.scoring == "prompt-logprobs":
             raise ArgumentError(f"api: got 'chat', which does not echo prompts; {_OTHER_SCORING}")
+        if self.last_blank == "label" and (self.api == "chat" or self.scoring == "text"):
+            raise ArgumentError(
+                f"last_blank='label' is for labels that are scored after plain prompts: got api={self.api!r} with "
+                f"scoring={self.scoring!r}, expected api='completions' with 'prompt-logprobs' or 'top-logprobs'"
+            )
+        for name, (other, value) in _APPLIES.items():
+            if getattr(self, name) != getattr(type(self), name) and getattr(self, other) != value:
+                raise ArgumentError(
+                    f"{name}: got {getattr(self, name)!r} with {other}={getattr(self, other)!r}, expected {other}="
+                    f"{value!r}. Leave {name} out, or change {other}"
+                )
         for name, given in (("system", self.system), ("guided", self.guided == "json")):
             if given and self.api != "chat":
                 raise ArgumentError(f"{name}: got {getattr(self, name)!r} with api='completions', expected api='chat'")
@@ -651,8 +673,10 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         types = {**option_types(cls, "base_url", "model"), "prompt_format": "str"}
         model, given = split_options(rest, types, None, "a served model", options)
         if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
-            if "api" in given or written not in _FORMATS:
-                raise ArgumentError(f"got prompt_format={written!r}, expected plain or chat, and no api")
+            if "api" in given:
+                raise ArgumentError(f"got prompt_format={written} and api={given['api']}. Give one of the two")
+            if written not in _FORMATS:
+                raise ArgumentError(f"got prompt_format={written!r} for a server, expected plain or chat")
             given["api"] = _FORMATS[written]
         if not mark or not model or not address:
             example = "openai:http://localhost:8000/v1#my-model"  # what was given may hold a password
@@ -680,11 +704,6 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         names = [name for name in given.keys() - WHO - NO_NUMBERS if applies.get(name, True) and texts[name]]
         return Identity(who, {name: texts[name] for name in names})
 
-    @property
-    def recheck_tolerance(self) -> None:
-        """No tolerance: a server may not respond alike twice, so that a prediction that differs is only a warning."""
-        return None
-
     def pin_edition(self) -> str | None:
         """Ask the server which edition it serves now, with a request for one token, and hold all responses to it.
 
@@ -699,8 +718,8 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         """
         self._live["editions"].clear()
 
-        async def probe(session: _Session, prompt: str) -> str:
-            await session.transport.ask(self.api, self._request(prompt, self.reply_request(1, ())))
+        async def probe(transport: Transport, prompt: str) -> str:
+            await transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
             return ""
 
         first_result(self._all(["a"], probe))
@@ -726,28 +745,6 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         """Number of retries so far, in this process."""
         return self.usage.retries
 
-    def __call__(self, prompt: str, label_space: Sequence[str]) -> Answer:
-        """Answer one query.
-
-        Args:
-            prompt: The prompt.
-            label_space: The labels.
-
-        Returns:
-            A probability for each label, or with ``scoring="text"`` the reply.
-
-        Raises:
-            ArgumentError: The prompt is not a text (noisy-channel prompts need a local kernel), or a label is empty.
-            NoMatch: The listed tokens do not tell which label the model predicts.
-            WithheldReplyError: The server withheld the reply.
-            EndpointError: The server failed, or its answer cannot be used.
-            MissingDependencyError: The package ``openai`` is not installed.
-        """
-        (outcome,) = self.batch([prompt], label_space)
-        if isinstance(outcome, OutputError):
-            raise outcome
-        return outcome
-
     def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[Answer | OutputError]:
         """Answer many queries, up to ``concurrency`` requests at once.
 
@@ -756,12 +753,12 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
             label_space: The labels of all of them.
 
         Returns:
-            For each prompt, in order, what a call returns or the error that a call raises. After an error that every
-            query would meet (wrong key, wrong model, ...) the queries not yet begun get that error without being
-            asked.
+            For each prompt, in order, a probability for each label, or with ``scoring="text"`` the reply; or the error
+            that a call raises. After an error that every query would meet (wrong key, wrong model, ...) the queries not
+            yet begun get that error without being asked.
 
         Raises:
-            ArgumentError: As for a call.
+            ArgumentError: A prompt is not a text (noisy-channel prompts need a local kernel), or a label is empty.
             MissingDependencyError: The package ``openai`` is not installed.
         """
         labels = checked_labels(label_space)
@@ -770,10 +767,10 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         _check_prompts(prompts)
 
         if self.scoring == "text":
-            return list(self._replies(prompts, None, self.stop, self._guide(labels)))
+            return list(self._whole_replies(prompts, None, self.stop, self._guide(labels)))
 
-        async def answer(session: _Session, prompt: str) -> list[float]:
-            return await self._scores(session, prompt, labels)
+        async def answer(transport: Transport, prompt: str) -> list[float]:
+            return await self._scores(transport, prompt, labels)
 
         outcomes = self._all(prompts, answer)
         if len(labels) > 1 and len(outcomes) >= _TIES:
@@ -783,26 +780,16 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                 return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
         return list(outcomes)
 
-    def replies(
-        self,
-        prompts: Sequence[str],
-        max_new_tokens: int | None = None,
-        stop: Sequence[str] | None = None,
-        sampling: Mapping[str, Any] | None = None,
-    ) -> list[str | OutputError]:
-        """Return the reply to each prompt (the continuation, with ``api="completions"``), or the error in its place."""
-        _check_prompts(prompts)
-        return self._replies(prompts, max_new_tokens, self.stop or () if stop is None else stop, dict(sampling or {}))
-
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
-    ) -> list[str | OutputError]:
+    ) -> Sequence[str | OutputError]:
+        _check_prompts(prompts)
         if stop is None:  # a label is one line, and a completion goes on
             stop = ["\n"] if self.api == "completions" else []
         settings = {**self.reply_request(most, stop), **more}
 
-        async def work(session: _Session, prompt: str) -> str:
-            text = reply(await session.transport.ask(self.api, self._request(prompt, settings)))
+        async def work(transport: Transport, prompt: str) -> Text:
+            text = reply(await transport.request(self.api, self._request(prompt, settings)))
             if has_key(text):
                 raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
             return text
@@ -833,9 +820,9 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
-        session: _Session | None = self._live.pop("session", None)
-        if session is not None:
-            session.transport.close()
+        transport: Transport | None = self._live.pop("transport", None)
+        if transport is not None:
+            transport.close()
 
     def __getstate__(self) -> dict[str, Any]:
         editions = [tuple(edition) for edition in self._live["editions"]]
@@ -849,38 +836,39 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
         """Start without connections and with all counts 0."""
         self.__dict__["_live"] = {"editions": list(editions), "counts": Counter()}
 
-    def _session(self) -> _Session:
+    def _transport(self) -> Transport:
         """The connections of this process."""
         live = self._live
         with _CREATION:
-            session: _Session | None = live.get("session")
-            if session is None or session.transport.process != os.getpid():  # a forked child has no event loop yet
+            transport: Transport | None = live.get("transport")
+            if transport is None or transport.process != os.getpid():  # a forked child has no event loop yet
                 options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
-                transport = Transport(options, live["editions"], live["counts"])
-                live["session"] = session = _Session(transport, EchoTrust())
-            return session
+                live["transport"] = transport = Transport(options, live["editions"], live["counts"])
+                live["trust"] = EchoTrust()
+            return transport
 
     def _all(
-        self, prompts: Sequence[str], work: Callable[[_Session, str], Coroutine[Any, Any, Value]]
+        self, prompts: Sequence[str], work: Callable[[Transport, str], Coroutine[Any, Any, Value]]
     ) -> list[Value | OutputError]:
         """Run ``work`` for each prompt, ``concurrency`` at a time; a failure takes the place of its result."""
         if not prompts:
             return []
-        session = self._session()
+        transport = self._transport()
+        transport.ended = None
         outcomes: dict[int, Value | OutputError] = {}
-        stop: list[OutputError] = []
 
         async def worker(places: Iterator[int]) -> None:
             for place in places:
                 try:
-                    outcomes[place] = stop[0] if stop else await work(session, prompts[place])
+                    outcomes[place] = transport.ended or await work(transport, prompts[place])
                 except Exception as error:
                     outcomes[place] = shown = _redacted(error)
                     if isinstance(shown, RunEndingError):
-                        stop.append(shown)
+                        transport.ended = shown
 
         async def whole() -> None:
             places = iter(range(len(prompts)))
+            await worker(itertools.islice(places, 1 - transport.understood))  # alone: most faults are of all queries
             workers = [asyncio.create_task(worker(places)) for _ in range(min(self.concurrency, len(prompts)))]
             try:
                 await asyncio.gather(*workers)
@@ -888,21 +876,25 @@ class EndpointKernel(ReplyKernel, ReplySettings, ServerOptions):
                 for task in workers:
                     task.cancel()
 
-        session.transport.run(whole())
+        transport.run(whole())
+        transport.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes.values())
         return [outcomes[place] for place in range(len(prompts))]
 
     def _request(self, prompt: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        if self.last_blank == "label":
+            prompt = without_blank(prompt)
         content = {"prompt": prompt} if self.api == "completions" else {"messages": self.messages(prompt)}
         return {**content, **settings}
 
-    async def _scores(self, session: _Session, prompt: str, labels: Sequence[str]) -> list[float]:
-        ask = session.transport.ask
+    async def _scores(self, transport: Transport, prompt: str, labels: Sequence[str]) -> list[float]:
         if self.scoring == "top-logprobs":
             listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
-            body = await ask(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
+            body = await transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
             return softmax(next_token_scores(next_tokens(body, self.top_n), labels, self.unlisted))
-        complete = functools.partial(ask, "completions")
-        await session.trust.check(complete, prompt)
+        complete = functools.partial(transport.request, "completions")
+        if self.last_blank == "label":
+            prompt, labels = without_blank(prompt), with_blank(labels)
+        await self._live["trust"].check(complete, prompt)
         echoes = await asyncio.gather(*(echo(complete, prompt + label) for label in labels), return_exceptions=True)
         errors = [error for error in echoes if isinstance(error, BaseException)]
         if errors:

@@ -53,8 +53,7 @@ from typing import Any, Final
 
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference.identity import Identity
-from StaICC.kernels.label_scores import after_label, check_channel, checked_labels, softmax
-from StaICC.kernels.protocol import Capability
+from StaICC.kernels.protocol import Capability, after_label, check_channel, checked_labels, softmax
 from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
 
 _VERSION: Final = 1  # part of the identity; raise it with any change that can move a probability

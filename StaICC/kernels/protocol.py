@@ -2,18 +2,29 @@
 
 The library asks for capabilities; it never probes attributes. A capability that a kernel declares comes with the method
 that :data:`METHODS` lists.
+
+Label scores are a softmax. The noisy channel scores the text given the label, instead of the label given the text.
+
+Min, Lewis, Hajishirzi and Zettlemoyer (2022), "Noisy Channel Language Model Prompting for Few-Shot Text
+Classification", predict the label ``c`` with the highest ``P(x | c)`` (uniform prior). There is one prompt for each
+label; they differ in the label only, and the query's text follows it. The score is the sum of the log-probabilities of
+the query's tokens.
+
+0.1.1 took the mean loss over *all* tokens of the prompt instead, demonstrations included, which leaves nearly uniform
+probabilities. That is ``variant="0.1.1"``.
 """
 
 from __future__ import annotations
 
 import enum
 import hashlib
+import math
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
-from StaICC.errors import ArgumentError, validate_integer
-from StaICC.inference.contract import DeclaresCapabilities, Interface, batch_form, check_interfaces
-from StaICC.inference.identity import Identity, replaced_methods
+from StaICC.errors import ArgumentError, OutputError, PromptError, validate_integer
+from StaICC.inference.contract import DeclaresCapabilities, Interface, batch_form, check_interfaces, own_attribute
+from StaICC.inference.identity import Identity, in_library, replaced_methods
 
 
 class Capability(enum.Enum):
@@ -23,6 +34,7 @@ class Capability(enum.Enum):
     NOISY_CHANNEL = "noisy channel"
     TEXT = "text"
     HIDDEN_STATES = "hidden states"
+    LAYER_STATES = "layer states"
     FULL_VOCABULARY = "full vocabulary"
     LOSSES = "losses"
     BATCH = "batch"
@@ -36,6 +48,7 @@ METHODS = {
     Capability.NOISY_CHANNEL: "__call__",
     Capability.TEXT: "generate",
     Capability.HIDDEN_STATES: "hidden_states",
+    Capability.LAYER_STATES: "layer_states",
     Capability.FULL_VOCABULARY: "full_vocabulary_logits",
     Capability.LOSSES: "losses",
     Capability.BATCH: "batch",
@@ -61,12 +74,33 @@ class Kernel(Protocol):
         """Return a probability or logit for each label."""
 
 
+class LoadedKernel(Kernel, Protocol):
+    """A kernel of any kind: what all kernels have, and the attributes of its class, whose types are not known."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the kernel's class."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of the kernel's class."""
+
+
 @runtime_checkable
 class NoisyChannelVariants(Interface, Protocol):
     """A kernel that computes the noisy channel in the paper's and in the release's variant."""
 
     def noisy_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: Any = None) -> Any:
         """Return probabilities of the labels from the probability of the text given the label."""
+
+
+@runtime_checkable
+class PatchesLayers(Interface, Protocol):
+    """A kernel with layer states, which also predicts after one of them was replaced."""
+
+    def layer_states(self, prompts: Sequence[str]) -> Any:
+        """Return the state of each layer at the last position of each prompt: (prompts, layers, width)."""
+
+    def patched(self, prompts: Sequence[str], label_space: Sequence[str], layer: int, state: Sequence[float]) -> Any:
+        """Return probabilities of the labels, with a vector in the place of a layer's state at the last position."""
 
 
 @runtime_checkable
@@ -77,7 +111,7 @@ class RendersPrompts(Interface, Protocol):
         """Return prompts as the model reads them."""
 
 
-def represents(kernel: Any, method: str) -> bool:
+def can_call_directly(kernel: Any, method: str) -> bool:
     """Tell whether a method of a kernel may be called instead of ``batch`` or ``__call__``.
 
     It may not where a subclass or the object itself overrides something of the class that defines the method, or where
@@ -91,7 +125,8 @@ def represents(kernel: Any, method: str) -> bool:
     owner = next((base for base in classes if method in vars(base)), None)
     if owner is None or replaced_methods(kernel):
         return False
-    overrides = {name for base in classes[: classes.index(owner)] for name in vars(base)} & {*dir(owner)}
+    below = [base for base in classes[: classes.index(owner)] if not in_library(base)]
+    overrides = {name for base in below for name in vars(base)} & {*dir(owner)}
     return all(name in _NO_SCORES or (name.startswith("__") and name != "__call__") for name in overrides)
 
 
@@ -138,15 +173,15 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
         if not all(isinstance(item, Capability) for item in function.capabilities):
             raise ArgumentError(f"capabilities: got {function.capabilities!r:.80}, expected a set of Capability")
         return frozenset(function.capabilities)
-    found = {Capability.LABEL_SCORES}
+    capabilities = {Capability.LABEL_SCORES}
     for capability, method in METHODS.items():
-        if method != "__call__" and capability is not Capability.BATCH and callable(getattr(function, method, None)):
-            found.add(capability)
+        if method != "__call__" and capability is not Capability.BATCH and callable(own_attribute(function, method)):
+            capabilities.add(capability)
     if batch_form(function) is not None:
-        found.add(Capability.BATCH)
-    if callable(getattr(function, "noisy_channel", None)):
-        found.add(Capability.NOISY_CHANNEL)
-    return frozenset(found)
+        capabilities.add(Capability.BATCH)
+    if callable(own_attribute(function, "noisy_channel")):
+        capabilities.add(Capability.NOISY_CHANNEL)
+    return frozenset(capabilities)
 
 
 @runtime_checkable
@@ -159,3 +194,134 @@ class JointFeatures(Interface, Protocol):
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
         """Return one sequence of rows for each wanted feature."""
+
+
+def softmax(scores: Sequence[float]) -> list[float]:
+    """Probabilities proportional to the exponentials of the scores.
+
+    Example:
+        >>> softmax([1.0, 1.0])
+        [0.5, 0.5]
+    """
+    top = max(scores)
+    if not math.isfinite(top):
+        raise OutputError(f"the model's scores {list(scores)} are not finite; use a wider number type, such as float32")
+    parts = [math.exp(score - top) for score in scores]
+    total = math.fsum(parts)
+    return [part / total for part in parts]
+
+
+LastBlank = Literal["prompt", "label"]
+"""What the blank between a prompt and a label belongs to.
+
+``"prompt"``, as in StaICC: the model reads the prompt with the blank at its end, and the label is scored after it.
+``"label"``, as in the papers of most methods: the model reads the prompt without it, and the label begins with it."""
+
+
+def without_blank(prompt: str) -> str:
+    """Return a prompt without the blanks at its end: most tokens of words begin with one, and do not follow another.
+
+    Example:
+        >>> without_blank("label: ")
+        'label:'
+    """
+    return prompt.rstrip(" ")
+
+
+def with_blank(labels: Sequence[str]) -> list[str]:
+    """Return labels that begin with a blank.
+
+    Example:
+        >>> with_blank(["good", " bad"])
+        [' good', ' bad']
+    """
+    return [label if label.startswith(" ") else f" {label}" for label in labels]
+
+
+def checked_labels(label_space: Sequence[str]) -> list[str]:
+    """Return the labels as a list.
+
+    Raises:
+        ArgumentError: It is no list of at least one text.
+    """
+    usable = isinstance(label_space, Sequence) and not isinstance(label_space, (str, bytes)) and len(label_space) > 0
+    if not usable or not all(isinstance(label, str) for label in label_space):
+        raise ArgumentError(f"label_space: got {label_space!r}, expected a list of at least one text")
+    return list(label_space)
+
+
+def check_channel(prompts: Sequence[str], label_space: Sequence[str], index: int) -> None:
+    """Refuse what is not one prompt for each label.
+
+    Args:
+        prompts: The prompts of one query.
+        label_space: The labels.
+        index: Number of the query, for the message.
+    """
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not all(isinstance(p, str) for p in prompts):
+        raise PromptError(f"query {index} of a noisy channel must be a list of strings, one for each label", index)
+    if len(prompts) != len(label_space):
+        raise PromptError(
+            f"query {index} has {len(prompts)} prompts for {len(label_space)} labels; a noisy channel needs one "
+            "for each label (load the benchmark with noisy_channel=True)",
+            index,
+        )
+
+
+def _shared(texts: Sequence[str]) -> str:
+    """The longest text with which all begin."""
+    first, last = min(texts), max(texts)
+    return first[: next((i for i, c in enumerate(first) if i >= len(last) or c != last[i]), len(first))]
+
+
+def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]:
+    """Where the query's text begins in each prompt: right after the candidate label.
+
+    The prompts are taken apart as ``head + label + tail`` with the same head and tail for all labels. Where that is
+    impossible (labels written otherwise than in the label space), the tail is the longest common ending that begins
+    with white space.
+
+    Args:
+        prompts: One prompt for each label.
+        label_space: The labels, in the same order.
+
+    Returns:
+        For each prompt, the number of characters before the tail.
+
+    Example:
+        >>> prompts = ["label: good text: fine", "label: bad text: fine"]
+        >>> [prompt[start:] for prompt, start in zip(prompts, after_label(prompts, ["good", "bad"]))]
+        [' text: fine', ' text: fine']
+    """
+    if len(prompts) == 1:
+        return [max(prompts[0].rfind(label_space[0]), 0) + len(label_space[0])]
+    head = _shared(prompts)
+    # Labels may begin alike, so the heads may be shorter than what the prompts have in common.
+    for start in range(len(head), -1, -1):
+        if not prompts[0].startswith(label_space[0], start):
+            continue
+        tail = prompts[0][start + len(label_space[0]) :]
+        if all(p == head[:start] + label + tail for p, label in zip(prompts, label_space, strict=True)):
+            return [start + len(label) for label in label_space]
+    ending = _shared([prompt[::-1] for prompt in prompts])[::-1]
+    space = next((i for i, character in enumerate(ending) if character.isspace()), 0)
+    return [len(prompt) - len(ending) + space for prompt in prompts]
+
+
+def channel_scores(rows: Sequence[Sequence[float]], width: int, mean: bool) -> list[list[float]]:
+    """Return the scores of each query's labels: sums (or means) of log-probabilities.
+
+    Args:
+        rows: The log-probabilities of the scored tokens of each prompt, one prompt for each label.
+        width: Number of labels.
+        mean: Take means, as 0.1.1.
+
+    Raises:
+        PromptError: A prompt has no scored token.
+    """
+    for number, row in enumerate(rows):
+        if not row:
+            index = number // width
+            raise PromptError(f"query {index} has no token after its label, so it cannot be scored", index)
+    values = [math.fsum(row) / (len(row) if mean else 1) for row in rows]
+    return [values[start : start + width] for start in range(0, len(values), width)]

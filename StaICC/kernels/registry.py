@@ -22,10 +22,13 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, get_args, get_origin, get_type_hints, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, get_origin, get_type_hints, runtime_checkable
 
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.registry import Registry, is_reference
+
+if TYPE_CHECKING:
+    from StaICC.kernels.protocol import LoadedKernel
 
 
 def _texts(text: str) -> tuple[str, ...]:
@@ -201,7 +204,7 @@ def _read_factory(name: str, value: Any) -> KernelFactory:
     return cast("KernelFactory", factory)
 
 
-def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], further: str = "") -> Any:
+def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], further: str = "") -> LoadedKernel:
     """Return the kernel that a factory makes, or the inference function in its place."""
     try:
         signature = inspect.signature(factory)
@@ -211,7 +214,7 @@ def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, An
         if further or options:
             given = ", ".join(filter(None, [further, *options]))
             raise ArgumentError(f"{name!r} is an inference function: got {given}, expected no argument and no option")
-        return factory
+        return cast("LoadedKernel", factory)
     try:
         if signature is not None:
             signature.bind(text, **options)
@@ -220,7 +223,7 @@ def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, An
     kernel = factory(text, **options)
     if not callable(kernel):
         raise ArgumentError(f"{name!r} makes no kernel: it returned {kernel!r:.80}. Expected {_EXPECTED}")
-    return kernel
+    return cast("LoadedKernel", kernel)
 
 
 KERNELS: Registry[KernelFactory] = Registry(
@@ -232,7 +235,7 @@ KERNELS: Registry[KernelFactory] = Registry(
         "hf": _CAUSAL_LM,
         "vllm": "StaICC.kernels.vllm_kernel:VLLMKernel",
         "openai": "StaICC.kernels.endpoint:EndpointKernel",
-        "litellm": "StaICC.kernels.litellm_kernel:LiteLLMKernel",
+        "litellm": "StaICC.kernels.text_inference:LiteLLMKernel",
     },
     _read_factory,
     "Write hf:NAME for a model of the hub, package.module:name for a function. A folder and a .gguf file work too.",
@@ -256,7 +259,7 @@ def declared_options(factory: KernelFactory) -> Sequence[OptionFact]:
     return owner.declared_options() if isinstance(owner, DeclaresOptions) else ()
 
 
-def load_kernel(spec: str, **options: Any) -> Any:
+def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     """Make the kernel that a string names.
 
     Args:
@@ -288,11 +291,14 @@ def load_kernel(spec: str, **options: Any) -> Any:
         entry = KERNELS.find(kind)
         rest = spec[len(kind) :]
         return _make(kind, entry.value, entry.name + rest, options, rest[1:])
-    reference = ":".join(spec.split(":", 2)[:2])
+    reference, _, given = spec.partition(";")
+    reference = ":".join(reference.split(":", 2)[:2])
     if is_reference(reference):
+        if given:
+            raise ArgumentError(f"{reference}: got the option {given}, but only built-in models have options")
         return _make(reference, KERNELS.find(reference).value, argument, options, spec[len(reference) + 1 :])
     name = spec.partition(";")[0]
     if name.endswith(".gguf") or "/" in name or "\\" in name or Path(name).is_dir():
-        return KERNELS["hf"](spec, **options)
+        return cast("LoadedKernel", KERNELS["hf"](spec, **options))
     hub = f" For a model of the Hugging Face hub write {f'hf:{spec}'!r}." if kind == name else ""
     raise unknown_name(KERNELS.kind, kind, KERNELS.names(), KERNELS.hint + hub)

@@ -3,28 +3,47 @@
 :func:`text_inference` makes an inference function of any kernel with ``generate(prompts, max_new_tokens, stop)``:
 ``CausalLMKernel``, ``EndpointKernel``, your own. A run finds the label of each reply
 (:mod:`StaICC.inference.reply_parser`); ``LongICL`` has parsers of its own.
+
+Hosted models without an OpenAI-compatible interface are called through the package litellm (extra ``litellm``):
+``litellm:PROVIDER/MODEL``, such as ``litellm:anthropic/claude-sonnet-4-5``. The kernel returns replies, whose labels a
+run finds (:mod:`StaICC.inference.reply_parser`); it computes no scores. litellm reads the provider's key from its
+environment variable, and repeats requests after transient failures.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import Any, ClassVar, TypeVar
 
-from StaICC.errors import ArgumentError, OutputError, set_integers
-from StaICC.inference.contract import CountsRetries, Served, served_function
-from StaICC.inference.forecast import CountsTokens, Forecast, forecast_prompts
-from StaICC.inference.identity import Identity, combined, identity_of
-from StaICC.inference.recheck import TOLERANCE, tolerance_of
-from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed
-from StaICC.kernels.registry import load_kernel, names_option
+from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError, set_integers
+from StaICC.inference.contract import (
+    CountsRetries,
+    CountsTokens,
+    Forecast,
+    Served,
+    Text,
+    ending,
+    forecast_prompts,
+    served_function,
+)
+from StaICC.inference.identity import TOLERANCE, Identity, combined, identity_of, tolerance_of
+from StaICC.inference.reply_parser import is_cut_thought
+from StaICC.inference.workers import is_too_long
+from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
+from StaICC.kernels.registry import OptionFact, load_kernel, names_option, option_types, options_of, split_options
+from StaICC.kernels.transport import redact
+from StaICC.optional import require
 
 Value = TypeVar("Value")
 
 NEW_TOKENS = 100
 """Maximum number of tokens of a reply, by default; that of the published runs of LongICLBench."""
+THINKING_TOKENS = 8192
+"""Maximum number of tokens of a reply that the default cuts during its reasoning; it is requested again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +51,7 @@ class ReplySettings:
     """The settings of the requests for replies. ``None`` leaves a setting out of the request."""
 
     max_tokens: int | None = NEW_TOKENS
-    """Maximum number of tokens of a reply."""
+    """Maximum number of tokens of a reply. One that the default cuts during its reasoning gets up to 8192."""
 
     max_completion_tokens: int | None = None
     """Replaces ``max_tokens`` for models that refuse that name; it includes the tokens of the reasoning."""
@@ -72,7 +91,13 @@ class ReplySettings:
             values["max_tokens"] = None
         sent = {name: value for name, value in values.items() if value not in (None, "")}
         plain = {name: f"{value:g}" for name, value in sent.items() if isinstance(value, (int, float))}
+        plain["max_tokens"] = plain.get("max_tokens", "") + _THOUGHTS * self._thinks(None)
         return {name: plain.get(name) or json.dumps(value) for name, value in sent.items()}
+
+    def _thinks(self, max_new_tokens: int | None) -> bool:
+        """Return whether a reply with this limit gets a higher one for its reasoning."""
+        limit = self.max_tokens if max_new_tokens is None else max_new_tokens
+        return limit == NEW_TOKENS and self.max_completion_tokens is None
 
     def reply_request(self, max_new_tokens: int | None, stop: Sequence[str]) -> dict[str, Any]:
         """Return the fields of a request for a reply, without prompt and system message.
@@ -97,6 +122,9 @@ class ReplySettings:
         return [*messages, {"role": "user", "content": prompt}]
 
 
+_THOUGHTS = f" (with reasoning {THINKING_TOKENS})"
+
+
 def first_result(results: Sequence[Value | OutputError]) -> Value:
     """Return the first of the results; raise it if it is an error."""
     if isinstance(results[0], OutputError):
@@ -104,8 +132,31 @@ def first_result(results: Sequence[Value | OutputError]) -> Value:
     return results[0]
 
 
-class ReplyKernel:
+def with_thoughts(
+    replies: Sequence[str | OutputError], prompts: Sequence[str], again: Callable[[list[str]], Sequence[Any]]
+) -> Sequence[str | OutputError]:
+    """Return replies; those that were cut during their reasoning are replaced.
+
+    Args:
+        replies: The replies.
+        prompts: Their prompts.
+        again: Returns the replies to prompts with more tokens. Where a prompt leaves no room, the first reply stays.
+    """
+    cut = [number for number, reply in enumerate(replies) if is_cut_thought(reply)]
+    if not cut:
+        return replies
+    longer = dict(zip(cut, again([prompts[number] for number in cut]), strict=True))
+    return [
+        reply if isinstance(whole := longer.get(number, reply), OutputError) and is_too_long(str(whole)) else whole
+        for number, reply in enumerate(replies)
+    ]
+
+
+class ReplyKernel(ReplySettings):
     """A kernel that returns a failure in the place of a reply, so that the other replies are kept."""
+
+    recheck_tolerance: ClassVar[None] = None
+    """No tolerance: a server may not respond alike twice, so that a prediction that differs is only a warning."""
 
     def replies(
         self,
@@ -113,7 +164,7 @@ class ReplyKernel:
         max_new_tokens: int | None = None,
         stop: Sequence[str] | None = None,
         sampling: Mapping[str, Any] | None = None,
-    ) -> list[str | OutputError]:
+    ) -> Sequence[str | OutputError]:
         """Return the reply to each prompt, or the error that took its place.
 
         Args:
@@ -122,7 +173,38 @@ class ReplyKernel:
             stop: Texts before which a reply ends; ``None`` for those of the kernel's settings.
             sampling: Other fields of the request: ``temperature`` and ``seed``.
         """
+        return self._whole_replies(prompts, max_new_tokens, self.stop or () if stop is None else stop, sampling or {})
+
+    def _whole_replies(
+        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: Mapping[str, Any]
+    ) -> Sequence[str | OutputError]:
+        replies = self._replies(prompts, most, stop, dict(more))
+        if not self._thinks(most):
+            return replies
+        return with_thoughts(replies, prompts, lambda cut: self._replies(cut, THINKING_TOKENS, stop, dict(more)))
+
+    def _replies(
+        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
+    ) -> Sequence[str | OutputError]:
         raise NotImplementedError
+
+    @property
+    def reply_limit(self) -> str:
+        """The option that limits the tokens of a reply, with its value."""
+        name = "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
+        return f"{name}={getattr(self, name)}" + _THOUGHTS * self._thinks(None)
+
+    def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> Sequence[Any]:
+        """Return the reply to each prompt, or the error in its place."""
+        return self.replies(prompts)
+
+    def __call__(self, prompt: str, label_space: Sequence[str]) -> Any:
+        """Return what :meth:`batch` returns for one prompt; raise it if it is an error.
+
+        Raises:
+            OutputError: The server or provider failed, withheld the reply, or gave what cannot be used.
+        """
+        return first_result(self.batch([prompt], label_space))
 
     def generate(
         self,
@@ -166,7 +248,7 @@ class TextInference:
     sample: int = 0
     """Number of the sample; samples of one seed are different."""
     strip_blank: bool = False
-    """Remove the blank at the end of a prompt; see :func:`without_blank`."""
+    """Remove the blank at the end of a prompt; see :func:`~StaICC.kernels.protocol.without_blank`."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -175,7 +257,8 @@ class TextInference:
 
     def identity(self) -> Identity:
         """The identity of the kernel, with the most tokens, the stop strings and how tokens are sampled."""
-        settings = {"max_new_tokens": str(self.max_new_tokens), "stop": repr(list(self.stop))}
+        limit = f"{self.max_new_tokens}" + _THOUGHTS * (self.max_new_tokens == NEW_TOKENS)
+        settings = {"max_new_tokens": limit, "stop": repr(list(self.stop))}
         if self.strip_blank:
             settings["last blank"] = "removed"
         if self.temperature:
@@ -192,6 +275,11 @@ class TextInference:
     def guided(self) -> str:
         """How the kernel lets the model write nothing but a label; empty if it does not."""
         return getattr(getattr(self.kernel, "options", None), "guided", "")
+
+    @property
+    def reply_limit(self) -> str:
+        """The option that limits the tokens of a reply, with its value."""
+        return f"max_tokens={self.max_new_tokens}" + _THOUGHTS * (self.max_new_tokens == NEW_TOKENS)
 
     @property
     def retried(self) -> int:
@@ -225,7 +313,7 @@ class TextInference:
         """
         return first_result(self.batch([prompt], label_space))
 
-    def batch(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> list[str | OutputError]:
+    def batch(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> Sequence[str | OutputError]:
         """Continue many prompts; a context that they share is computed once, where the kernel can do that.
 
         Args:
@@ -237,22 +325,21 @@ class TextInference:
             sampling = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
         if self.guided:  # a label follows the blank that was removed
             sampling["choices"] = [" " * self.strip_blank + label for label in label_space]
+        prompts = self._read(prompts)
         if isinstance(self.kernel, ReplyKernel):
-            return self.kernel.replies(self._read(prompts), self.max_new_tokens, self.stop, sampling)
-        found: list[str | OutputError] = self.kernel.generate(
-            self._read(prompts), max_new_tokens=self.max_new_tokens, stop=list(self.stop), **sampling
-        )
-        return found
+            return self.kernel.replies(prompts, self.max_new_tokens, self.stop, sampling)
 
+        def generate(some: Sequence[str], limit: int) -> Sequence[str]:
+            texts: Sequence[str] = self.kernel.generate(some, max_new_tokens=limit, stop=list(self.stop), **sampling)
+            return texts
 
-def without_blank(prompt: str) -> str:
-    """Return a prompt without the blanks at its end: most tokens of words begin with one, and do not follow another.
+        def again(cut: list[str]) -> Sequence[str]:
+            forecast = forecast_prompts(self.kernel, cut, label_space, 1)
+            room = THINKING_TOKENS if forecast.limit is None else forecast.limit + 1 - (forecast.longest_prompt or 0)
+            return generate(cut, max(NEW_TOKENS, min(room, THINKING_TOKENS)))
 
-    Example:
-        >>> without_blank("label: ")
-        'label:'
-    """
-    return prompt.rstrip(" ")
+        replies = generate(prompts, self.max_new_tokens)
+        return with_thoughts(replies, prompts, again) if self.max_new_tokens == NEW_TOKENS else replies
 
 
 def load_for_text(
@@ -325,3 +412,108 @@ def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence
             "models and of served models have one"
         )
     return TextInference(kernel, check_generation(max_new_tokens, stop), tuple(stop))
+
+
+_ENDS_RUN = ("AuthenticationError", "PermissionDeniedError", "NotFoundError", "BudgetExceededError")
+_WITHHELD = "ContentPolicyViolationError"
+
+
+@dataclass(frozen=True)
+class LiteLLMKernel(ReplyKernel):
+    """A model that litellm calls, as a chat. Use it as ``f(prompt, label_space)``, or give it to a benchmark.
+
+    Raises:
+        ArgumentError: A setting is invalid.
+
+    Example:
+        >>> LiteLLMKernel("anthropic/claude-sonnet-4-5").identity().who["model"]
+        'anthropic/claude-sonnet-4-5'
+    """
+
+    model: str
+    """The model as litellm calls it."""
+
+    _: KW_ONLY
+
+    concurrency: int = 8
+    """Maximum number of requests in flight."""
+
+    timeout: float = 60.0
+    """Timeout of one request, in seconds."""
+
+    retries: int = 6
+    """Maximum number of retries after a transient failure."""
+
+    mock_response: str | None = None
+    """A reply that litellm returns without a request, for trials."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.model, str) or not self.model:
+            raise ArgumentError(f"model: got {self.model!r}, expected a name such as 'anthropic/claude-sonnet-4-5'")
+        set_integers(self, concurrency=1, retries=0)
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the settings that may follow the name of the model."""
+        return options_of(cls, "model")
+
+    @classmethod
+    def from_spec(cls, text: str, **options: Any) -> LiteLLMKernel:
+        """Make a kernel from a text, ``"litellm:MODEL;option=value"``.
+
+        Raises:
+            ArgumentError: The text names no model, or an option has no meaning.
+        """
+        name, given = split_options(text, option_types(cls, "model"), None, given=options)
+        return cls(name.removeprefix("litellm").removeprefix(":"), **given)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Text; no scores of labels."""
+        return frozenset({Capability.TEXT, Capability.BATCH})
+
+    def identity(self) -> Identity:
+        """Return the model and the settings of its replies; the provider may move the name to another edition."""
+        who = {"kernel": "litellm 1", "model": self.model}
+        return Identity(who | ({"mock": self.mock_response} if self.mock_response else {}), self.reply_settings())
+
+    def _replies(
+        self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
+    ) -> Sequence[str | OutputError]:
+        litellm = require("litellm", "litellm", "the litellm kernel")
+        settings = self.reply_request(most, stop or ()) | more
+        if "seed" in settings and "seed" not in (litellm.get_supported_openai_params(self.model) or ["seed"]):
+            del settings["seed"]  # litellm refuses it; the samples differ all the same
+        settings |= {"timeout": self.timeout, "num_retries": self.retries, "mock_response": self.mock_response}
+        ended: list[OutputError] = []
+
+        def reply(prompt: str, attempts: int = self.retries) -> Text | OutputError:
+            if ended:
+                return ended[0]
+            try:
+                response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
+            except Exception as error:
+                names = {base.__name__ for base in type(error).__mro__}
+                kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
+                kind = RunEndingError if names & {*_ENDS_RUN} else kind
+                failure = kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}")
+                if kind is RunEndingError:
+                    ended.append(failure)
+                return failure
+            (choice,) = response.choices
+            reason = ending(choice.finish_reason)
+            if reason == "withheld":
+                return WithheldReplyError(f"{self.model}: the provider withheld the reply (content filter)")
+            if reason is not None:
+                thought = getattr(choice.message, "reasoning_content", None)
+                return Text(choice.message.content or (f"<think>{thought}" if thought else ""), reason)
+            if attempts:
+                return reply(prompt, attempts - 1)
+            return OutputError(
+                f"{self.model}: the reply may be incomplete: got the finish reason {choice.finish_reason!r:.80}, "
+                f"expected stop or length (asked {self.retries + 1} times)"
+            )
+
+        with ThreadPoolExecutor(self.concurrency) as pool:
+            return list(pool.map(reply, prompts))

@@ -42,7 +42,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, RunEndingError, WithheldReplyError
-from StaICC.inference.chunk import is_too_long
+from StaICC.inference.contract import ending
+from StaICC.inference.workers import is_too_long
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
@@ -163,13 +164,24 @@ class EndpointUsage:
     """Tokens of prompts, as the server counted them."""
 
     completion_tokens: int = 0
-    """Tokens of completions, as the server counted them."""
+    """Tokens of completions, as the server counted them; reasoning included."""
+
+    reasoning_tokens: int = 0
+    """Tokens of reasoning, which a reply may hide, where the server counted them."""
 
     uncounted: int = 0
     """Responses without token counts."""
 
     failed: int = 0
     """Requests without a usable response, after all retries."""
+
+
+def reasoning_tokens(body: Mapping[str, Any]) -> int:
+    """Return the number of tokens of reasoning that a response states; 0 if it states none."""
+    match body.get("usage"):
+        case {"completion_tokens_details": {"reasoning_tokens": int(count)}}:
+            return max(count, 0)
+    return 0
 
 
 class Edition(NamedTuple):
@@ -347,6 +359,10 @@ class Transport:
         )
         self._free = asyncio.Semaphore(options.concurrency)
         self._not_before = 0.0
+        self.understood = False
+        """Whether a query had a usable response."""
+        self.ended: RunEndingError | None = None
+        """The fault that every further request would meet; none is sent until this is ``None`` again."""
         self._counts = Counter() if counts is None else counts
         loop = self._loop = asyncio.new_event_loop()
         threading.Thread(target=_spin, args=(loop, self._client), name="staicc-endpoint", daemon=True).start()
@@ -368,7 +384,7 @@ class Transport:
             future.cancel()
             raise
 
-    async def ask(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
+    async def request(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request, with retries.
 
         Args:
@@ -382,22 +398,31 @@ class Transport:
             EndpointError: There is no usable response.
         """
         async with self._free:
-            attempt = 0
-            while True:
-                while (early := self._not_before - time.monotonic()) > 0:
-                    await asyncio.sleep(early)
-                outcome = await self._attempt(api, payload)
-                if not isinstance(outcome, _Fault):
-                    return self._accepted(outcome)
-                wait = self._wait(outcome, attempt, payload)
-                if wait is None:
-                    tries = f" (asked {attempt + 1} times)" if attempt else ""
-                    self._counts["failed"] += 1
-                    raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
-                _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
-                attempt += 1
-                self._counts["retries"] += 1
-                await asyncio.sleep(wait)
+            try:
+                return await self._retried(api, payload)
+            except RunEndingError as error:
+                self.ended = error
+                raise
+
+    async def _retried(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any]:
+        attempt = 0
+        while True:
+            while (early := self._not_before - time.monotonic()) > 0:
+                await asyncio.sleep(early)
+            if self.ended is not None:
+                raise self.ended
+            outcome = await self._attempt(api, payload)
+            if not isinstance(outcome, _Fault):
+                return self._accepted(outcome)
+            wait = self._wait(outcome, attempt, payload)
+            if wait is None:
+                tries = f" (asked {attempt + 1} times)" if attempt else ""
+                self._counts["failed"] += 1
+                raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
+            _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
+            attempt += 1
+            self._counts["retries"] += 1
+            await asyncio.sleep(wait)
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
         """Seconds until the next attempt; None if there is none."""
@@ -415,7 +440,7 @@ class Transport:
         self._counts["requests"] += 1
         try:
             return await asyncio.wait_for(self._exchange(api, payload), self._options.timeout)
-        except asyncio.TimeoutError:
+        except (asyncio.TimeoutError, self._openai.APITimeoutError):
             return _Fault(
                 f"no whole answer within {self._options.timeout:g} s; raise timeout if the server is slow", True
             )
@@ -445,6 +470,14 @@ class Transport:
             return _Fault(f"the answer is JSON, but no object: {clip(body)}", True)
         if body.get("error"):
             return _Fault(f"the server answered with the error {clip(body['error'])}", True)
+        match body.get("choices"):
+            case [Mapping() as choice]:
+                reason = choice.get("finish_reason")
+                one_token = 1 in (payload.get("max_tokens"), payload.get("max_completion_tokens"))
+                whole = one_token or "logprobs" in payload  # the log-probabilities show what is missing
+                if ending(reason) is None and not (reason is None and whole):
+                    expected = f"got the finish reason {clip(reason)}, expected stop or length"
+                    return _Fault(f"the reply may be incomplete: {expected}", True)
         return body
 
     def _fault(self, error: Exception) -> _Fault:
@@ -454,8 +487,6 @@ class Transport:
             cause = cause.__cause__
         if cause is not None:
             return self._status_fault(cause.status, cause.headers, cause.body)
-        if isinstance(error, self._openai.APITimeoutError):
-            return _Fault(f"no answer within {self._options.timeout:g} s", True)
         inner = error.__cause__ or error
         known = type(inner).__module__.partition(".")[0].rstrip("0123456789") in _NETWORK_PACKAGES
         text = clip(f"{type(inner).__name__}: {inner}")
@@ -516,6 +547,7 @@ class Transport:
         for name, count in counts.items():
             if type(count) is int and count >= 0:
                 self._counts[name] += count
+        self._counts["reasoning_tokens"] += reasoning_tokens(body)
         self._counts["uncounted"] += not any(type(count) is int for count in counts.values())
         self._check_edition(body)
         return body

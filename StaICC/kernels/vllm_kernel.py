@@ -20,28 +20,23 @@ import copy
 import dataclasses
 import importlib.util
 import json
-import math
 import os
 import threading
 import weakref
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from StaICC.datasets.pack import data_home
 from StaICC.datasets.storage import passing_folder
-from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, unknown_name
-from StaICC.inference.forecast import PROBABILITIES, Forecast
+from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, unknown_name
+from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions
-from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions, PromptFormat, Reading
-from StaICC.kernels.huggingface.source import ModelSource
-from StaICC.kernels.label_scores import channel_scores, check_channel, checked_labels, softmax
-from StaICC.kernels.protocol import TEXT_SCORES, Capability, check_generation
+from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs, RunReport, TokenKernel
+from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
+from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource
+from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import OptionFact, option_types, options_of, read_json_or_text, split_options
 from StaICC.optional import require
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 FEATURE = "the vLLM kernel"
 NOT_PASSED_ON = frozenset(
@@ -56,6 +51,7 @@ GRAMMAR_LIBRARIES = ("xgrammar", "llguidance")
 """vLLM needs one of them for guided decoding."""
 NOT_TAKEN = NEUTRAL | {"compile"}
 """Options of the torch kernel that say how it computes; vLLM has options of its own for that."""
+_ALIASES = {"half": "float16", "float": "float32"}
 Guided = Literal["", "choice"]
 Tokens = tuple[int, ...]
 
@@ -79,7 +75,7 @@ def _shut_down(client: weakref.ref[Any]) -> None:
         alive.shutdown()
 
 
-class VLLMKernel:
+class VLLMKernel(TokenKernel):
     """A model on vLLM's offline engine; it is loaded when it is first needed.
 
     Args:
@@ -99,12 +95,18 @@ class VLLMKernel:
         [0.83, 0.17]
     """
 
-    identifies_state = True
+    _can = frozenset(Capability) - {Capability.HIDDEN_STATES, Capability.LAYER_STATES, Capability.FULL_VOCABULARY}
+    _least_new = 1
+    _keeps_prefix = False
+
+    options: VLLMOptions
 
     def __init__(self, spec: str, **options: Any) -> None:
         scoring = set(VLLMOptions.__dataclass_fields__) - NOT_TAKEN
         self.options = VLLMOptions(**{name: value for name, value in options.items() if name in scoring})
         self.engine_arguments: dict[str, Any] = {k: v for k, v in options.items() if k not in scoring}
+        if (dtype := str(self.engine_arguments.get("dtype", "auto"))) not in (*NUMBER_TYPES, *_ALIASES):
+            raise unknown_name("dtype", dtype, NUMBER_TYPES)
         _check_engine_arguments(self.engine_arguments, scoring)
         self._source = _source(spec)
         self._reset()
@@ -120,7 +122,7 @@ class VLLMKernel:
         return options_of(VLLMOptions, *NOT_TAKEN)
 
     @classmethod
-    def from_spec(cls, text: str, **options: Any) -> Self:
+    def from_spec(cls, text: str, **options: Any) -> VLLMKernel:
         """Return the kernel of ``"vllm:MODEL;option=value"``.
 
         Raises:
@@ -130,21 +132,6 @@ class VLLMKernel:
         if name in ("vllm", "vllm:"):
             raise ArgumentError(f"the kernel 'vllm' needs a model: got {text!r}, expected 'vllm:NAME_OR_PATH'")
         return cls(name.removeprefix("vllm:"), **options)
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What this kernel can compute; with chat prompts nothing that scores the text of a prompt."""
-        others = frozenset({Capability.LABEL_SCORES, Capability.TEXT, Capability.BATCH})
-        return others if self.options.is_chat else others | TEXT_SCORES
-
-    @property
-    def format(self) -> PromptFormat:
-        """How prompts and labels are written for the tokenizer; starts the engine."""
-        return PromptFormat(self.tokenizer, self.options)
-
-    def rendered(self, prompts: Sequence[str]) -> list[str]:
-        """Return prompts as the model reads them."""
-        return [self.format.render(prompt) for prompt in prompts]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("options", "engine_arguments", "_source")}
@@ -156,12 +143,9 @@ class VLLMKernel:
     def identity(self) -> Identity:
         """Return the model's files, the engine with its arguments, and the scoring options."""
         vllm = _vllm()
-        facts = {
-            name: value
-            for name, value in (self._content or self._source.content()).items()
-            if name not in ("dtype", "device", "gguf")
-        }
-        arguments = {k: v for k, v in {"dtype": "auto", **self.engine_arguments}.items() if k not in NO_NUMBER}
+        content = self._content or self._read_content()
+        facts = {name: value for name, value in content.items() if name not in ("device", "gguf")}
+        arguments = {k: v for k, v in self.engine_arguments.items() if k not in NO_NUMBER | {"dtype"}}
         platform = require("vllm.platforms", "vllm", FEATURE).current_platform
         who = {
             **facts,
@@ -179,19 +163,34 @@ class VLLMKernel:
     @property
     def recheck_tolerance(self) -> float:
         """How much a probability may differ when it is computed again in another batch."""
-        return 1e-3 if str(self.engine_arguments.get("dtype")) in ("float32", "float") else 5e-2
+        return 1e-3 if self._read_content()["dtype"] == "float32" else 5e-2
+
+    @property
+    def display_name(self) -> str:
+        """The name of the model: of the hub, or of its folder or file."""
+        return f"vllm:{self._source.short_name()}"
+
+    def _read_content(self) -> dict[str, str]:
+        """Return facts about the files; the number type is the given one, or the checkpoint's.
+
+        vLLM itself computes a checkpoint in float32 with 16 bits, if it is given none.
+        """
+        given = str(self.engine_arguments.get("dtype", "auto"))
+        dtype = self._source.checkpoint_type() if given == "auto" else _ALIASES.get(given, given)
+        return {**self._source.content(), "dtype": dtype}
 
     @property
     def engine(self) -> Any:
         """The ``vllm.LLM``; starts it."""
         with self._lock:
             if self._engine is None:
-                vllm, content = _vllm(), self._source.content()
+                vllm, content = _vllm(), self._read_content()
                 name, revision = _checkpoint(self._source)
                 arguments = {"enable_prefix_caching": True, "seed": 0, **self.engine_arguments}
+                arguments["dtype"] = content["dtype"]
                 engine = vllm.LLM(model=name, revision=revision, max_logprobs=-1, **arguments)
                 atexit.register(_shut_down, weakref.ref(engine.llm_engine.engine_core))
-                if self._source.content() != content:
+                if self._read_content() != content:
                     raise StaICCError(f"the files of the model {name!r} changed while it was loaded; load it again")
                 self._engine, self._content = engine, content
             return self._engine
@@ -208,170 +207,39 @@ class VLLMKernel:
 
     # Scores of labels
 
-    def __call__(self, prompt: str | Sequence[str], label_space: Sequence[str]) -> list[float]:
-        """Return the probability of each label for one prompt (noisy channel: one prompt for each label)."""
-        return self.batch([prompt], label_space)[0]
-
-    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
-        """Return the probability of each label for each prompt, in order.
-
-        Args:
-            prompts: The prompts; for a noisy channel, a list with one prompt for each label for each query.
-            label_space: The label names.
-
-        Raises:
-            PromptError: The model cannot read a prompt; the message names its index.
-        """
-        checked_labels(label_space)
+    def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
+        """Return the scores of the labels for each prompt; see the base class."""
         if self.options.guided:
             raise ArgumentError(
                 f"guided: got {self.options.guided!r} for scores of labels, expected generated text. Use "
                 "text_inference(kernel) or --answers text, or leave guided out"
             )
-        if isinstance(prompts, str):
-            raise ArgumentError(f"prompts: got the text {prompts[:60]!r}, expected a list of prompts")
-        for index, prompt in enumerate(prompts):
-            if isinstance(prompt, str) is not isinstance(prompts[0], str):
-                raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
-        if not prompts:
-            return []
-        with self._lock:
-            if not isinstance(prompts[0], str):
-                return self.noisy_channel(prompts, label_space)
-            if self.options.label_scoring == "full":
-                return [softmax(row) for row in self._full(prompts, label_space)]
-            tokens, shared = self.format.deciding(label_space)
-            ids = self._read([[prompt] for prompt in prompts]).before(shared)
-            return [softmax([row[token] for token in tokens]) for row in self._next(ids, [tokens] * len(ids))]
+        return super().score(prompts, label_space)
 
-    def noisy_channel(
-        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str | None = None
-    ) -> list[list[float]]:
-        """Return the probability of each label from the probability of the text given the label.
-
-        Args:
-            prompts: For each query one prompt for each label, which differ in the label only.
-            label_space: The label names.
-            variant: ``"paper"`` or ``"0.1.1"``; ``None`` takes the kernel's.
-        """
-        self.format.refuse_chat("the noisy channel")
-        mean = (variant or self.options.variant) == "0.1.1"
-        for index, query in enumerate(prompts):
-            check_channel(query, label_space, index)
-        reading = self._read(prompts)
-        sequences = [ids for rows in reading.ids for ids in rows]
-        starts = self.format.channel_starts(reading, label_space, "0.1.1" if mean else "paper")
-        rows = self._prompt_log_probabilities(sequences, starts)
-        return [softmax(row) for row in channel_scores(rows, len(label_space), mean)]
-
-    def losses(self, texts: Sequence[str]) -> list[float]:
-        """Return minus the mean log-probability (nats) of each text's tokens after the first."""
-        self.format.refuse_chat("a loss")
-        ids = self._read([[text] for text in texts]).before()
-        for index, row in enumerate(ids):
-            if len(row) < 2:
-                raise PromptError(f"text {index} has one token only, so no token has a loss", index)
-        return [-math.fsum(row) / len(row) for row in self._prompt_log_probabilities(ids, [0] * len(ids))]
-
-    def generate(
-        self,
-        prompts: Sequence[str],
-        max_new_tokens: int = 32,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-        choices: Sequence[str] = (),
+    def _continued(
+        self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
     ) -> list[str]:
-        """Continue each prompt with the most probable tokens.
-
-        Args:
-            prompts: The prompts.
-            max_new_tokens: The maximum number of tokens of a continuation.
-            stop: Strings before which a continuation ends.
-            temperature: Above 0, tokens are sampled from the distribution at this temperature.
-            seed: Seed of the samples; the same seed and prompt give the same text.
-            choices: The texts that are allowed; empty for all. ``guided="choice"`` needs some.
-
-        Returns:
-            The continuations, without the prompts and the stop string.
-        """
-        max_new_tokens = check_generation(max_new_tokens, stop, temperature)
-        ids = self._read([[prompt] for prompt in prompts], more=max_new_tokens).before()
-        settings: dict[str, Any] = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
-        settings |= {"temperature": temperature, "seed": seed} if temperature else {}
+        settings: dict[str, Any] = {"max_tokens": most, "stop": list(stop) or None}
+        settings |= sampling if sampling["temperature"] else {}
         if self.options.guided and not choices:
             raise ArgumentError("guided='choice' needs the labels: got no choices. Use text_inference(kernel)")
         if choices:
-            settings["structured_outputs"] = _choice(choices)
-        return [str(output.outputs[0].text) for output in self._run(ids, [settings] * len(ids))]
+            settings["structured_outputs"] = _choice(choices if self.options.is_chat else self.format.labels(choices))
+        return [_text(output.outputs[0]) for output in self._run(ids, [settings] * len(ids))]
 
     # Requests
 
-    def _read(self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), more: int = 1) -> Reading:
-        """Return the tokens of the prompts of each query, with room for labels or more tokens.
-
-        vLLM needs room for the one token that it generates.
-        """
+    def _limit(self) -> int:
         config = self.engine.llm_engine.model_config
-        limit = min(self.format.limit(config.hf_config) or config.max_model_len, config.max_model_len)
-        return self.format.read(queries, limit - more, labels)
+        return min(self.format.limit(config.hf_config) or config.max_model_len, int(config.max_model_len))
 
-    def forecast_prompts(
-        self,
-        prompts: Sequence[Any],
-        label_space: Sequence[str],
-        new_tokens: int = 0,
-        features: Collection[str] = PROBABILITIES,
-        *,
-        kept: tuple[int, ...] = (),
-    ) -> Forecast:
-        """Return the forecast of prompts that are predicted in one call; a prompt that is too long is counted in full.
+    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+        return list(_wanted(sequences, starts)) if labels else sequences
 
-        What the engine's cache keeps from earlier calls (``kept``) is unknown, so it is not subtracted. A request for
-        log-probabilities generates one token. See
-        :meth:`~StaICC.kernels.huggingface.kernel.CausalLMKernel.forecast_prompts`.
-        """
-        more = new_tokens or 1
-        free = more - (10**9 if self.options.on_too_long == "error" else 0)  # no limit, where none is applied
-        if not isinstance(prompts[0], str):
-            sequences = [ids for rows in self._read(prompts, more=free).ids for ids in rows]
-        elif self.options.label_scoring == "full" and "probabilities" in features and not new_tokens:
-            sequences = list(self._beginnings(prompts, label_space, free)[1])
-        else:
-            shared = 0 if new_tokens or "losses" in features else self.format.deciding(label_space)[1]
-            sequences = self._read([[prompt] for prompt in prompts], more=free).before(shared)
-        sizes = [len(row) for row in sequences]
-        return Forecast(
-            tokens=sum(sizes),
-            positions=distinct_positions(sequences),
-            output_tokens=more * len(sequences),
-            longest_prompt=max(sizes) + more,
-            limit=int(self.engine.llm_engine.model_config.max_model_len),
-        )
-
-    def _beginnings(
-        self, prompts: Sequence[str], label_space: Sequence[str], more: int = 1
-    ) -> tuple[list[tuple[int, list[Tokens]]], dict[Tokens, set[int]]]:
-        """Return the tokens of each prompt followed by each label, and the tokens wanted after each beginning."""
-        texts = [text for (text,) in self._read([[prompt] for prompt in prompts], label_space, more).texts]
-        joined = self.format.continuations(texts, label_space)
-        wanted: dict[Tokens, set[int]] = {}
-        for given, rows in joined:
-            for row in rows:
-                for place in range(given, len(row)):
-                    wanted.setdefault(row[:place], set()).add(row[place])
-        return joined, wanted
-
-    def _full(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[list[float]]:
-        """Return the log-probability of each label, all its tokens in the context of each prompt."""
-        joined, wanted = self._beginnings(prompts, label_space)
-        found = dict(zip(wanted, self._next(list(wanted), [sorted(ids) for ids in wanted.values()]), strict=True))
-        scores = []
-        for given, rows in joined:
-            logs = [[found[row[:place]][row[place]] for place in range(given, len(row))] for row in rows]
-            mean = self.options.label_normalisation == "mean"
-            scores.append([math.fsum(values) / (len(values) if mean else 1) for values in logs])
-        return scores
+    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
+        rows = self._next(sequences, [tokens] * len(sequences))
+        logs = [[row[token] for token in tokens] for row in rows]
+        return logs, [0.0] * len(logs) if totals else None, RunReport()
 
     def _next(self, sequences: Sequence[Tokens], tokens: Sequence[Sequence[int]]) -> list[dict[int, float]]:
         """Return the log-probabilities of some tokens after each sequence.
@@ -387,28 +255,35 @@ class VLLMKernel:
         for _, ids in parts:
             unused = (token for token in range(len(ids) + width) if token not in ids)
             ids += [next(unused) for _ in range(width - len(ids))]
-        found: list[dict[int, float]] = [{} for _ in sequences]
+        logs: list[dict[int, float]] = [{} for _ in sequences]
         outputs = self._run(
             [sequences[number] for number, _ in parts],
             [{"max_tokens": 1, "logprob_token_ids": ids} for _, ids in parts],
         )
         for (number, ids), output in zip(parts, outputs, strict=True):
             (position,) = output.outputs[0].logprobs
-            found[number].update((token, float(position[token].logprob)) for token in ids)
-        return found
+            logs[number].update((token, float(position[token].logprob)) for token in ids)
+        return logs
 
-    def _prompt_log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int]) -> list[list[float]]:
-        """Return the log-probability of each token after position ``start`` of each sequence."""
+    def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
+        """Return log-probabilities: of labels from one request for each distinct beginning, else of prompts."""
+        places = [range(start + 1, len(row)) for row, start in zip(sequences, starts, strict=True)]
+        if labels:
+            wanted = _wanted(sequences, starts)
+            after = dict(zip(wanted, self._next(list(wanted), [sorted(ids) for ids in wanted.values()]), strict=True))
+            pairs = zip(sequences, places, strict=True)
+            return [[after[row[:place]][row[place]] for place in scored] for row, scored in pairs], RunReport()
         outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))
-        return [
-            [float(output.prompt_logprobs[place][ids[place]].logprob) for place in range(start + 1, len(ids))]
-            for output, ids, start in zip(outputs, sequences, starts, strict=True)
+        logs = [
+            [float(output.prompt_logprobs[place][row[place]].logprob) for place in scored]
+            for output, row, scored in zip(outputs, sequences, places, strict=True)
         ]
+        return logs, RunReport()
 
     def _run(self, sequences: Sequence[Tokens], settings: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Run requests in the order of their prefixes; return the outputs in the order given."""
         vllm = _vllm()
-        unknown = {name for each in settings for name in each} - _fields(vllm.SamplingParams)
+        unknown = set().union(*settings) - _fields(vllm.SamplingParams)
         if unknown:
             raise StaICCError(
                 f"vLLM {vllm.__version__} has no SamplingParams({', '.join(sorted(unknown))}=...), which {FEATURE} "
@@ -420,10 +295,28 @@ class VLLMKernel:
             [vllm.SamplingParams(**{"temperature": 0.0, **settings[number]}) for number in order],
             use_tqdm=False,
         )
+        self._count(sequences, [output.outputs[0].token_ids for output in outputs])
         placed: list[Any] = [None] * len(sequences)
         for number, output in zip(order, outputs, strict=True):
             placed[number] = output
         return placed
+
+
+def _text(output: Any) -> Text:
+    """Return a generated text; an error if the engine aborted it."""
+    reason = ending(output.finish_reason)
+    if reason is None:
+        raise OutputError(f"vLLM did not complete a text: got the finish reason {output.finish_reason!r}")
+    return Text(output.text, reason)
+
+
+def _wanted(sequences: Sequence[Tokens], starts: Sequence[int]) -> dict[Tokens, set[int]]:
+    """Return the beginnings of the sequences after which a token is scored, with these tokens."""
+    wanted: dict[Tokens, set[int]] = {}
+    for sequence, start in zip(sequences, starts, strict=True):
+        for place in range(start + 1, len(sequence)):
+            wanted.setdefault(sequence[:place], set()).add(sequence[place])
+    return wanted
 
 
 def _choice(choices: Sequence[str]) -> Any:

@@ -6,9 +6,9 @@ identity of the kernel, the feature, the prompt and, for the first two, the labe
 cached, but computed again from cached features for each data set of each benchmark. It therefore belongs to exactly its
 training prompts, and rounding repeats no prompt.
 
-All features go through the runner (:func:`StaICC.inference.ask`): in chunks that are durable, with progress, workers,
-rechecks and the failure policy of the run. Features of one prompt that several methods need come from one run of the
-model where the kernel allows it (:class:`~StaICC.kernels.joint_features.JointFeatures`).
+All features go through the runner (:func:`StaICC.inference.predict_queries`): in chunks that are durable, with
+progress, workers, rechecks and the failure policy of the run. Features of one prompt that several methods need come
+from one run of the model where the kernel allows it (:class:`~StaICC.kernels.protocol.JointFeatures`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import base64
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import cycle, islice
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from StaICC.benchmarks import Experimentor
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name
 from StaICC.inference import (
     Answer,
     AnswerStore,
@@ -34,21 +34,29 @@ from StaICC.inference import (
     Part,
     RunOptions,
     Unparsed,
-    ask,
     batch_form,
+    predict_queries,
 )
-from StaICC.inference.contract import Features, check_answer, check_batch
-from StaICC.inference.forecast import Forecast, forecast_prompts
-from StaICC.inference.identity import Identity, combined, identity_of
-from StaICC.inference.recheck import RunCounter, RunCounts, tolerance_of
+from StaICC.inference.contract import (
+    UNKNOWN,
+    CountsTokens,
+    Features,
+    Forecast,
+    check_answer,
+    check_batch,
+    forecast_prompts,
+    own_attribute,
+)
+from StaICC.inference.identity import Identity, RunCounter, RunCounts, combined, identity_of, tolerance_of
 from StaICC.inference.store import query_key
 from StaICC.kernels.protocol import (
     METHODS,
     Capability,
     JointFeatures,
     NoisyChannelVariants,
+    PatchesLayers,
+    can_call_directly,
     capabilities_of,
-    represents,
 )
 from StaICC.kernels.text_inference import TextInference
 from StaICC.optional import require
@@ -63,9 +71,9 @@ if TYPE_CHECKING:
 
 _log = logger(__name__)
 
-Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "losses"]
+Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "layers", "losses"]
 """Label probabilities; log-probabilities of the labels over the vocabulary; logits over the full vocabulary; the last
-hidden state; the mean loss of a text."""
+hidden state; the states of all layers; the mean loss of a text."""
 
 AT_ONCE = 256
 """Maximum number of prompts whose features are in memory: full-vocabulary logits are large."""
@@ -75,6 +83,7 @@ NEEDS: dict[Feature, str] = {
     "log_probabilities": "log-probabilities of the labels",
     "vocabulary": "the logits of the full vocabulary",
     "hidden": "hidden states",
+    "layers": "states of layers",
     "losses": "losses of texts",
 }
 """Features in words, for messages."""
@@ -84,10 +93,9 @@ _LOCAL = "Use a local model, such as hf:NAME"
 _CAPABILITIES: dict[Feature, Capability] = {
     "vocabulary": Capability.FULL_VOCABULARY,
     "hidden": Capability.HIDDEN_STATES,
+    "layers": Capability.LAYER_STATES,
     "losses": Capability.LOSSES,
 }
-_METHODS = {feature: METHODS[capability] for feature, capability in _CAPABILITIES.items()}
-"""The methods of kernels that compute features without labels."""
 
 
 def ask_model(function: Inference, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
@@ -129,7 +137,7 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
         return ask_model(function, prompts, label_space)
     capability = _CAPABILITIES[feature]
     if capability in capabilities_of(function):
-        return getattr(function, _METHODS[feature])(list(prompts))
+        return getattr(function, METHODS[capability])(list(prompts))
     # One prompt is enough to find out that a function does not return the feature.
     answers = ask_model(function, prompts[:1], label_space)
     for number in range(len(prompts)):
@@ -146,6 +154,19 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
 
 def _name(function: Any) -> str:
     return str(function.__name__) if isinstance(function, FunctionType) else type(function).__name__
+
+
+CacheEmpty = Callable[[], Any] | None
+"""Called without arguments when the model was run, as in 0.1.1."""
+
+
+def model_kernel(model: Any, tokenizer: Any) -> Any:
+    """Return the kernel of a model and its tokenizer, as 0.1.1 passes them; a kernel is returned unchanged."""
+    if tokenizer is None or Capability.HIDDEN_STATES in capabilities_of(model):
+        return model
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    return CausalLMKernel(model, tokenizer, label_mass=False)
 
 
 class CapabilityError(ArgumentError):
@@ -167,9 +188,14 @@ def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability]) 
     missing = [capability.value for capability in Capability if capability in requires - available]
     if missing:
         provided = ", ".join(capability.value for capability in Capability if capability in available)
+        methods = [METHODS[capability] for capability in Capability if capability in requires - available]
+        passed = [name for name in methods if own_attribute(kernel, name) is None and hasattr(kernel, name)]
+        remedy = f"{_LOCAL}, with its default options"
+        if passed:
+            remedy = f"Define {', '.join(passed)} in its class: what __getattr__ passes on does not count"
         raise CapabilityError(
             f"{user} needs {' and '.join(missing)}, which {_name(kernel)} does not provide; "
-            f"it provides {provided}. {_LOCAL}"
+            f"it provides {provided}. {remedy}"
         )
 
 
@@ -195,10 +221,15 @@ def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([part[number] for number in kept] for part in (rows, *others))
 
 
+def present(rows: Iterable[Any]) -> list[Any]:
+    """Return the rows that are neither failures nor exceptions."""
+    return [row for row in rows if not isinstance(row, (Failure, BaseException))]
+
+
 def apply_present(rows: Sequence[Any], apply: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
     """Return what a function makes of the rows that there are; failures and exceptions keep their places."""
-    present = [row for row in rows if not isinstance(row, (Failure, BaseException))]
-    done = iter(apply(present) if present else ())
+    kept = present(rows)
+    done = iter(apply(kept) if kept else ())
     return [row if isinstance(row, (Failure, BaseException)) else next(done) for row in rows]
 
 
@@ -243,6 +274,8 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
     """
     if feature in _OF_LABELS:
         return check_answer(row, label_space)
+    if feature == "layers":
+        return [packed_row("hidden", state, label_space) for state in row]
     if feature in _VECTORS:
         numpy = require("numpy", "hf", NEEDS[feature])
         array = numpy.asarray(row)
@@ -256,13 +289,85 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
 
 
 def _unpacked(feature: str, value: Any) -> Any:
+    if feature == "layers":
+        return require("numpy", "hf", NEEDS["layers"]).stack([_unpacked("hidden", state) for state in value])
     if feature in _VECTORS:
         numpy = require("numpy", "hf", NEEDS[feature])
         return numpy.frombuffer(base64.b64decode(value[3:]), dtype=value[:3])
     return value
 
 
-class FeatureFunction:
+class KernelFunction:
+    """An inference function that calls a kernel: the base of dataclasses with a field ``kernel``, and ``batch``."""
+
+    kernel: Any
+
+    def added_identity(self) -> tuple[str, Identity]:
+        """Return what is added to the identity of the kernel: its name and its facts."""
+        raise NotImplementedError
+
+    def identity(self) -> Identity:
+        """Return the identity of the kernel with what is added."""
+        return combined(identity_of(self.kernel), *self.added_identity())
+
+    @property
+    def recheck_tolerance(self) -> float | None:
+        """That of the kernel."""
+        return tolerance_of(self.kernel)
+
+    @property
+    def tokens_used(self) -> tuple[int, int] | None:
+        """Those of the kernel, where it counts them."""
+        return self.kernel.tokens_used if isinstance(self.kernel, CountsTokens) else None
+
+    def forecast_prompts(
+        self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
+    ) -> Forecast:
+        """Return the forecast of the prompts."""
+        return forecast_prompts(self.kernel, prompts, label_space, kept=kept)
+
+    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
+        """Return the prediction for one prompt."""
+        return self.batch([prompt], label_space)[0]
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        """Return the prediction for each prompt."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class KernelCall(KernelFunction):
+    """A method of a kernel other than ``batch`` as an inference function: a feature that a method can request.
+
+    Args:
+        name: Name in identities.
+        method: The method of the kernel; empty for texts, which the harness requests.
+        arguments: What it gets after prompts and label space.
+        facts: What identities say, in addition to those of the kernel.
+        kernel: The kernel; the harness adds it.
+    """
+
+    name: str
+    method: str
+    arguments: tuple[Any, ...]
+    facts: Identity = field(hash=False)
+    kernel: Any = None
+
+    def added_identity(self) -> tuple[str, Identity]:
+        """Return name and facts."""
+        return self.name, self.facts
+
+    @property
+    def recheck_tolerance(self) -> float | None:
+        """That of the kernel; none for texts, which one other token changes."""
+        return tolerance_of(self.kernel) if self.method else None
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        """Return the prediction for each prompt."""
+        return getattr(self.kernel, self.method)(prompts, label_space, *self.arguments)
+
+
+class FeatureFunction(KernelFunction):
     """Features of a kernel as an inference function: its prediction is :class:`Features`.
 
     Args:
@@ -281,34 +386,25 @@ class FeatureFunction:
         self.wanted = frozenset(wanted)
         self.some = dict(some)
 
-    def identity(self) -> Identity:
-        """Return the identity of the kernel with the features."""
-        return combined(identity_of(self.kernel), "features", Identity({"names": " ".join(sorted(self.wanted))}))
-
-    @property
-    def recheck_tolerance(self) -> float | None:
-        """That of the kernel."""
-        return tolerance_of(self.kernel)
-
-    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
-        """Return the features of one prompt."""
-        return self.batch([prompt], label_space)[0]
+    def added_identity(self) -> tuple[str, Identity]:
+        """Return the names of the features."""
+        return "features", Identity({"names": " ".join(sorted(self.wanted))})
 
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
         """Return the features of each prompt; an exception where one of them is invalid."""
-        found: list[Any] = [Features() for _ in prompts]
+        answers: list[Any] = [Features() for _ in prompts]
         for features, places in self._calls(prompts, label_space):
-            asked = [prompts[place] for place in places]
-            for feature, rows in sorted(_computed(self.kernel, features, asked, list(label_space)).items()):
+            needed_prompts = [prompts[place] for place in places]
+            for feature, rows in sorted(_computed(self.kernel, features, needed_prompts, list(label_space)).items()):
                 for place, row in zip(places, rows, strict=True):
-                    if isinstance(found[place], Features) and feature in self.features(prompts[place], label_space):
+                    if isinstance(answers[place], Features) and feature in self.features(prompts[place], label_space):
                         try:
                             if isinstance(row, BaseException):
                                 raise row
-                            found[place][feature] = packed_row(feature, row, label_space)
+                            answers[place][feature] = packed_row(feature, row, label_space)
                         except Exception as error:
-                            found[place] = error
-        return found
+                            answers[place] = error
+        return answers
 
     def features(self, prompt: Any, label_space: Sequence[str]) -> Collection[Feature]:
         """Return the features of a prompt that are wanted."""
@@ -320,8 +416,8 @@ class FeatureFunction:
         """Return the forecast of the features of the prompts."""
         total = Forecast(kept=kept)
         for some, places in self._calls(prompts, label_space):
-            asked = [prompts[place] for place in places]
-            total += forecast_prompts(self.kernel, asked, label_space, 0, some, kept=total.kept)
+            needed_prompts = [prompts[place] for place in places]
+            total += forecast_prompts(self.kernel, needed_prompts, label_space, 0, some, kept=total.kept)
         return total
 
     def _calls(
@@ -341,7 +437,7 @@ class FeatureFunction:
 
 def _joint(kernel: Any) -> frozenset[str]:
     """Return the features that one run of the model computes; none where that would bypass what a subclass adds."""
-    usable = isinstance(kernel, JointFeatures) and represents(kernel, "features")
+    usable = isinstance(kernel, JointFeatures) and can_call_directly(kernel, "features")
     return kernel.joint_features if usable else frozenset()
 
 
@@ -349,38 +445,32 @@ def _computed(kernel: Any, features: Collection[Feature], prompts: list[Any], la
     if len(features) > 1 or "log_probabilities" in features:
         rows = kernel.features(prompts, labels, set(features))
         return {feature: rows[feature] for feature in features}
-    (feature,) = features
-    if feature in _METHODS:
-        return {feature: getattr(kernel, _METHODS[feature])(prompts)}
-    return {feature: ask_model(kernel, prompts, labels)}
+    return {feature: features_of(kernel, prompts, labels, feature) for feature in features}
 
 
 class _FeatureCounter(RunCounter):
     """Compares rechecked features by their numbers, relative to the largest of a row; predictions as they are."""
 
-    features = True
-
-    def compare(self, query: Key, stored: Answer, again: Answer, part: str) -> None:
+    def compare(self, query: Key, stored: Answer, again: Answer, where: str) -> None:
         """Count features that were computed again.
 
         Raises:
             IdentityError: They differ from the stored ones by more than the tolerance.
         """
-        if self.features:
-            stored, again = _numbers(stored), _numbers(again)
-        super().compare(query, stored, again, part)
+        super().compare(query, _numbers(stored), _numbers(again), where)
 
 
 def _numbers(answer: Answer) -> Answer:
     if not isinstance(answer, Features):
         return answer
-    found: list[float] = []
+    numbers: list[float] = []
     for feature, value in sorted(answer.items()):
         row = _unpacked(feature, value)
+        row = row.ravel() if hasattr(row, "ravel") else row
         row = [float(number) for number in (row if hasattr(row, "__len__") else [row])]
         scale = max(1.0, *(abs(number) for number in row if math.isfinite(number)))
-        found += [number / scale for number in row]
-    return found
+        numbers += [number / scale for number in row]
+    return numbers
 
 
 class _FeatureStore:
@@ -406,7 +496,7 @@ class _FeatureStore:
                 if place in stored:
                     self._present.add((feature, key))
                     values[key][feature] = _stored_value(feature, stored[place])
-        return {key: Features(found) for key, found in values.items() if found.keys() == self._wanted[key]}
+        return {key: Features(answers) for key, answers in values.items() if answers.keys() == self._wanted[key]}
 
     def put_many(self, answers: Iterable[tuple[Key, Answer]]) -> dict[Key, Answer]:
         """Store features; return those that another process stored earlier and that differ."""
@@ -433,41 +523,16 @@ def _stored_value(feature: Feature, answer: Answer) -> Any:
     return answer[feature] if isinstance(answer, Features) else answer
 
 
-@dataclass(frozen=True)
-class NoisyChannel:
-    """The noisy channel of a kernel in one of two variants, as an inference function."""
-
-    kernel: Any
-    variant: str
-
-    def identity(self) -> Identity:
-        """Return the identity of the kernel with the variant."""
-        return combined(identity_of(self.kernel), "noisy channel", Identity({}, {"variant": self.variant}))
-
-    @property
-    def recheck_tolerance(self) -> float | None:
-        """That of the kernel."""
-        return tolerance_of(self.kernel)
-
-    def forecast_prompts(
-        self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
-    ) -> Forecast:
-        """Return the forecast of the prompts."""
-        return forecast_prompts(self.kernel, prompts, label_space, kept=kept)
-
-    def __call__(self, prompt: Sequence[str], label_space: Sequence[str]) -> Any:
-        """Return the prediction for one prompt."""
-        return self.batch([prompt], label_space)[0]
-
-    def batch(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str]) -> Any:
-        """Return the prediction for each prompt."""
-        return self.kernel.noisy_channel(prompts, label_space, self.variant)
-
-
 def extra_features(kernel: Any) -> frozenset[str]:
-    """Return what a kernel computes beyond its capabilities: its joint features, and the noisy channel's variants."""
-    noisy = isinstance(kernel, NoisyChannelVariants) and represents(kernel, "noisy_channel")
-    return _joint(kernel) | ({"noisy_channel"} if noisy else frozenset())
+    """Return what a kernel computes beyond its capabilities: joint features, and methods that bypass no override.
+
+    These are ``"noisy_channel"`` (in two variants) and ``"patched"`` (with the state of a layer replaced).
+    """
+    has = {
+        "noisy_channel": isinstance(kernel, NoisyChannelVariants),
+        "patched": isinstance(kernel, PatchesLayers),
+    }
+    return _joint(kernel).union(name for name in has if has[name] and can_call_directly(kernel, name))
 
 
 Apply = Callable[[list[Any]], Sequence[Any]]
@@ -479,8 +544,8 @@ class Request:
     """Prompts of which a method needs a feature of the model."""
 
     feature: Any
-    """A :data:`Feature`; a ``TextInference`` or :class:`NoisyChannel` without kernel; or a function that returns a
-    vector for each text of a list."""
+    """A :data:`Feature`; a ``TextInference`` or another dataclass with a field ``kernel``, which is ``None`` here; or a
+    function that returns a vector for each text of a list."""
     prompts: Sequence[Key] | Experimentor
     """Prompts with their label spaces, or all queries of a data set."""
     phase: str = ""
@@ -491,11 +556,16 @@ class Request:
     """What turns the rows into predictions: a function for each condition, or one for all. It gets the rows of one
     condition at a time (of full-vocabulary logits only some), without failures."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.feature, str) and self.feature not in NEEDS:
+            raise unknown_name("feature", self.feature, NEEDS)
+
     @cached_property
     def conditions(self) -> list[list[Key]]:
         """The prompts of each condition."""
         if isinstance(self.prompts, Experimentor):
-            return [[(query.prompt, query.label_space) for query in one.queries] for one in self.prompts.conditions()]
+            conditions = self.prompts.conditions()
+            return [[(query.prompt, query.label_space) for query in condition.queries] for condition in conditions]
         return [list(self.prompts)]
 
     @property
@@ -519,7 +589,8 @@ class FeatureCache:
 
     Args:
         kernel: Any inference function.
-        compute: Evaluates an inference function on queries, as :func:`StaICC.inference.ask`.
+        compute: Evaluates an inference function on queries, as :func:`StaICC.inference.predict_queries`.
+        prefetch: Called with the cache before a method runs on a data set, to compute what several methods need.
 
     Attributes:
         predictor: The function whose predictions the requests of the current data set are: the kernel, or its noisy
@@ -527,28 +598,66 @@ class FeatureCache:
         computed: How many prompts it computed features of.
         reused: How many requested prompts were in memory or in the store.
         digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
+        alone: The forecast of what was requested since it was set, as if nothing had been computed before; ``None``:
+            not counted.
     """
 
-    def __init__(self, kernel: Inference, compute: Callable[..., list[Answer | Failure]] = ask) -> None:
-        self.kernel = kernel
-        self.predictor = kernel
+    def __init__(
+        self,
+        kernel: Inference,
+        compute: Callable[..., list[Answer | Failure]] = predict_queries,
+        prefetch: Callable[[FeatureCache, Experimentor, Part], None] = lambda cache, experimentor, part: None,
+    ) -> None:
+        self.kernel = self.predictor = kernel
+        self.prefetch = prefetch
         self.digest = ""
         self.computed = self.reused = 0
-        self._ask = compute
+        self.alone: Forecast | None = None
+        self._requested: set[tuple[Any, Key]] = set()
+        self._compute_queries = compute
         self._memory: dict[tuple[Any, Key], Any] = {}
         self._kept = 0
         self._functions: dict[Any, Inference] = {"probabilities": kernel}
+        self._tokens_of_workers = (0, 0)
         self._context: RunContext | None = None
         self._run: RunContext | None = None
         self._recheck = True
         self._unparsed: Unparsed = "error"
 
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """Tokens that the kernel has read and generated so far, in workers too; ``None`` if it does not count them."""
+        used = self.kernel.tokens_used if isinstance(self.kernel, CountsTokens) else None
+        return None if used is None else _sums(used, self._tokens_of_workers)
+
+    def start_alone(self) -> None:
+        """Count from now on what was requested, as if nothing had been computed before."""
+        self.alone = Forecast()
+        self._requested.clear()
+
+    def _count_alone(self, wanted: Mapping[Key, set[Any]]) -> None:
+        """Add the forecast of features that were not requested before."""
+        if self.alone is None:
+            return
+        by_call: dict[Any, list[Key]] = {}
+        for key, features in wanted.items():
+            new = frozenset(name for name in features if (name, _place(name, key)) not in self._requested)
+            self._requested.update((name, _place(name, key)) for name in new)
+            if new:
+                by_call.setdefault((new, isinstance(key[0], str), key[1]), []).append(key)
+        for (features, _, labels), keys in by_call.items():
+            function = self.function(*features) if len(features) == 1 else FeatureFunction(self.kernel, features)
+            try:
+                self.alone += forecast_prompts(function, [prompt for prompt, _ in keys], labels)
+            except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
+                self.alone += UNKNOWN
+
     def function(self, feature: Any) -> Inference:
         """Return the inference function of a feature, under whose identity a store keeps it."""
         if feature not in self._functions:
-            one = isinstance(feature, str)
+            of_kernel = isinstance(feature, str)
             self._functions[feature] = (
-                FeatureFunction(self.kernel, {feature}) if one else replace(feature, kernel=self.kernel)
+                FeatureFunction(self.kernel, {feature}) if of_kernel else replace(feature, kernel=self.kernel)
             )
         return self._functions[feature]
 
@@ -560,14 +669,13 @@ class FeatureCache:
         if identity.digest != self.digest or (another_run and not identity.complete):  # maybe another model than before
             self.digest, self._kept = identity.digest, 0
             self._memory.clear()
-        self._run = context
-        before = self._context, self._recheck, self._unparsed
-        self._context, self._recheck, self._unparsed = context, recheck, unparsed
+        self._context = self._run = context
+        self._recheck, self._unparsed = recheck, unparsed
         self.predictor = self.kernel
         try:
             yield
         finally:
-            self._context, self._recheck, self._unparsed = before
+            self._context, self._recheck, self._unparsed = None, True, "error"
 
     def rows(self, requests: Sequence[Request], part: Part | None = None, policy: OnError | None = None) -> list[Any]:
         """Return the rows of each request; features are computed together, so that prompts share prefixes.
@@ -584,75 +692,80 @@ class FeatureCache:
             OutputError: A prompt has no feature, and the run stops at the first failure.
         """
         part = part or Part("features")
-        joint = [one for one in requests if isinstance(one.feature, str) and not one.in_pieces]
-        computed = dict(zip(map(id, joint), self._several(joint, part, policy), strict=True))
-        found = []
+        joint = [request for request in requests if isinstance(request.feature, str) and not request.in_pieces]
+        computed = dict(zip(map(id, joint), self._joint_rows(joint, part, policy), strict=True))
+        rows_of_requests = []
         for request in requests:
             if not isinstance(request.feature, str):
-                computed[id(request)] = self._of_function(request.feature, request.keys, part)
+                computed[id(request)] = self._rows_of_function(request.feature, request.keys, part)
             rows, functions = iter(computed.get(id(request), ())), cycle(request.apply or [list])
-            answers: list[Any] = []
+            applied: list[Any] = []
             for condition, function in zip(request.conditions, functions):  # noqa: B905
                 pieces: Iterable[Iterable[Any]] = [islice(rows, len(condition))]
                 if request.in_pieces:
                     starts = range(0, len(condition), AT_ONCE)
-                    some = (replace(request, prompts=condition[start : start + AT_ONCE]) for start in starts)
-                    pieces = (self._several([piece], part, policy)[0] for piece in some)
+                    smaller = (replace(request, prompts=condition[start : start + AT_ONCE]) for start in starts)
+                    pieces = (self._joint_rows([piece], part, policy)[0] for piece in smaller)
                 for piece in pieces:
-                    answers += apply_present(list(piece), function)
-            found.append(answers)
-        return found
+                    applied += apply_present(list(piece), function)
+            rows_of_requests.append(applied)
+        return rows_of_requests
 
-    def _of_function(self, feature: Any, keys: Sequence[Key], part: Part) -> list[Any]:
+    def _rows_of_function(self, feature: Any, keys: Sequence[Key], part: Part) -> list[Any]:
         """Return what another function than the kernel returns for each prompt."""
-        if not isinstance(feature, (TextInference, NoisyChannel)):
+        if not isinstance(feature, (TextInference, KernelFunction)):
             new = [key[0] for key in dict.fromkeys(keys) if (feature, key) not in self._memory]
             for start in range(0, len(new), AT_ONCE):
-                some = new[start : start + AT_ONCE]
-                self._memory.update(zip([(feature, (text, ())) for text in some], feature(some), strict=True))
+                texts = new[start : start + AT_ONCE]
+                self._memory.update(zip([(feature, (text, ())) for text in texts], feature(texts), strict=True))
             self.computed += len(new)
             return [self._memory[feature, key] for key in keys]
         function = self.function(feature)
-        text = isinstance(function, TextInference)
-        self.predictor = self.predictor if text else function
-        options = RunOptions(free_text=text)
-        if self._context is not None:
-            options = replace(self._context.options_for(function, free_text=text), unparsed=self._unparsed)
-        if text:
-            options = replace(options, on_error="collect")
-        counter = options.counter or RunCounter(recheck=False)
-        before = counter.counts
-        queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
-        try:
-            return self._ask(function, queries, part, replace(options, counter=counter))
-        finally:
-            self.computed += counter.counts.computed - before.computed
-            self.reused += counter.counts.reused - before.reused
+        self._count_alone({key: {feature} for key in keys})
+        options = RunOptions() if self._context is None else self._context.options_for(function)
+        options = replace(options, unparsed=self._unparsed)
+        if isinstance(function, TextInference):
+            options = replace(options, free_text=True, on_error="collect")
+        else:
+            self.predictor = function
+        return self._ask(function, keys, part, options, options.counter)
 
-    def _several(self, requests: Sequence[Request], part: Part, policy: OnError | None) -> list[list[Any]]:
+    def _ask(
+        self, function: Inference, keys: Iterable[Key], part: Part, options: RunOptions, counter: RunCounter
+    ) -> list[Answer | Failure]:
+        """Evaluate a function on prompts, and count what was computed."""
+        queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(keys)]
+        counts, tokens = counter.counts, counter.tokens
+        try:
+            return self._compute_queries(function, queries, part, replace(options, counter=counter))
+        finally:
+            self.computed += counter.counts.computed - counts.computed
+            self.reused += counter.counts.reused - counts.reused
+            new_tokens = (counter.tokens[0] - tokens[0], counter.tokens[1] - tokens[1])
+            self._tokens_of_workers = _sums(self._tokens_of_workers, new_tokens)
+
+    def _joint_rows(self, requests: Sequence[Request], part: Part, policy: OnError | None) -> list[list[Any]]:
+        """Return the rows of requests for features of the kernel, all computed together."""
+        places = [[(request.feature, _place(request.feature, key)) for key in request.keys] for request in requests]
         wanted: dict[Key, set[Feature]] = {}
+        requested: dict[Key, set[Feature]] = {}
         distinct = set()
-        for request in requests:
-            for key in request.keys:
-                place = (request.feature, _place(request.feature, key))
-                if place in distinct:
-                    continue
-                distinct.add(place)
-                if place not in self._memory:
+        for request, own_places in zip(requests, places, strict=True):
+            for key, place in zip(request.keys, own_places, strict=True):
+                requested.setdefault(key, set()).add(request.feature)
+                if place not in distinct and place not in self._memory:
                     wanted.setdefault(key, set()).add(request.feature)
+                distinct.add(place)
+        self._count_alone(requested)
         reused = len(distinct.intersection(self._memory))
         self.reused += reused
-        if (counter := self._options("probabilities").counter) is not None:
-            counter.counts += RunCounts(reused=reused)
-        found: dict[tuple[Feature, Key], Any] = {}
+        self._options("probabilities").counter.counts += RunCounts(reused=reused)
+        computed: dict[tuple[Feature, Key], Any] = {}
         for kind in (str, tuple):  # a noisy channel has several texts for each query
-            some = {key: features for key, features in wanted.items() if isinstance(key[0], kind)}
-            if some:
-                found |= self._compute(some, part, len(requests) > 1, policy)
-        return [
-            [found[place] if place in found else self._memory[place] for place in places]
-            for places in ([(one.feature, _place(one.feature, key)) for key in one.keys] for one in requests)
-        ]
+            of_kind = {key: features for key, features in wanted.items() if isinstance(key[0], kind)}
+            if of_kind:
+                computed |= self._compute(of_kind, part, len(requests) > 1, policy)
+        return [[computed[place] if place in computed else self._memory[place] for place in row] for row in places]
 
     def _options(self, feature: Feature) -> RunOptions:
         """Return how the run computes a feature. Prompts are counted for the kernel, as its label probabilities."""
@@ -664,43 +777,35 @@ class FeatureCache:
         self, wanted: Mapping[Key, set[Feature]], part: Part, grouped: bool, policy: OnError | None
     ) -> dict[tuple[Feature, Key], Any]:
         features: set[Feature] = set().union(*wanted.values())
-        each = {feature: self._options(feature) for feature in sorted(features)}
-        main = each["probabilities" if "probabilities" in each else min(each)]
-        total = self._options("probabilities").counter
-        plain = features == {"probabilities"}
-        counter = _FeatureCounter(
-            tolerance_of(self.kernel), self._recheck, 0 if total is None else total.counts.rechecked
-        )
-        counter.features = not plain
-        options = replace(main, group_prefixes=grouped, on_error=policy or main.on_error, counter=counter)
+        options_of = {feature: self._options(feature) for feature in sorted(features)}
+        main = options_of["probabilities" if "probabilities" in features else min(features)]
+        options = replace(main, group_prefixes=grouped, on_error=policy or main.on_error)
         function: Inference = self.kernel
-        if not plain:
-            stores = {feature: one.store for feature, one in each.items() if one.store is not None}
+        if features != {"probabilities"}:
+            stores = {feature: other.store for feature, other in options_of.items() if other.store is not None}
             options = replace(options, store=_FeatureStore(stores, wanted) if stores else None)
-            some = {
+            fewer = {
                 query_key(as_argument(prompt), labels): needed
                 for (prompt, labels), needed in wanted.items()
                 if needed != features
             }
-            function = FeatureFunction(self.kernel, features, some)
-        queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(wanted)]
+            function = FeatureFunction(self.kernel, features, fewer)
+        total = self._options("probabilities").counter
+        counter = _FeatureCounter(tolerance_of(self.kernel), self._recheck, total.counts.rechecked)
         try:
-            answers = self._ask(function, queries, part, options)
+            answers = self._ask(function, wanted, part, options, counter)
         finally:
-            self.computed += counter.counts.computed
-            self.reused += counter.counts.reused
-            if total is not None:
-                total.counts += counter.counts
-        found: dict[tuple[Feature, Key], Any] = {}
+            total.counts += counter.counts
+        rows: dict[tuple[Feature, Key], Any] = {}
         for key, answer in zip(wanted, answers, strict=True):
             values: Any = answer if isinstance(answer, Features) else {"probabilities": answer}
             for feature in wanted[key]:
                 place = (feature, _place(feature, key))
-                found[place] = answer
+                rows[place] = answer
                 if not isinstance(answer, Failure):
-                    found[place] = _unpacked(feature, values[feature])
-                    self._remember(place, found[place], each[feature].store is not None)
-        return found
+                    rows[place] = _unpacked(feature, values[feature])
+                    self._remember(place, rows[place], options_of[feature].store is not None)
+        return rows
 
     def _remember(self, place: tuple[Feature, Key], row: Any, stored: bool) -> None:
         if place[0] == "vocabulary":
@@ -710,7 +815,13 @@ class FeatureCache:
         self._memory[place] = row
 
 
+def _sums(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+    return first[0] + second[0], first[1] + second[1]
+
+
 def feature_keys(prompts: Sequence[Any], label_space: Sequence[str] = ()) -> list[Key]:
     """Return prompts with their label space, as a :class:`Request` takes them."""
     labels = tuple(label_space)
+    if isinstance(prompts, str) or not all(isinstance(prompt, (str, tuple, list)) for prompt in prompts):
+        raise ArgumentError(f"prompts: got {prompts!r:.80}, expected a list of texts")
     return [(prompt if isinstance(prompt, str) else tuple(prompt), labels) for prompt in prompts]

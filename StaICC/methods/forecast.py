@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup
-from StaICC.benchmarks.forecast import ForecastOptions, Tasks
+from StaICC.benchmarks.running import ForecastOptions, Tasks
 from StaICC.errors import ArgumentError
 from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
-from StaICC.inference.contract import Features
-from StaICC.inference.forecast import Forecast
+from StaICC.inference.contract import Features, Forecast, Text
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import Feature, FeatureCache, FeatureFunction, Key, packed_row
-from StaICC.methods.run import TIMES, Method, SharedFeatures, check_benchmark, chosen_methods, read_all, read_method
+from StaICC.methods.run import Cost, Method, SharedFeatures, check_benchmark, chosen_methods, read_all, read_method
 from StaICC.prompting import Query
 
 _VOCABULARY = 8
@@ -43,7 +42,7 @@ def forecast_method(
         variant: As for a run.
         calibration_number: As for a run.
         options: Options of the method as ``NAME=VALUE``.
-        **how: Those of :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
+        **how: Those of :class:`~StaICC.benchmarks.running.ForecastOptions`.
 
     Returns:
         The forecast. ``exact`` is false where the prompts depend on what the model computes.
@@ -68,40 +67,35 @@ def forecast_method(
         check_benchmark(benchmark)
     if len(methods) > 1 < len(benchmarks):
         raise ArgumentError(f"got {len(benchmarks)} benchmarks for all methods, expected one")
-    several = [one for one in benchmarks if isinstance(one, Benchmark)] if len(benchmarks) > 1 else None
-    if several is not None and len(several) < len(benchmarks):
+    groups = [benchmark for benchmark in benchmarks if isinstance(benchmark, BenchmarkGroup)]
+    if groups and len(benchmarks) > 1:
         raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
-    members = [(method, benchmark) for method in methods for benchmark in benchmarks]
-    first, second = (_tasks_of(members, several, seed, chosen) for seed in (0, 1))
+    runs = [(method, benchmark) for method in methods for benchmark in benchmarks]
+    first, second = (_tasks_of(runs, seed, chosen) for seed in (0, 1))
     certain = [chunk for _, chunk in first.chunks] == [chunk for _, chunk in second.chunks]
     return first.forecast(chosen, certain)
 
 
-def _tasks_of(
-    members: Sequence[tuple[Method, Benchmark | BenchmarkGroup]],
-    benchmarks: Sequence[Benchmark] | None,
-    seed: int,
-    options: ForecastOptions,
-) -> Tasks:
-    kernel = members[0][0].kernel
+def _tasks_of(runs: Sequence[tuple[Method, Benchmark | BenchmarkGroup]], seed: int, options: ForecastOptions) -> Tasks:
+    kernel = runs[0][0].kernel
     made_up = _MadeUp(kernel, seed)
+    shared = SharedFeatures(runs, runs[0][1] is runs[-1][1])
     cache = FeatureCache(kernel, made_up)
-    shared = SharedFeatures([method for method, _ in members], benchmarks)
     with options.context() as context:
         context.start([kernel])
-        for method, benchmark in members:
-            group = benchmark.members.values() if isinstance(benchmark, BenchmarkGroup) else [benchmark]
-            for member in group:
+        for method, benchmark in runs:
+            members = benchmark.members.values() if isinstance(benchmark, BenchmarkGroup) else [benchmark]
+            for member in members:
                 if (error := method.refusal(member)) is not None:
-                    if len(group) * len(members) == 1:
+                    if len(members) * len(runs) == 1:
                         raise error
                     continue
-                for one in member:
-                    part = Part(f"{method.spec.title}, {one.name}")
-                    made_up.tasks.queries += len(one)
+                for experimentor in member:
+                    part = Part(f"{method.spec.title}, {experimentor.name}")
+                    made_up.tasks.queries += len(experimentor)
                     with cache.running(context, recheck=False):
-                        shared.compute(cache, one, part)
-                        method.predict(method.data(one), cache, part, dict.fromkeys(TIMES, 0.0))
+                        shared.compute(cache, experimentor, part)
+                        method.predict(method.data(experimentor), cache, part, Cost(cache))
     return made_up.tasks
 
 
@@ -113,6 +107,7 @@ class _MadeUp:
         self._random = random.Random(seed)
         self._losses, self._sign = 0, 1 - 2 * seed  # in the second forecast, another text has the lowest loss
         self._width: int | None = None
+        self._layers: Any = None
 
     def __call__(
         self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
@@ -129,7 +124,7 @@ class _MadeUp:
             }
             return Features(rows)
         if isinstance(function, TextInference):
-            return " ".join(str(self._random.randrange(10)) for _ in range(function.max_new_tokens))
+            return Text(" ".join(str(self._random.randrange(10)) for _ in range(function.max_new_tokens)))
         row: list[float] = self._row("probabilities", key)
         return row
 
@@ -137,8 +132,11 @@ class _MadeUp:
         if feature == "losses":
             self._losses += 1
             return 1.0 + self._sign * self._losses * 1e-6
+        kernel: Any = self.kernel
+        if feature == "layers":
+            self._layers = kernel.layer_states([key[0]])[0] if self._layers is None else self._layers
+            return self._layers
         if feature == "hidden" and self._width is None:
-            kernel: Any = self.kernel
             self._width = len(kernel.hidden_states([key[0]])[0])
         size = {"hidden": self._width or 0, "vocabulary": _VOCABULARY}.get(feature, len(key[1]))
         row = [self._random.uniform(-1.0, -0.01) for _ in range(size)]

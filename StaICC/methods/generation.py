@@ -3,22 +3,28 @@
 *Self-consistency* (Wang et al. 2023, section 2): of ``samples`` sampled texts, the label that most of them name is the
 prediction. *Chain of thought* (Kojima et al. 2022, section 3): the model first writes its reasoning after "Let's think
 step by step.", then its answer after "Therefore, the answer is", which is not sampled.
+
+*Calibrated replies*: the labels' shares among the samples, divided by their mean over a batch. The correction is that
+of batch calibration (Zhou et al. 2024), with shares in the place of probabilities, so that it works where a model
+returns text only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from StaICC.errors import ArgumentError, validate_integer
 from StaICC.inference import Answer, Failure
+from StaICC.inference.contract import Text
 from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply
-from StaICC.kernels.protocol import check_generation
-from StaICC.kernels.text_inference import TextInference, without_blank
+from StaICC.kernels.protocol import Capability, check_generation, without_blank
+from StaICC.kernels.text_inference import TextInference
+from StaICC.methods.calibration.prior import batch_calibration
 from StaICC.methods.features import Request, feature_keys
-from StaICC.methods.specification import MethodData, Steps, option
+from StaICC.methods.specification import MethodData, MethodSpec, Steps, option
 
 REASONING = "Let's think step by step."
 ANSWER = "\nTherefore, among {labels}, the answer is"
@@ -54,11 +60,6 @@ class GenerationOptions:
         return [TextInference(None, most, stop, temperature, seed, number) for number in range(samples)]
 
 
-def generation_settings(options: GenerationOptions) -> Mapping[str, str]:
-    """Return the options and the version of the parser, for the identity of the predictions."""
-    return {**{name: str(value) for name, value in asdict(options).items()}, "parser": PARSER_VERSION}
-
-
 def generate(data: MethodData) -> Steps:
     """Predict the share of samples that name each label.
 
@@ -68,36 +69,76 @@ def generate(data: MethodData) -> Steps:
     if data.experimentor.prompt_former.settings.noisy_channel:
         raise ArgumentError("the noisy channel has no text to generate: got noisy_channel=True, expected False")
     writers = data.options.writers()
+    data.facts.update({name: str(value) for name, value in asdict(data.options).items()}, parser=PARSER_VERSION)
     queries = data.experimentor.all_queries()
     starts = [without_blank(str(query.prompt)) + f" {REASONING}" * data.options.reasoning for query in queries]
     samples = yield [Request(writer, feature_keys(starts)) for writer in writers]
     if data.options.reasoning:
         ends = [ANSWER.format(labels=", ".join(query.label_space)) for query in queries]
         reader = TextInference(None, _ANSWER_TOKENS, ("\n",))
-        asked = [
+        prompts = [
             start + text + end
             for texts in samples
             for start, text, end in zip(starts, texts, ends, strict=True)
             if isinstance(text, str)
         ]
-        answers = iter((yield [Request(reader, feature_keys(asked))])[0])
+        answers = iter((yield [Request(reader, feature_keys(prompts))])[0])
         samples = [[next(answers) if isinstance(text, str) else text for text in texts] for texts in samples]
     return [shares(texts, query.label_space) for texts, query in zip(zip(*samples, strict=True), queries, strict=True)]
 
 
 def shares(texts: Sequence[str | Failure], label_space: Sequence[str]) -> Answer | Failure:
     """Return the share of each label among the texts that name one; if none does, a text: an unparsed reply."""
-    replies: list[Any] = [text for text in texts if isinstance(text, str)]
+    replies = [text for text in texts if isinstance(text, str)]
     votes = [parse_reply(text, label_space).label for text in replies]
     named = [vote for vote in votes if vote is not None]
     if not named and replies:
-        reply: str = replies[0]
-        return reply
+        return Text(replies[0])
     if not named:
         reason = next(text.reason for text in texts if isinstance(text, Failure))
         return Failure(f"none of {len(texts)} texts could be generated: {reason}")
-    found = [named.count(label) / len(named) for label in range(len(label_space))]
+    row = [named.count(label) / len(named) for label in range(len(label_space))]
     first = max(named, key=named.count)
-    if found.index(max(found)) != first:
-        found[first] = math.nextafter(found[first], 1.0)
-    return found
+    if row.index(max(row)) != first:
+        row[first] = math.nextafter(row[first], 1.0)
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedGenerationOptions(GenerationOptions):
+    """Options of calibrated replies."""
+
+    samples: int = option(10, "Texts for each query, whose labels are counted.")
+    batch_size: int = option(128, "Queries in a batch.")
+
+
+def generation_calibration(data: MethodData) -> Steps:
+    """Divide the share of samples that name each label by its mean; queries without a label stay unparsed."""
+    options = replace(data.options, samples=validate_integer("samples", data.options.samples, 2))
+    rows = iter((yield from generate(replace(data, options=options))))
+    calibrated: list[Any] = []
+    for condition in data.queries().conditions:
+        calibrated += _calibrated([next(rows) for _ in condition], data.options.batch_size, data.variant)
+    return calibrated
+
+
+def _calibrated(rows: Sequence[Any], batch_size: int, variant: str) -> list[Any]:
+    scored = [row for row in rows if not isinstance(row, (str, Failure))]
+    done = iter(batch_calibration(scored, batch_size, variant=variant) if len(scored) > 1 else scored)
+    return [row if isinstance(row, (str, Failure)) else next(done) for row in rows]
+
+
+GENERATE = MethodSpec(
+    "generate",
+    "Generate then parse",
+    generate,
+    requires=frozenset({Capability.TEXT}),
+    options=GenerationOptions,
+)
+GENERATION_CALIBRATION = MethodSpec(
+    "generation_calibration",
+    "Calibrated replies",
+    generation_calibration,
+    requires=frozenset({Capability.TEXT}),
+    options=CalibratedGenerationOptions,
+)

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import compress, pairwise
+from dataclasses import replace
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
@@ -26,29 +25,37 @@ from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
 from StaICC.inference import Failure, Inference, Part, RunOptions
-from StaICC.inference.chunk import read_reply
-from StaICC.inference.forecast import CountsTokens
-from StaICC.inference.identity import Identity, code_mark, combined, identity_of
-from StaICC.inference.recheck import RunCounts
+from StaICC.inference.contract import ReplyLabel, check_answer, own_attribute
+from StaICC.inference.identity import Identity, RunCounts, code_mark
+from StaICC.inference.workers import read_reply
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions
 from StaICC.kernels.registry import options_of
-from StaICC.methods.calibration.base import check_variant
-from StaICC.methods.catalogue import METHODS, TABLE_2, calibrated
-from StaICC.methods.features import CapabilityError, FeatureCache, Request, check_capabilities, extra_features
+from StaICC.layout import Block, Line, TextTable, layout
+from StaICC.methods.calibration.base import calibrated
+from StaICC.methods.features import (
+    CapabilityError,
+    FeatureCache,
+    KernelCall,
+    Request,
+    check_capabilities,
+    extra_features,
+)
 from StaICC.methods.specification import (
+    METHODS,
+    TABLE_2,
     MethodData,
     MethodSpec,
+    check_variant,
     make_options,
     read_options,
     with_labels,
     without_labels,
 )
 from StaICC.progress import drawn_progress, within
-from StaICC.prompting import Prompt
 from StaICC.registry import labelled, origin_of
 from StaICC.results import Result, ResultGroup, Signature, short_digest
-from StaICC.results.result import bracket_note, format_columns, html_table, html_text, result_rows
-from StaICC.results.runs import OF_METHODS, OF_SHOTS
-from StaICC.safe_text import lines, logger, one_line
+from StaICC.results.result import OF_METHODS, OF_SHOTS, bracket_note, result_rows
+from StaICC.safe_text import logger, one_line
 
 __all__ = [
     "METHODS",
@@ -57,6 +64,7 @@ __all__ = [
     "MethodSpec",
     "MethodTable",
     "calibrated",
+    "display_methods",
     "format_methods",
     "read_method",
     "run_all",
@@ -77,11 +85,8 @@ _PARTIAL_KEYWORDS = {"model", "tokenizer", "cache_empty", "return_hidden_state",
 def _as_kernel(kernel: Inference) -> Inference:
     """Return a kernel with all capabilities for the ``functools.partial`` that 0.1.1 documents."""
     if isinstance(kernel, functools.partial) and {"model", "tokenizer"} <= set(kernel.keywords) <= _PARTIAL_KEYWORDS:
-        from StaICC.kernels.huggingface import functions as model_kernel
-        from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-        if kernel.func is model_kernel.standard_ICL_inference_with_torch_Causal_LM:
-            return CausalLMKernel(kernel.keywords["model"], kernel.keywords["tokenizer"], label_mass=False)
+        kernel_for = own_attribute(kernel.func, "kernel_for")
+        return kernel if kernel_for is None else kernel_for(**kernel.keywords)
     return kernel
 
 
@@ -132,49 +137,49 @@ class Method:
     def __repr__(self) -> str:
         return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
 
-    def data(self, one: Experimentor) -> MethodData:
+    def data(self, experimentor: Experimentor) -> MethodData:
         """Return what the method gets to know about a data set: no label of a test row."""
         extra = extra_features(self.kernel)
-        return MethodData(without_labels(one), self.variant, self.calibration_number, self.options, extra)
+        return MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options, extra)
 
-    def prepare(self, one: Experimentor) -> Experimentor:
+    def prepare(self, experimentor: Experimentor) -> Experimentor:
         """Return a data set with the prompts of the method: its instruction, its demonstrations.
 
         Args:
-            one: The data set; it is not changed.
+            experimentor: The data set; it is not changed.
 
         Raises:
             ArgumentError: The method cannot be applied to the data set.
             OutputError: The kernel has no features of a training prompt.
         """
-        data, cache = self.data(one), FeatureCache(self.kernel)
-        with self._named(one):
+        data, cache = self.data(experimentor), FeatureCache(self.kernel)
+        with self._named(experimentor):
             steps = self.spec.begin(data)
             requests = next(steps, [])
             while training := [request for request in requests if request.phase]:
                 rows = iter(cache.rows(training))
                 requests = steps.send([next(rows) if request.phase else [] for request in requests])
-        return with_labels(data.experimentor, one)
+        return with_labels(data.experimentor, experimentor)
 
     def refusal(self, benchmark: Benchmark) -> Exception | None:
         """Return why the method cannot run on a benchmark, before anything is computed; ``None`` if it can."""
         try:
-            for one in benchmark:
-                with self._named(one):
-                    next(self.spec.begin(self.data(one)))
+            for experimentor in benchmark:
+                with self._named(experimentor):
+                    next(self.spec.begin(self.data(experimentor)), None)
         except Exception as error:
             return error
         return None
 
     @contextmanager
-    def _named(self, one: Experimentor) -> Iterator[None]:
+    def _named(self, experimentor: Experimentor) -> Iterator[None]:
         """Name the method and the data set in errors."""
         try:
             yield
         except (ArgumentError, OutputError) as error:
             if str(error).startswith(self.spec.title):
                 raise
-            raise type(error)(f"{self.spec.title}, {one.name}: {error}") from error
+            raise type(error)(f"{self.spec.title}, {experimentor.name}: {error}") from error
 
     def run(
         self, benchmark: Benchmark | BenchmarkGroup, *, return_outputs: bool = False, **run: Any
@@ -193,7 +198,8 @@ class Method:
             ``loading_seconds`` (identity of the kernel, data, prompts), ``training_prompts`` and ``training_seconds``,
             ``test_prompts`` and ``seconds`` (of the evaluation alone), and ``reused_prompts``: how many of the prompts
             were computed before, by another method or run, and so took no time. Prompts are the distinct ones that were
-            requested of the kernel. For kernels that count tokens, such as a server, also ``training_tokens_read``,
+            requested of the kernel. Where methods run together, ``tokens_alone`` are those that the method alone reads,
+            and generates at most. For kernels that count tokens, such as a server, also ``training_tokens_read``,
             ``training_tokens_generated`` and the same for ``test``.
 
         Raises:
@@ -204,74 +210,63 @@ class Method:
 
     __call__ = run
 
-    def run_on(
-        self,
-        cache: FeatureCache,
-        benchmark: Benchmark | BenchmarkGroup,
-        *,
-        share: Share | None = None,
-        return_outputs: bool = False,
-        **run: Any,
-    ) -> Result | ResultGroup:
-        """As :meth:`run`, with a cache that may contain features, and what computes those of several methods."""
+    def run_on(self, cache: FeatureCache, benchmark: Benchmark | BenchmarkGroup, **run: Any) -> Result | ResultGroup:
+        """As :meth:`run`, with a cache that may contain features."""
         check_benchmark(benchmark)
-        if isinstance(benchmark, BenchmarkGroup):
-            refusals = {name: self.refusal(member) for name, member in benchmark.members.items()}
-            skipped = {name: error for name, error in refusals.items() if error is not None}
-            for name, error in skipped.items():
-                if len(skipped) == len(refusals) or not isinstance(error, ArgumentError):
-                    raise error
-                _log.warning("left out: %s: %s", name, error)
-            parts = {}
-            with drawn_progress(run.get("progress")) as shown:
-                for place, (name, member) in enumerate(benchmark.members.items()):
-                    if name not in skipped:
-                        run["progress"] = within(shown, place, len(benchmark))
-                        parts[name] = self._run(cache, member, share, return_outputs, **run)
-            reasons = {name: str(error) for name, error in skipped.items()}
-            return MethodTable(benchmark.name, parts, {}, reasons) if skipped else ResultGroup(benchmark.name, parts)
-        if (refused := self.refusal(benchmark)) is not None:
-            raise refused
-        return self._run(cache, benchmark, share, return_outputs, **run)
+        members = benchmark.members if isinstance(benchmark, BenchmarkGroup) else {benchmark.task.name: benchmark}
+        refusals = {name: error for name, member in members.items() if (error := self.refusal(member)) is not None}
+        for name, error in refusals.items():
+            if len(refusals) == len(members) or not isinstance(error, ArgumentError):
+                raise error
+            _log.warning("left out: %s: %s", name, error)
+        if isinstance(benchmark, Benchmark):
+            return self._run(cache, benchmark, **run)
+        parts = {}
+        with drawn_progress(run.get("progress")) as shown:
+            for place, (name, member) in enumerate(members.items()):
+                if name not in refusals:
+                    run["progress"] = within(shown, place, len(members))
+                    parts[name] = self._run(cache, member, **run)
+        reasons = {name: str(error) for name, error in refusals.items()}
+        return MethodTable(benchmark.name, parts, {}, reasons) if reasons else ResultGroup(benchmark.name, parts)
 
-    def _run(
-        self, cache: FeatureCache, benchmark: Benchmark, share: Share | None, return_outputs: bool, **run: Any
-    ) -> Result:
-        runs, views = {}, []
-        used: dict[str, Inference] = {}
-        timing = dict.fromkeys(TIMES, 0.0)
-        predictor = None
-        if self.spec.settings is not None:
-            predictor = _Predictor(cache.kernel, self.spec.name, self.spec.settings(self.options))
+    def _run(self, cache: FeatureCache, benchmark: Benchmark, return_outputs: bool = False, **run: Any) -> Result:
+        runs: dict[str, DatasetRun] = {}
+        predictors: dict[str, Inference] = {}
+        views, cost = [], Cost(cache)
         with RunContext(False, **run) as running:
             running.warn(*data_warnings(benchmark))
-            for number, one in enumerate(benchmark):
-                part = Part(f"{self.spec.title}: {benchmark.task.name}, {one.name}", number, len(benchmark))
-                began = time.monotonic()
+            for number, experimentor in enumerate(benchmark):
+                part = Part(f"{self.spec.title}: {benchmark.task.name}, {experimentor.name}", number, len(benchmark))
                 running.start([cache.kernel])
-                queries = one.all_queries()  # reads the data
-                timing["loading_seconds"] += time.monotonic() - began
-                data = self.data(one)
-                with cache.running(running, run.get("recheck", True), one.unparsed):
-                    if share is not None:
-                        share(cache, one, part)
-                    before, reused = cache.computed, cache.reused
+                queries = experimentor.all_queries()  # reads the data
+                cost.charge("loading")
+                data = self.data(experimentor)
+                with cache.running(running, run.get("recheck", True), experimentor.unparsed):
+                    cache.prefetch(cache, experimentor, part)
+                    before = cache.computed, cache.reused
+                    cost.start()
                     try:
-                        with self._named(one):
-                            answers = self.predict(data, cache, part, timing)
+                        with self._named(experimentor):
+                            predictions = self.predict(data, cache, part, cost)
                     except OutputError as error:
                         if run.get("on_error") != "collect":
                             raise
                         _log.warning("%s", error)  # no query of this data set has a prediction
-                        data.experimentor = without_labels(one)
-                        answers = [Failure(str(error), error)] * len(queries)
-                    used[one.name] = predictor or cache.predictor
-                    options = running.options_for(used[one.name])
-                    if predictor is not None and options.counter is not None:
-                        options.counter.counts += RunCounts(cache.computed - before, cache.reused - reused)
-                timing["reused_prompts"] += cache.reused - reused
-                for name, value in data.notes.items():
-                    timing[name] = timing.get(name, 0.0) + value
+                        data.experimentor = without_labels(experimentor)
+                        predictions = [Failure(str(error), error)] * len(queries)
+                    computed, reused = cache.computed - before[0], cache.reused - before[1]
+                    predictor = cache.predictor
+                    if data.facts:
+                        predictor = KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
+                    predictors[experimentor.name] = predictor
+                    options = running.options_for(predictor)
+                    if data.facts and options.counter is not None:
+                        options.counter.counts += RunCounts(computed, reused)
+                cost.add(reused_prompts=reused, **data.notes)
+                if cache.alone is not None:
+                    alone = cache.alone.tokens, cache.alone.output_tokens
+                    cost.add(tokens_alone=math.nan if None in alone else sum(filter(None, alone)))
                 if data.notes.get("duplicates"):
                     _log.warning(
                         "%s: %d test examples are shown a demonstration of exactly their text; the option "
@@ -279,68 +274,66 @@ class Method:
                         part.name,
                         data.notes["duplicates"],
                     )
-                views.append(with_labels(data.experimentor, one))
-                runs[one.name] = self._scored(views[-1], answers, options, part)
-        twin = copy.copy(benchmark)
-        twin.experimentor = views
-        result = twin.collect(runs, timing["seconds"], Predictions.of_run(running, used), return_outputs)
-        result.timing.update(timing)
-        result.signature = self._signed(result.signature)
+                views.append(with_labels(data.experimentor, experimentor))
+                runs[experimentor.name] = self._scored(views[-1], predictions, options, part)
+                cost.start()
+        changed = copy.copy(benchmark)
+        changed.experimentor = views
+        record = Predictions.of_run(running, predictors)
+        result = changed.collect(runs, cost.timing["seconds"], record, return_outputs)
+        result.timing.update({name: value for name, value in cost.timing.items() if not math.isnan(value)})
+        result.signature = self._signed(result.signature, {str(one.get_k()) for one in benchmark})
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
         return running.deliver(result)
 
-    def predict(self, data: MethodData, cache: FeatureCache, part: Part, timing: dict[str, float]) -> Sequence[Any]:
-        """Return the predictions; count the distinct prompts that the method requests, and the seconds."""
-        asked: dict[bool, set[Any]] = {True: set(), False: set()}
-        marked, tokens = time.monotonic(), _tokens(cache.kernel)
-
-        def charge(training: bool) -> None:
-            nonlocal marked, tokens
-            began, marked = marked, time.monotonic()
-            timing["training_seconds" if training else "seconds"] += marked - began
-            before, tokens = tokens, _tokens(cache.kernel)
-            for kind in tokens:
-                name = f"{'training' if training else 'test'}_tokens_{kind}"
-                timing[name] = timing.get(name, 0.0) + tokens[kind] - before.get(kind, 0)
-
+    def predict(self, data: MethodData, cache: FeatureCache, part: Part, cost: Cost) -> Sequence[Any]:
+        """Return the predictions; charge what they cost to training and test."""
         steps = self.spec.begin(data)
+        prompts: dict[str, set[Any]] = {"training": set(), "test": set()}
+        phase = ""
         rows: Any = None
-        learns = False
-        try:
-            while True:
+        while True:
+            try:
                 requests = steps.send(rows)
-                charge(learns or (rows is None and any(request.phase for request in requests)))
-                rows = [[] for _ in requests]
-                for training in (True, False):
-                    now = [place for place, one in enumerate(requests) if bool(one.phase) is training and not one.ahead]
-                    chosen = [requests[place] for place in now]
-                    if chosen:
-                        found = cache.rows(chosen, replace(part, phase=chosen[0].phase))
-                        for place, some in zip(now, found, strict=True):
-                            rows[place] = some
-                        asked[training] |= {(one.kind, key) for one in chosen for key in one.keys}
-                        charge(training)
-                learns = any(request.phase for request in requests)
-        except StopIteration as end:
-            charge(learns)
-            answers: Sequence[Any] = end.value
-        timing["training_prompts"] += len(asked[True])
-        timing["test_prompts"] += len(asked[False])
-        return answers
+            except StopIteration as end:
+                cost.charge(phase or "test")
+                cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
+                predictions: Sequence[Any] = end.value
+                return predictions
+            if not isinstance(requests, Sequence) or not all(isinstance(request, Request) for request in requests):
+                raise ArgumentError(
+                    f"{part.name}: the method yielded {requests!r:.80}, expected a list of data.queries(...) and "
+                    "data.training(...)"
+                )
+            learned, phase = phase, "training" if any(request.phase for request in requests) else "test"
+            cost.charge(learned or phase)
+            answers: dict[int, list[Any]] = {}
+            for name, keys in prompts.items():
+                chosen = [
+                    request for request in requests if bool(request.phase) is (name == "training") and not request.ahead
+                ]
+                if chosen:
+                    answers |= zip(
+                        map(id, chosen), cache.rows(chosen, replace(part, phase=chosen[0].phase)), strict=True
+                    )
+                    keys.update((request.kind, key) for request in chosen for key in request.keys)
+                    cost.charge(name)
+            rows = [answers.get(id(request), []) for request in requests]
 
     def _scored(self, view: Experimentor, answers: Sequence[Any], options: RunOptions, part: Part) -> DatasetRun:
         """Return scores and details of the predictions for the queries of a view."""
         conditions = view.conditions()
         queries = [query for condition in conditions for query in condition.queries]
-        if not isinstance(answers, Sequence) or len(answers) != len(queries):
-            given = len(answers) if isinstance(answers, Sequence) else type(answers).__name__
+        if not hasattr(answers, "__len__") or len(answers) != len(queries):
+            given = len(answers) if hasattr(answers, "__len__") else type(answers).__name__
             raise ArgumentError(
                 f"{part.name}: got {given} predictions, expected one for each of {len(queries)} queries"
             )
         if options.counter is not None and any(isinstance(answer, str) for answer in answers):
             options.counter.replies = True
         final = [
-            read_reply(answer, query.label_space, view.unparsed) for answer, query in zip(answers, queries, strict=True)
+            read_reply(_checked(answer, query.label_space), query.label_space, view.unparsed)
+            for answer, query in zip(answers, queries, strict=True)
         ]
         if options.on_error == "raise":
             for number, answer in enumerate(final):
@@ -348,8 +341,11 @@ class Method:
                     raise OutputError(f"{part.name}, query {number}: {answer.reason}") from answer.cause
         return view.assemble(conditions, final, part.name)
 
-    def _signed(self, signature: Signature) -> Signature:
-        """Return the signature with the method and its settings; vanilla inference adds nothing."""
+    def _signed(self, signature: Signature, benchmark_ks: Set[str | None] = frozenset({None})) -> Signature:
+        """Return the signature with the method and its settings; vanilla inference adds nothing.
+
+        The ``k`` of the benchmark is named where test prompts have another one.
+        """
         builtin = METHODS.get(self.spec.name) == self.spec
         if builtin and self.spec.name == "vanilla":
             return signature
@@ -358,21 +354,62 @@ class Method:
         name = labelled(self.spec.name, code_mark(self.spec.steps) if own else plugin)
         counts = self.spec.counts(self.options, self.variant)
         parts = [name, self.variant, *([f"n={self.calibration_number}"] if counts else [])]
+        signed = getattr(self.options, "signed", {})
         for fact in options_of(self.spec.options):
             value = getattr(self.options, fact.name)
             if own or value != fact.default:
-                parts.append(f"{fact.name}={_signed_value(value)}")
+                parts.append(f"{fact.name}={signed.get(fact.name) or _signed_value(value)}")
+        if signature.fields.get("k") not in benchmark_ks:
+            parts.append(f"k={','.join(sorted(map(str, benchmark_ks)))}")
         return Signature({**signature.fields, "method": " ".join(parts)})
 
 
-TIMES = (
-    "loading_seconds",
-    "training_prompts",
-    "training_seconds",
-    "test_prompts",
-    "seconds",
-    "reused_prompts",
-)
+def _checked(prediction: Any, label_space: Sequence[str]) -> Any:
+    """Return a prediction of a method; a failure where it is none."""
+    if isinstance(prediction, (str, Failure, ReplyLabel)):
+        return prediction
+    try:
+        return check_answer(prediction, label_space)
+    except OutputError as error:
+        return Failure(str(error), error)
+
+
+class Cost:
+    """What a method costs: prompts, and by phase the seconds and the tokens that the kernel counted.
+
+    Args:
+        cache: Computes the features.
+
+    Attributes:
+        timing: The costs by name.
+    """
+
+    def __init__(self, cache: FeatureCache) -> None:
+        names = ("training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts")
+        self.timing = dict.fromkeys(("loading_seconds", *names), 0.0)
+        self._cache = cache
+        self.start()
+        if self._tokens is not None:
+            phases = ("training", "test")
+            self.add(**{f"{phase}_tokens_{kind}": 0.0 for phase in phases for kind in ("read", "generated")})
+
+    def start(self) -> None:
+        """Measure from now on."""
+        self._marked, self._tokens = time.monotonic(), self._cache.tokens
+
+    def add(self, **values: float) -> None:
+        """Add to costs."""
+        for name, value in values.items():
+            self.timing[name] = self.timing.get(name, 0.0) + value
+
+    def charge(self, phase: str) -> None:
+        """Charge what was spent since the last call to ``"loading"``, ``"training"`` or ``"test"``."""
+        marked, tokens = self._marked, self._tokens
+        self.start()
+        self.add(**{"seconds" if phase == "test" else f"{phase}_seconds": self._marked - marked})
+        if tokens is not None and self._tokens is not None and phase != "loading":
+            used = zip(("read", "generated"), tokens, self._tokens, strict=True)
+            self.add(**{f"{phase}_tokens_{kind}": after - before for kind, before, after in used})
 
 
 def check_benchmark(benchmark: object) -> None:
@@ -381,78 +418,52 @@ def check_benchmark(benchmark: object) -> None:
         raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
 
 
-def _tokens(kernel: Inference) -> dict[str, int]:
-    """Return the tokens that a kernel has read and generated so far, where it counts them."""
-    used = kernel.tokens_used if isinstance(kernel, CountsTokens) else None
-    return {} if used is None else dict(zip(("read", "generated"), used, strict=True))
-
-
-@dataclass(frozen=True)
-class _Predictor:
-    """A kernel with what a method adds to its identity."""
-
-    kernel: Inference
-    name: str
-    settings: Mapping[str, str]
-
-    recheck_tolerance = None
-    """One other token changes a text."""
-
-    def identity(self) -> Identity:
-        """Return the identity."""
-        return combined(identity_of(self.kernel), self.name, Identity({}, dict(self.settings)))
-
-    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
-        """Refuse: the harness predicts."""
-        raise NotImplementedError
-
-
-Share = Callable[[FeatureCache, Experimentor, Part], None]
-
-
 class SharedFeatures:
     """What several methods request before any of them has run, computed together for each data set.
 
     Args:
-        methods: The methods.
-        benchmarks: The benchmark of each method; by default the one that is run. With it, prompts that fail do not
-            stop the others.
+        runs: The methods with their benchmarks.
+        same_data: Whether all have one benchmark; else prompts that fail do not stop the others.
 
     Attributes:
-        seconds: What computing took.
-        prompts: How many prompts were computed.
+        cost: What computing took, without the methods' own costs.
     """
 
-    def __init__(self, methods: Sequence[Method], benchmarks: Sequence[Benchmark] | None = None) -> None:
-        self.seconds = 0.0
-        self.prompts = 0
-        self._methods = methods
-        self._benchmarks = benchmarks
+    def __init__(self, runs: Sequence[tuple[Method, Any]], same_data: bool) -> None:
+        self.cost: dict[str, float] = {"prompts": 0, "seconds": 0.0}
+        self._runs, self._same_data = runs, same_data
         self._done: list[Experimentor] = []
 
-    def compute(self, cache: FeatureCache, one: Experimentor, part: Part) -> None:
+    def compute(self, cache: FeatureCache, experimentor: Experimentor, part: Part) -> None:
         """Compute the features of one data set, unless that was done; failures are left to the methods."""
-        if any(one is done for done in self._done) or len(self._methods) < 2:
+        if any(experimentor is done for done in self._done) or len(self._runs) < 2:
             return
-        each = [one] * len(self._methods) if self._benchmarks is None else [some[one.name] for some in self._benchmarks]
-        self._done += each
-        began, computed = time.monotonic(), cache.computed
+        runs = [
+            (method, experimentor if self._same_data else benchmark[experimentor.name])
+            for method, benchmark in self._runs
+        ]
+        self._done += [own for _, own in runs]
+        cost, computed = Cost(cache), cache.computed
         requests: list[Request] = []
-        for method, own in zip(self._methods, each, strict=True):
+        for method, own in runs:
             try:
                 requests += next(method.spec.begin(method.data(own)))
             except Exception as error:
-                _log.debug("%s, %s: %s", method.spec.title, one.name, error)
+                _log.debug("%s, %s: %s", method.spec.title, experimentor.name, error)
         try:
             cache.rows(
                 [replace(request, apply=()) for request in requests if isinstance(request.feature, str)],
-                replace(part, name=f"features of {len(self._methods)} runs: {one.name}"),
-                None if self._benchmarks is None else "collect",
+                replace(part, name=f"features of {len(runs)} runs: {experimentor.name}"),
+                None if self._same_data else "collect",
             )
         except Exception as error:
-            _log.warning("%s: features could not be computed for all runs together: %s", one.name, error)
-        self.seconds += time.monotonic() - began
-        self.prompts += cache.computed - computed
+            _log.warning("%s: features could not be computed for all runs together: %s", experimentor.name, error)
+        cost.charge("test")
+        self.cost["prompts"] += cache.computed - computed
+        for name in ("seconds", "test_tokens_read", "test_tokens_generated"):
+            if name in cost.timing:
+                shown = name.removeprefix("test_")
+                self.cost[shown] = self.cost.get(shown, 0) + cost.timing[name]
 
 
 def _signed_value(value: Any) -> str:
@@ -476,17 +487,16 @@ def chosen_methods(
         ArgumentError: No method could be run, two methods have one name, or no method has an option.
     """
     if methods is None:
-        centroids = check_variant(variant) != "paper"
-        methods = [f"{name}_centroid" if centroids and name == "knn_prompt" else name for name in TABLE_2]
+        k_nn = "knn_prompt" if check_variant(variant) == "paper" else "knn_prompt_centroid"
+        methods = [k_nn if name == "knn_prompt" else name for name in TABLE_2]
     specs = [_find(name) for name in methods]
-    named = [spec.name for spec in specs]
-    if len(set(named)) < len(named):
-        raise ArgumentError(f"got two methods of one name: {', '.join(named)}; expected different names")
+    names = [spec.name for spec in specs]
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"got two methods of one name: {', '.join(names)}; expected different names")
     declared = [{fact.name for fact in options_of(spec.options)} for spec in specs]
     given = dict(options or {})
-    for name in given:
-        if not any(name in known for known in declared):
-            raise unknown_name("option of these methods", name, sorted(set().union(*declared)))
+    if unknown := [name for name in given if name not in set().union(*declared)]:
+        raise unknown_name("option of these methods", unknown[0], sorted(set().union(*declared)))
     made: list[Method] = []
     skipped: dict[str, str] = {}
     for spec, known in zip(specs, declared, strict=True):
@@ -495,10 +505,9 @@ def chosen_methods(
             made.append(Method(spec, kernel, variant, calibration_number, **own_options))
         except CapabilityError as error:
             skipped[spec.name] = str(error)
-    for reason in skipped.values():
-        _log.warning("left out: %s", reason)
+            _log.warning("left out: %s", error)
     if not made:
-        raise ArgumentError(f"none of the methods {', '.join(named)} could be run: {'; '.join(skipped.values())}")
+        raise ArgumentError(f"none of the methods {', '.join(names)} could be run: {'; '.join(skipped.values())}")
     return made, skipped
 
 
@@ -538,42 +547,53 @@ def run_all(
     made, skipped = chosen_methods(kernel, variant, calibration_number, methods, options)
     table = MethodTable(OF_METHODS.name, {}, {method.spec.name: method.spec.title for method in made}, skipped)
     runs = {method.spec.name: (method.spec.title, method, benchmark) for method in made}
-    return _run_each(table, runs, None, finished, **run)
+    return _run_each(table, runs, finished, **run)
 
 
 def _run_each(
     table: MethodTable,
     runs: Mapping[str, tuple[str, Method, Any]],
-    benchmarks: Sequence[Benchmark] | None,
     finished: Callable[[MethodTable], None] | None,
-    measure: Callable[[Any, Benchmark], None] = lambda result, benchmark: None,
+    same_data: bool = True,
     **run: Any,
 ) -> MethodTable:
     """Add the results of several runs to a table; what fails is left out with its title and reason.
 
+    Args:
+        table: The table.
+        runs: The title, the method and the benchmark of each run.
+        finished: Called with the table after each run.
+        same_data: Whether all have one benchmark; else prompts that fail do not stop the others.
+        **run: Options of the run.
+
     Raises:
         ArgumentError: None could be run.
     """
-    methods = [method for _, method, _ in runs.values()]
-    fits = [isinstance(where, BenchmarkGroup) or method.refusal(where) is None for _, method, where in runs.values()]
-    cache = FeatureCache(methods[0].kernel)
-    shared = SharedFeatures(
-        list(compress(methods, fits)), None if benchmarks is None else list(compress(benchmarks, fits))
-    )
+    fitting = [
+        (method, benchmark)
+        for _, method, benchmark in runs.values()
+        if isinstance(benchmark, BenchmarkGroup) or method.refusal(benchmark) is None
+    ]
+    shared = SharedFeatures(fitting, same_data)
+
+    def prefetch(cache: FeatureCache, experimentor: Experimentor, part: Part) -> None:
+        cache.alone = None
+        shared.compute(cache, experimentor, part)
+        cache.start_alone()
+
+    cache = FeatureCache(next(method.kernel for _, method, _ in runs.values()), prefetch=prefetch)
     with drawn_progress(run.get("progress")) as shown:
         for place, (name, (title, method, benchmark)) in enumerate(runs.items()):
             run["progress"] = within(shown, place, len(runs))
             try:
-                result = method.run_on(cache, benchmark, share=shared.compute, **run)
+                table[name] = method.run_on(cache, benchmark, **run)
             except Exception as error:  # CUDA out of memory, a bug of a plug-in: the other results are not lost
                 expected = isinstance(error, StaICCError)
                 reason = str(error) if expected else f"{type(error).__name__}: {error}"
                 table.skipped[name] = reason if reason.startswith(title) else f"{title}: {reason}"
                 _log.warning("left out: %s", table.skipped[name], exc_info=None if expected else error)
                 continue
-            measure(result, benchmark)
-            table[name] = result
-            table.shared = {"prompts": shared.prompts, "seconds": shared.seconds}
+            table.shared = dict(shared.cost)
             if finished is not None:
                 finished(table)
     if not table:
@@ -619,7 +639,7 @@ def run_method(
 
 def read_all(options: Sequence[str]) -> dict[str, Any]:
     """Return options of the ten methods given as ``NAME=VALUE``."""
-    return read_options("the ten methods", [METHODS[one].options for one in TABLE_2], options)
+    return read_options("the ten methods", [METHODS[name].options for name in TABLE_2], options)
 
 
 def read_method(
@@ -653,70 +673,72 @@ def _cost(result: Result, key: str) -> str:
 def _figures(result: Result) -> dict[str, str]:
     """Return the last row of a result's own table (the mean, or the only data set) by column."""
     head, rows = result_rows(result)
-    return {
-        column: cell
-        for column, cell in zip(head[1:], rows[-1][1:], strict=True)
-        if cell and column not in _SAME_FOR_ALL
-    }
+    figures = zip(head[1:], rows[-1][1:], strict=True)
+    return {column: cell for column, cell in figures if cell and column not in _SAME_FOR_ALL}
 
 
-def format_methods(found: Result | ResultGroup, titles: Mapping[str, str] | None = None) -> str:
-    """Return the results of methods as text.
+def display_methods(results: Result | ResultGroup, titles: Mapping[str, str] | None = None) -> list[Block]:
+    """Return the results of methods as tables.
 
     Args:
-        found: The results by method, or the result of one.
+        results: The results by method, or the result of one.
         titles: Display names of the methods.
 
     Returns:
         One row for each method, its figures (means over the data sets) and its cost; then the accuracies by data set.
         For the result of one method, its own table and its cost. A :class:`MethodTable` as it prints.
     """
-    if titles is None and isinstance(found, MethodTable):
-        return str(found)
+    if titles is None and isinstance(results, MethodTable):
+        return results.display_blocks()
     titles = titles or {}
-    if isinstance(found, Result):
-        costs = ", ".join(f"{head} {_cost(found, key)}" for key, head in _COSTS.items())
-        return f"{found}\n{costs}"
-    if len({part.benchmark if isinstance(part, Result) else part.name for part in found.values()}) > 1:
-        return "\n\n".join(format_methods(part, titles) for part in found.values())  # one method on several benchmarks
-    if not all(isinstance(part, Result) for part in found.values()):
-        return _by_part(found, titles)
-    return "\n\n".join(format_columns(head, rows) for _, head, rows in _tables(dict(found.items()), titles))
+    if isinstance(results, Result):
+        costs = ", ".join(f"{head} {_cost(results, key)}" for key, head in _COSTS.items())
+        return [*results.display_blocks(), Line(costs)]
+    if len({part.benchmark if isinstance(part, Result) else part.name for part in results.values()}) > 1:
+        tables = [display_methods(part, titles) for part in results.values()]  # one method, several benchmarks
+    elif all(isinstance(part, Result) for part in results.values()):
+        tables = [[table] for table in _tables(dict(results.items()), titles)]
+    else:
+        tables = list(_by_part(results, titles))
+    return [block for table in tables for block in (*table, Line(""))][:-1]
 
 
-def _tables(found: Mapping[str, Result], titles: Mapping[str, str]) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Captions, heads and rows: the methods with their figures and costs, and their accuracies by data set."""
-    figures = {name: _figures(result) for name, result in found.items()}
+def format_methods(results: Result | ResultGroup, titles: Mapping[str, str] | None = None) -> str:
+    """Return the results of methods as text.
+
+    Args:
+        results: As for :func:`display_methods`.
+        titles: As for :func:`display_methods`.
+    """
+    return layout(display_methods(results, titles))
+
+
+def _tables(results: Mapping[str, Result], titles: Mapping[str, str]) -> list[TextTable]:
+    """Return the methods with their figures and costs, and their accuracies by data set."""
+    figures = {name: _figures(result) for name, result in results.items()}
     columns = list(dict.fromkeys(column for row in figures.values() for column in row))
-    rows = [
-        [
-            titles.get(name, name),
-            *(figures[name].get(column, "-") for column in columns),
-            *(_cost(result, key) for key in _COSTS),
-        ]
-        for name, result in found.items()
-    ]
-    tables = [("Methods", ["method", *columns, *_COSTS.values()], rows)]
-    datasets = list(dict.fromkeys(name for result in found.values() for name in result.divided))
-    if len(datasets) > 1 and all("accuracy" in one for result in found.values() for one in result.divided.values()):
-        accuracies = [
-            [result.divided.get(dataset, {}).get("accuracy") for dataset in datasets] for result in found.values()
-        ]
-        cells = [["-" if value is None else f"{value:.4f}" for value in row] for row in accuracies]
-        rows = [[titles.get(name, name), *row] for name, row in zip(found, cells, strict=True)]
-        tables.append(("Accuracy by data set", ["accuracy", *datasets], rows))
+    rows = []
+    for name, result in results.items():
+        cells = [figures[name].get(column, "-") for column in columns]
+        rows.append([titles.get(name, name), *cells, *(_cost(result, key) for key in _COSTS)])
+    tables = [TextTable(["method", *columns, *_COSTS.values()], rows)]
+    scores = [scores for result in results.values() for scores in result.divided.values()]
+    datasets = list(dict.fromkeys(dataset for result in results.values() for dataset in result.divided))
+    if len(datasets) > 1 and all("accuracy" in own for own in scores):
+        rows = []
+        for name, result in results.items():
+            values = [result.divided.get(dataset, {}).get("accuracy") for dataset in datasets]
+            rows.append([titles.get(name, name), *("-" if value is None else f"{value:.4f}" for value in values)])
+        tables.append(TextTable(["accuracy", *datasets], rows))
     return tables
 
 
-def _by_part(found: ResultGroup, titles: Mapping[str, str]) -> str:
-    """One table for each part of the groups that the methods ran on."""
-    groups: dict[str, Any] = {name: part for name, part in found.items() if isinstance(part, ResultGroup)}
-    parts = dict.fromkeys(name for group in groups.values() for name in group)
-    return "\n\n".join(
-        f"{one_line(part)}\n"
-        + format_methods(ResultGroup(part, {n: group[part] for n, group in groups.items() if part in group}), titles)
-        for part in parts
-    )
+def _by_part(results: ResultGroup, titles: Mapping[str, str]) -> Iterator[list[Block]]:
+    """Yield the tables of each part of the groups that the methods ran on."""
+    groups: dict[str, Any] = {name: part for name, part in results.items() if isinstance(part, ResultGroup)}
+    for part in dict.fromkeys(name for group in groups.values() for name in group):
+        of_part = ResultGroup(part, {name: group[part] for name, group in groups.items() if part in group})
+        yield [Line(part, "title"), *display_methods(of_part, titles)]
 
 
 class MethodTable(ResultGroup):
@@ -742,22 +764,44 @@ class MethodTable(ResultGroup):
         self.shared: dict[str, float] = {}
         """Prompts that were computed for several methods together, and the seconds that this took."""
 
-    def _repr_html_(self) -> str:
-        found = {name: part for name, part in self.items() if isinstance(part, Result)}
-        if len(found) < len(self) or len({part.benchmark for part in found.values()}) > 1:
-            return super()._repr_html_()
-        tables = "".join(html_table(*table) for table in _tables(found, self.titles))
-        reasons = "".join(f"<p>left out: {html_text(reason)}</p>" for reason in self.skipped.values())
-        return tables + "".join(f"<p>{note}</p>" for note in bracket_note(found.values())) + reasons
+    def curve(self, score: str = "accuracy") -> list[dict[str, Any]]:
+        """Return a score against the tokens that it costs.
 
-    def __str__(self) -> str:
-        reasons = [*bracket_note(self.results()), *(f"left out: {reason}" for reason in self.skipped.values())]
+        Args:
+            score: Name of the score; its mean over the data sets counts.
+
+        Returns:
+            A row for each result: ``method``, ``benchmark``, ``prompts`` (distinct ones, training and test), ``tokens``
+            (those that a run of the method alone reads, and generates at most; ``None`` where the kernel cannot count
+            them), the score by its name, and the ends of its interval, ``low`` and ``high`` (``None`` without one).
+        """
+        rows = []
+        for name, part in self.items():
+            for result in part.results():
+                interval = result.means.intervals.get(score)
+                rows.append(
+                    {
+                        "method": self.titles.get(name, name),
+                        "benchmark": result.benchmark,
+                        "prompts": result.timing.get("training_prompts", 0) + result.timing.get("test_prompts", 0),
+                        "tokens": result.timing.get("tokens_alone"),
+                        score: result.averaged[score],
+                        "low": None if interval is None else interval.low,
+                        "high": None if interval is None else interval.high,
+                    }
+                )
+        return rows
+
+    def display_blocks(self) -> list[Block]:
+        """Return the tables, what was left out, the models and the signatures."""
+        notes = [*bracket_note(self.results()), *(f"left out: {reason}" for reason in self.skipped.values())]
         if self.shared.get("prompts"):
             shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
-            reasons.insert(0, shared.format(**self.shared))
-        models = dict.fromkeys(f"model: {result.model}" for result in self.results())
+            notes.insert(0, shared.format(**self.shared))
+        notes += dict.fromkeys(f"model: {result.model}" for result in self.results())
         signatures = dict.fromkeys(str(result.signature) for result in self.results())
-        return f"{format_methods(self, self.titles)}\n{lines([*reasons, *models, *signatures])}"
+        tables = display_methods(self, self.titles)
+        return [*tables, *map(Line, notes), *(Line(signature, "code") for signature in signatures)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values; a saved table is read back as a group of results."""
@@ -809,32 +853,21 @@ def run_many_shot(
         ['k=2', 'k=8']
     """
     numbers = different(ks)
-    members = [make_benchmark(k) for k in numbers]
-    if not all(isinstance(benchmark, Benchmark) for benchmark in members):
+    runs = {f"k={k}": (f"k = {k}", method, make_benchmark(k)) for k in numbers}
+    if not all(isinstance(benchmark, Benchmark) for _, _, benchmark in runs.values()):
         raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
-    prompts = set[Prompt]()
+    texts: set[str] = set()
 
-    def measure(result: Result, benchmark: Benchmark) -> None:
-        before = _distinct_characters(map(_text, prompts))
-        own = {query.prompt for one in benchmark for query in one.all_queries()}
-        prompts.update(own)
-        result.timing["prompt_characters"] = float(sum(len(_text(prompt)) for prompt in own))
-        result.timing["new_characters"] = float(_distinct_characters(map(_text, prompts)) - before)
+    def measured(table: MethodTable) -> None:
+        name = [*table][-1]
+        prompts = [query.prompt for experimentor in runs[name][2] for query in experimentor.all_queries()]
+        own = {prompt if isinstance(prompt, str) else "\0".join(prompt) for prompt in prompts}
+        before = distinct_positions([*texts])
+        texts.update(own)
+        table[name].timing["prompt_characters"] = float(sum(map(len, own)))
+        table[name].timing["new_characters"] = float(distinct_positions([*texts]) - before)
+        if finished is not None:
+            finished(table)
 
     table = MethodTable(OF_SHOTS.name, {}, {f"k={k}": f"{method.spec.title}, k = {k}" for k in numbers})
-    runs = {f"k={k}": (f"k = {k}", method, benchmark) for k, benchmark in zip(numbers, members, strict=True)}
-    return _run_each(table, runs, members, finished, measure, **run)
-
-
-def _text(prompt: Prompt) -> str:
-    return prompt if isinstance(prompt, str) else "\0".join(prompt)
-
-
-def _distinct_characters(texts: Iterable[str]) -> int:
-    """Return the number of distinct prefixes of texts."""
-    ordered = sorted(texts)
-    shared = (
-        bisect_left(range(min(len(one), len(other))), True, key=lambda end: one[: end + 1] != other[: end + 1])
-        for one, other in pairwise(ordered)
-    )
-    return sum(map(len, ordered)) - sum(shared)
+    return _run_each(table, runs, measured, same_data=False, **run)

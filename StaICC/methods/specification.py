@@ -28,16 +28,28 @@ from types import SimpleNamespace
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from StaICC.benchmarks import Experimentor
-from StaICC.benchmarks.diagnosis import L9, TemplateSensitivityTask, template_of_levels
-from StaICC.benchmarks.normal import NormalTask
+from StaICC.benchmarks.tasks import (
+    L9,
+    DemonstrationSensitivityTask,
+    NormalTask,
+    TemplateSensitivityTask,
+    template_of_levels,
+)
 from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError, unknown_name, whole_number
 from StaICC.inference import Answer, Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import options_of
-from StaICC.methods.calibration.base import PromptMaker, Variant
 from StaICC.methods.features import Request, feature_keys
 from StaICC.prompting import PromptWriter, SubsetView, TemplateWarning, TripletSplit
+from StaICC.registry import Registry
+
+Variant = Literal["paper", "staicc", "0.1.1"]
+"""``"paper"``: as the method's own paper defines it; ``"staicc"``: the protocol of StaICC's Table 2, the same number of
+calibration samples for all methods; ``"0.1.1"``: as the release computes it."""
+
+PromptMaker = Callable[[list[Any], list[str]], Any]
+"""Writes a prompt from demonstrations (rows of a set) and the input texts of the query."""
 
 Steps = Generator[Sequence[Request], list[list[Any]], Sequence[Answer | Failure]]
 """What a method returns: it yields requests, gets a list of rows for each, and returns the predictions."""
@@ -45,30 +57,41 @@ Steps = Generator[Sequence[Request], list[list[Any]], Sequence[Answer | Failure]
 _SHARED_SETTINGS = ("instruction", "input_text_prefixes", "label_prefix", "query_prefix", "label_space")
 
 
-def fresh(one: Experimentor, noisy_channel: bool | None = None) -> Experimentor:
+def check_variant(variant: str) -> Variant:
+    """Return a variant, or refuse it."""
+    for known in get_args(Variant):
+        if variant == known:
+            return cast(Variant, known)
+    raise unknown_name("variant", variant, get_args(Variant))
+
+
+# -- copies of a data set
+
+
+def fresh(experimentor: Experimentor, noisy_channel: bool | None = None) -> Experimentor:
     """Return a copy of an experimentor with all settings; changes to the copy do not affect the original.
 
     Args:
-        one: The experimentor.
+        experimentor: The experimentor.
         noisy_channel: The channel of the copy; ``None`` for the same. If the channel changes, the affixes are those of
             the benchmark; the other changes of the template are kept.
     """
-    made = copy.copy(one)
-    writer = one.prompt_former
+    copied = copy.copy(experimentor)
+    writer = experimentor.prompt_former
     if noisy_channel is None or writer.settings.noisy_channel is noisy_channel:
-        made.prompt_former = copy.copy(writer)
-        return made
-    made.prompt_former = PromptWriter(one.card, one.triplet_dataset, noisy_channel)
+        copied.prompt_former = copy.copy(writer)
+        return copied
+    copied.prompt_former = PromptWriter(experimentor.card, experimentor.triplet_dataset, noisy_channel)
     if writer.changed:
         settings = writer.get_config_dict()
-        made.prompt_former.set_config_dict({key: settings[key] for key in _SHARED_SETTINGS})
-    return made
+        copied.prompt_former.set_config_dict({key: settings[key] for key in _SHARED_SETTINGS})
+    return copied
 
 
-def _rows(view: SubsetView, shown: tuple[str, ...] | None = None, labelled: bool = True) -> SubsetView:
+def _rows(view: SubsetView, texts: tuple[str, ...] | None = None, labelled: bool = True) -> SubsetView:
     """Return a set that holds its rows only, with other texts in all rows or without labels (0)."""
     rows = [view.row(place) for place in range(len(view))]
-    kept = tuple(Row(row.texts if shown is None else shown, row.label if labelled else 0) for row in rows)
+    kept = tuple(Row(row.texts if texts is None else texts, row.label if labelled else 0) for row in rows)
     return SubsetView(view.name, cast("Any", kept), range(len(kept)), view.get_label_space())
 
 
@@ -77,68 +100,106 @@ def _unlabelled(split: TripletSplit) -> TripletSplit:
     return TripletSplit(_rows(split.calibration), _rows(split.demonstration), _rows(split.test, labelled=False))
 
 
-def without_labels(one: Experimentor) -> Experimentor:
+def without_labels(experimentor: Experimentor) -> Experimentor:
     """Return a copy of an experimentor without the labels of the test rows; its prompts are the same."""
-    split = _unlabelled(one.triplet_dataset)
-    made = fresh(one).copy_with(_triplet=split, dataset=SimpleNamespace(card=one.card))
-    made.prompt_former = made.prompt_former.copy_with(_split=split)
-    made.prompt_former.pseudo_prompt = one.task.pseudo_queries(one.card, split.demonstration)
-    if one._mode in ("in-domain", "out-of-domain"):  # demonstrations that are drawn by the labels of the test rows
-        made = made.copy_with(_mode="manual", _manual=one.demonstration_lists())
-    return made
+    split = _unlabelled(experimentor.triplet_dataset)
+    copied = fresh(experimentor).copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card))
+    copied.prompt_former = copied.prompt_former.copy_with(_split=split)
+    copied.prompt_former.pseudo_prompt = experimentor.task.pseudo_queries(experimentor.card, split.demonstration)
+    if experimentor._mode in _DRAWN_BY_LABELS:
+        copied = copied.copy_with(_mode="manual", _manual=experimentor.demonstration_lists())
+    return copied
 
 
-def with_labels(changed: Experimentor, one: Experimentor) -> Experimentor:
-    """Return a changed copy of an experimentor, which has no labels, with those of the experimentor."""
-    made = changed.copy_with(_triplet=one.triplet_dataset, dataset=one.dataset)
-    made.prompt_former = changed.prompt_former.copy_with(_split=one.triplet_dataset)
-    drawn = one._mode in ("in-domain", "out-of-domain") and changed._manual == one.demonstration_lists()
-    return made.copy_with(_mode=one._mode, _manual=()) if drawn else made
+_DRAWN_BY_LABELS = ("in-domain", "out-of-domain")
+"""Modes whose demonstrations are drawn by the labels of the test rows."""
 
 
-def with_query(one: Experimentor, texts: Sequence[str]) -> Experimentor:
+def with_labels(changed: Experimentor, original: Experimentor) -> Experimentor:
+    """Return a changed copy of an experimentor, which has no labels, with those of the original."""
+    copied = changed.copy_with(_triplet=original.triplet_dataset, dataset=original.dataset)
+    copied.prompt_former = changed.prompt_former.copy_with(_split=original.triplet_dataset)
+    drawn = original._mode in _DRAWN_BY_LABELS and changed._manual == original.demonstration_lists()
+    return copied.copy_with(_mode=original._mode, _manual=()) if drawn else copied
+
+
+def with_query(experimentor: Experimentor, texts: Sequence[str]) -> Experimentor:
     """Return a copy of an experimentor in which these texts take the place of every query.
 
     Demonstrations, template and label noise of each prompt are those of the original.
 
     Args:
-        one: The experimentor.
+        experimentor: The experimentor.
         texts: The input texts.
     """
-    split = one.triplet_dataset
+    split, task = experimentor.triplet_dataset, experimentor.task
     changed = TripletSplit(split.calibration, split.demonstration, _rows(split.test, tuple(texts)))
-    own_texts = one.task.pseudo_queries(one.card, split.demonstration) is not None  # the task replaces the texts itself
-    task = NormalTask(repeats=one.task.repeats) if own_texts else one.task
-    return fresh(one).copy_with(_triplet=changed, task=task)
+    if task.pseudo_queries(experimentor.card, split.demonstration) is not None:  # the task replaces the texts itself
+        task = NormalTask(repeats=task.repeats)
+    return fresh(experimentor).copy_with(_triplet=changed, task=task)
 
 
-def with_lists(one: Experimentor, lists: Sequence[Sequence[int]]) -> Experimentor:
-    """Return a copy of an experimentor with other demonstrations; test rows beyond its limit get the first ones."""
-    made = fresh(one)
-    beyond = [list(range(one.get_k()))] * (len(one.test_set()) - len(lists))
-    made.set_demonstration_sampler([*map(list, lists), *beyond])
-    return made
+def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int]]) -> Experimentor:
+    """Return a copy of an experimentor with other demonstrations; each test row is used once then.
+
+    Args:
+        experimentor: The experimentor.
+        lists: For each test row within the limit, positions of the demonstration set, equally many in each list.
+    """
+    copied = fresh(experimentor)
+    if lists and len(lists[0]) != copied.get_k():
+        copied.set_k(len(lists[0]))
+    beyond = [list(range(copied.get_k()))] * (len(copied.test_set()) - len(lists))
+    copied.set_demonstration_sampler([*map(list, lists), *beyond])
+    return copied
 
 
-def with_template(one: Experimentor, levels: str) -> Experimentor:
+def with_orders(
+    experimentor: Experimentor, lists: Sequence[Sequence[int]], patterns: Sequence[Sequence[Sequence[int]]]
+) -> list[Experimentor]:
+    """Return a copy of an experimentor for each order of the demonstrations.
+
+    Args:
+        experimentor: The experimentor.
+        lists: For each test row within the limit, positions of the demonstration set.
+        patterns: For each of these rows its orders, equally many, each of places in its list.
+    """
+    views = []
+    for orders in zip(*patterns, strict=True):
+        shown = [[row[place] for place in order] for row, order in zip(lists, orders, strict=True)]
+        views.append(with_demonstrations(experimentor, shown))
+    return views
+
+
+def with_template(experimentor: Experimentor, levels: str) -> Experimentor:
     """Return a copy of an experimentor with a template of template sensitivity (a row of ``L9``)."""
-    made = fresh(one)
-    template = template_of_levels(one.task_input(), levels).template
+    copied = fresh(experimentor)
+    template = template_of_levels(experimentor.task_input(), levels).template
     settings = {field.name: getattr(template, field.name) for field in dataclasses.fields(template)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TemplateWarning)
-        made.prompt_former.set_config_dict({**made.prompt_former.get_config_dict(), **settings})
-    return made
+        copied.prompt_former.set_config_dict({**copied.prompt_former.get_config_dict(), **settings})
+    return copied
 
 
-def prompt_makers(one: Experimentor, variant: Variant) -> list[PromptMaker]:
+def refuse_several_lists(experimentor: Experimentor) -> None:
+    """Refuse a benchmark that needs several demonstration lists for each query."""
+    if isinstance(experimentor.task, DemonstrationSensitivityTask):
+        name = experimentor.task.name
+        raise ArgumentError(f"{name} needs several demonstration lists for each query; this method sets one")
+
+
+def prompt_makers(experimentor: Experimentor, variant: Variant) -> list[PromptMaker]:
     """Return the functions that write training prompts: one, or one for each condition if their templates differ.
 
     In ``"0.1.1"`` there is always one: the release trains with the first template.
     """
-    if not isinstance(one.task, TemplateSensitivityTask) or variant == "0.1.1":
-        return [one.prompt_former.write_prompt_from_dataline]
-    return [with_template(one, levels).prompt_former.write_prompt_from_dataline for levels in L9]
+    if not isinstance(experimentor.task, TemplateSensitivityTask) or variant == "0.1.1":
+        return [experimentor.prompt_former.write_prompt_from_dataline]
+    return [with_template(experimentor, levels).prompt_former.write_prompt_from_dataline for levels in L9]
+
+
+# -- what a method gets
 
 
 @dataclass
@@ -156,8 +217,15 @@ class MethodData:
     provides: frozenset[str] = frozenset()
     """What the kernel computes beyond the required capabilities; see
     :func:`~StaICC.methods.features.extra_features`."""
+    facts: dict[str, str] = field(default_factory=dict)
+    """What the identity of the predictions says in addition to that of the kernel."""
     notes: dict[str, float] = field(default_factory=dict)
     """Numbers for the result's ``timing``, such as the number of duplicates."""
+
+    @property
+    def demonstrations(self) -> list[list[int]]:
+        """The demonstrations of each test row, in its first prompt: positions of the demonstration set."""
+        return [list(positions) for positions in self.experimentor.demonstration_lists()[: self.experimentor.row_count]]
 
     def queries(self, feature: Any = "probabilities", view: Experimentor | None = None, **more: Any) -> Request:
         """Return the request of a feature of all queries; ``view`` has other prompts for them."""
@@ -197,17 +265,16 @@ def _choices(hint: Any) -> Iterator[Any]:
 
 
 def _accepts(hint: Any, value: Any) -> bool:
-    if hint is type(None):
-        return value is None
     if get_origin(hint) is Literal:
-        return any(value == one and type(value) is type(one) for one in get_args(hint))
-    if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if hint is int:
-        return whole_number(value) is not None
-    if hint in (bool, str):
-        return isinstance(value, hint)
-    return value is not None and not isinstance(value, str)  # the method checks what sequences and mappings hold
+        return any(value == choice and type(value) is type(choice) for choice in get_args(hint))
+    accepted = {
+        type(None): value is None,
+        float: isinstance(value, (int, float)) and not isinstance(value, bool),
+        int: whole_number(value) is not None,
+        bool: isinstance(value, bool),
+        str: isinstance(value, str),
+    }
+    return accepted.get(hint, value is not None and not isinstance(value, str))  # the method checks other values
 
 
 def _exact(hint: Any, value: Any) -> Any:
@@ -268,14 +335,13 @@ def read_options(owner: str, records: Iterable[type[Any]], texts: Iterable[str])
         ArgumentError: An item has no ``=``, an option is unknown or given twice, or a value cannot be read.
 
     Example:
-        >>> from StaICC.methods.catalogue import METHODS
         >>> read_options("knn_prompt", [METHODS["knn_prompt"].options], ["knn_k=5"])
         {'knn_k': 5}
     """
     records = list(records)
     hints = {name: hint for record in records for name, hint in get_type_hints(record).items()}
     facts = {fact.name: fact for record in records for fact in options_of(record)}
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for item in texts:
         name, equals, text = item.partition("=")
         name = name.strip().replace("-", "_")
@@ -283,13 +349,13 @@ def read_options(owner: str, records: Iterable[type[Any]], texts: Iterable[str])
             raise ArgumentError(f"method option: got {item!r}, expected NAME=VALUE")
         if name not in facts:
             raise _unknown(owner, name, facts)
-        if name in found:
+        if name in options:
             raise ArgumentError(f"the option {name!r} is given twice")
         values = _read(hints[name], text)
         if not values:
             raise ArgumentError(f"{owner}, option {name!r}: got {text!r:.80}, expected {facts[name].type}")
-        found[name] = values[0]
-    return found
+        options[name] = values[0]
+    return options
 
 
 # -- a method
@@ -312,13 +378,11 @@ class MethodSpec:
     options: type[Any] = NoOptions
     """The record of its options: a frozen dataclass whose fields are made by :func:`option`.
     ``data.options`` is an instance. Values other than the defaults are part of the signature."""
-    settings: Callable[[Any], Mapping[str, str]] | None = None
-    """Returns, for options, what the identity of the predictions says in addition to that of the kernel."""
 
     def __post_init__(self) -> None:
         if not (isinstance(self.options, type) and dataclasses.is_dataclass(self.options)):
             raise ArgumentError(f"method {self.name!r}: got the options {self.options!r}, expected a dataclass")
-        if not (isinstance(self.requires, frozenset) and all(isinstance(one, Capability) for one in self.requires)):
+        if not (isinstance(self.requires, frozenset) and all(isinstance(item, Capability) for item in self.requires)):
             raise ArgumentError(
                 f"method {self.name!r}: got requires={self.requires!r}, expected a frozenset of Capability"
             )
@@ -347,4 +411,52 @@ class MethodSpec:
     @property
     def needs(self) -> str:
         """The required capabilities in words."""
-        return ", ".join(one.value for one in Capability if one in self.requires) or "nothing but predictions"
+        return ", ".join(item.value for item in Capability if item in self.requires) or "nothing but predictions"
+
+
+# -- the methods by name
+
+
+def _check_record(name: str, value: Any) -> MethodSpec:
+    if not isinstance(value, MethodSpec):
+        raise ArgumentError(f"got {value!r:.80}, expected a MethodSpec")
+    return value
+
+
+_MODULES = {
+    "vanilla": "vanilla",
+    "noisy_channel": "noisy_channel",
+    "contextual_calibration": "calibration.prior",
+    "domain_calibration": "calibration.prior",
+    "batch_calibration": "calibration.prior",
+    "ppl_icl": "ppl_icl",
+    "topk": "retrieval",
+    "sa_icl": "retrieval",
+    "knn_prompt": "calibration.neighbours",
+    "knn_prompt_centroid": "calibration.neighbours",
+    "hidden_calibration": "calibration.neighbours",
+    "temperature_scaling": "calibration.temperature",
+    "linear_calibration": "calibration.linear",
+    "prototypical_calibration": "calibration.prototypical",
+    "dc_pmi": "calibration.prior",
+    "ensemble": "ensemble",
+    "permutation_ensemble": "ensemble",
+    "generate": "generation",
+    "generation_calibration": "generation",
+    "task_vectors": "task_vectors",
+}
+"""The module of each built-in method, where its record has its name in capitals: those of Table 2 first, in its
+order. To add a method, add its module."""
+
+METHODS: Registry[MethodSpec] = Registry(
+    "method",
+    "staicc.methods",
+    {name: f"StaICC.methods.{module}:{name.upper()}" for name, module in _MODULES.items()},
+    _check_record,
+    "List them with: python -m StaICC show methods. 'all' runs the ten of Table 2.",
+    named=lambda spec: spec.name,
+)
+"""The methods by name."""
+
+TABLE_2 = tuple(name for name in [*_MODULES][:11] if name != "knn_prompt_centroid")
+"""The methods of Table 2, in its order. Its k-NN is ``knn_prompt_centroid``."""

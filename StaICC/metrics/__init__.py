@@ -2,8 +2,8 @@
 
 - :mod:`~StaICC.metrics.normalisation`: probabilities or logits, decided for the whole matrix or named ambiguous.
 - :mod:`~StaICC.metrics.classification`: accuracy, likelihood, macro F1, calibration error.
-- :mod:`~StaICC.metrics.bias`: entropies and divergences of predictions (contextual, domain, empirical bias).
-- :mod:`~StaICC.metrics.robustness`: consistency of predictions, slope against label noise (GLER).
+- :mod:`~StaICC.metrics.diagnosis`: entropies and divergences of predictions (contextual, domain, empirical bias).
+- :mod:`~StaICC.metrics.diagnosis`: consistency of predictions, slope against label noise (GLER).
 - :mod:`~StaICC.metrics.registry`: named sets of metrics, as benchmarks use them.
 - :mod:`~StaICC.metrics.random_baselines`: what guessing would have scored (Yauney and Mimno 2024).
 - :mod:`~StaICC.metrics.intervals`, :mod:`~StaICC.metrics.paired_tests`: confidence intervals, paired tests, and what a
@@ -16,16 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from StaICC.lazy import lazy_names
-from StaICC.metrics.bias import (
-    empirical_bias,
-    entropy,
-    entropy_of_mean,
-    kl_divergence,
-    label_frequencies,
-    mean_distribution,
-    negated_mean_entropy,
-)
 from StaICC.metrics.classification import (
     accuracy,
     averaged_truelabel_likelihood,
@@ -33,14 +23,27 @@ from StaICC.metrics.classification import (
     macro_F1,
     predicted_labels,
 )
+from StaICC.metrics.diagnosis import (
+    Line,
+    consistency,
+    empirical_bias,
+    entropy,
+    entropy_of_mean,
+    gler,
+    kl_divergence,
+    label_frequencies,
+    mean_distribution,
+    negated_mean_entropy,
+    shares_of_correct_labels,
+)
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.normalisation import SUM_TOLERANCE, Kind, Normalised, normalise, softmax
 from StaICC.metrics.registry import Metric, MetricFunction, MetricSet, Score, metric_set
+from StaICC.optional import lazy_names
 
 if TYPE_CHECKING:
     from StaICC.metrics.paired_tests import holm
     from StaICC.metrics.random_baselines import RandomBaseline
-    from StaICC.metrics.robustness import Line, consistency, gler, shares_of_correct_labels
 
 __all__ = [
     "SUM_TOLERANCE",
@@ -78,7 +81,6 @@ __getattr__ = lazy_names(
     __name__,
     {
         "StaICC.metrics.random_baselines": "RandomBaseline",
-        "StaICC.metrics.robustness": "Line consistency gler shares_of_correct_labels",
         "StaICC.metrics.paired_tests": "holm",
     },
 )

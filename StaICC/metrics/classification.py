@@ -273,5 +273,5 @@ def expected_calibration_error_1(
         >>> expected_calibration_error_1([0, 1], [[0.75, 0.25], [0.75, 0.25]])
         0.25
     """
-    found = confidence_bins(ground_truth, prediction, bins)
-    return math.fsum(abs(one.correct - one.confidence) for one in found) / len(prediction)
+    bins_of_rows = confidence_bins(ground_truth, prediction, bins)
+    return math.fsum(abs(inside.correct - inside.confidence) for inside in bins_of_rows) / len(prediction)

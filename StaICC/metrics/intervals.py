@@ -1,4 +1,4 @@
-"""Confidence intervals of scores, with the test row as the unit: analytic, without random draws.
+r"""Confidence intervals of scores, with the test row as the unit, and confidence sequences: without random draws.
 
 The population is that of the test rows: intervals say how a score could move with other rows from the same source,
 queried in the same way. All queries of a row (repeats, conditions) are summed first; their correlation needs no model.
@@ -16,6 +16,28 @@ Three tools make all intervals:
   limits are the values under which the estimate, with its bias, would be just significant.
 
 `tests/performance/interval_coverage.py` measures the coverage; docs/metrics.md has its table.
+
+**Confidence sequences** are valid at every round, whenever one stops.
+
+The score of a benchmark is a finite quantity: the mean over data sets of the mean of each one's test rows. Rows are
+drawn without replacement, one of each data set per round. The interval after round :math:`t` holds for *all* rounds
+together with the nominal level, so one may look after each round and stop when one likes. When all rows are drawn, it
+is the score itself.
+
+Method: testing by betting without replacement (Waudby-Smith and Ramdas 2020, arXiv 2006.04347; 2024, arXiv
+2010.09686), with a factor that is linear in the unknown means, as in their empirical Bernstein sequence, so that the
+means of the single data sets cancel. Data set :math:`s` has :math:`N_s` rows with values :math:`x` in [0, 1] and mean
+:math:`\mu_s`; before a draw :math:`r` rows with the mean :math:`m = (N_s \mu_s - \text{sum drawn}) / r` remain. For
+each centre :math:`c` and bet :math:`\lambda \ge 0` with :math:`\lambda c < 1` that depend on earlier draws only,
+
+.. math:: (1 + \lambda (x - c)) \, e^{-\lambda (m - c)}
+
+is non-negative, and its expectation :math:`(1 + u) e^{-u}`, :math:`u = \lambda (m - c)`, is at most 1. The product
+over all draws is therefore a supermartingale, and exceeds :math:`2 / \alpha` at any time with a probability of at most
+:math:`\alpha / 2` (Ville). With :math:`\lambda = \gamma r / N_s` and the same :math:`\gamma` for all data sets of a
+round, its logarithm is a known number minus :math:`\sum_t \gamma_t \cdot \sum_s \mu_s`: a lower bound of the mean in
+closed form. The upper bound is that of :math:`1 - x`. Nothing is lost to a union over data sets. The bets change how
+fast the interval shrinks, not whether it is valid.
 """
 
 from __future__ import annotations
@@ -26,8 +48,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from operator import mul
+from typing import NamedTuple
 
-from StaICC.errors import UndefinedMetricError
+from StaICC.errors import ArgumentError, UndefinedMetricError
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +110,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class NoInterval:
     """An interval that is too unreliable to be reported for one data set.
 
     Attributes:
@@ -112,7 +135,8 @@ def student_quantile(level: float, rows: int) -> float:
         UndefinedMetricError: There are fewer than two rows.
 
     Source:
-        Bisection of the distribution function, which is a regularised incomplete beta function.
+        Newton's method, which converges from below; the distribution function of an integer number of degrees of
+        freedom is a finite sum (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
 
     Example:
         >>> round(student_quantile(0.95, 20), 4)
@@ -120,43 +144,26 @@ def student_quantile(level: float, rows: int) -> float:
     """
     if rows < 2:
         raise UndefinedMetricError(f"an interval needs at least two test rows, not {rows}")
-    df = rows - 1.0
-    low, high = 0.0, 1.0
-    while _two_sided_tail(high, df) > 1.0 - level:
-        high *= 2.0
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _two_sided_tail(middle, df) > 1.0 - level else (low, middle)
-    return high
-
-
-def _two_sided_tail(t: float, df: float) -> float:
-    """Return the probability that a variable of Student's t is farther from 0 than ``t``."""
-    x = df / (df + t * t)
-    if x > (df + 2.0) / (df + 5.0):  # the continued fraction converges on one side of the mean only
-        return 1.0 - _incomplete_beta(0.5, df / 2.0, t * t / (df + t * t), x)
-    return _incomplete_beta(df / 2.0, 0.5, x, t * t / (df + t * t))
-
-
-def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
-    """Return the regularised incomplete beta function at ``x``, with ``rest`` = 1 - x, by the method of Lentz."""
-    if x <= 0.0:
-        return 0.0
-    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
-    c, d = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0))
-    value = d
-    for m in range(1, 1000):
-        change = 1.0
-        for term in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            c, d = 1.0 + term / c, 1.0 / (1.0 + term * d)
-            change *= c * d
-        value *= change
-        if abs(change - 1.0) < 1e-15:
+    df = rows - 1
+    height = 2.0 * math.exp(math.lgamma(rows / 2.0) - math.lgamma(df / 2.0)) / math.sqrt(df * math.pi)
+    t = 0.0
+    for _ in range(100):
+        step = (level - _within(t, df)) / height * (1.0 + t * t / df) ** (rows / 2.0)
+        t += step
+        if step <= 1e-14 * t:
             break
-    return math.exp(logarithm) * value / a
+    return t
+
+
+def _within(t: float, df: int) -> float:
+    """Return the probability that a variable of Student's t is closer to 0 than ``t``."""
+    squared_cosine, odd = df / (df + t * t), df % 2
+    term, total = math.sqrt(squared_cosine) if odd else 1.0, 0.0
+    for power in range(odd, df - 1, 2):
+        total += term
+        term *= (power + 1) / (power + 2) * squared_cosine
+    total *= t / math.sqrt(df + t * t)
+    return (math.atan(t / math.sqrt(df)) + total) * 2.0 / math.pi if odd else total
 
 
 def _wilson(share: float, size: float, q: float) -> tuple[float, float]:
@@ -177,7 +184,7 @@ def _wilson(share: float, size: float, q: float) -> tuple[float, float]:
     return share - low if share > 0 else 0.0, high - share if share < 1 else 0.0
 
 
-def _wilson_of(share: float, variance: float, q: float) -> tuple[float, float]:
+def wilson_distances(share: float, variance: float, q: float) -> tuple[float, float]:
     """Return the distances to the Wilson limits of a share with a given variance; none at the ends of its range."""
     if variance <= _TINY**2 or not 0.0 < share < 1.0:
         return 0.0, 0.0
@@ -332,16 +339,18 @@ def likelihood_part(
     accuracy, mean = ratio_part(correct, queries, level), ratio_part(likelihoods, queries, level, continuous=True)
     right, lik_right, lik = math.fsum(correct), math.fsum(of_correct), math.fsum(likelihoods)
     wrong, lik_wrong = total - right, max(0.0, lik - lik_right)
-    one = lik_right / right if right else 1.0
+    of_right = lik_right / right if right else 1.0
     other = lik_wrong / wrong if wrong else 0.0
     gap = (lik_right + repeats) / (right + repeats) - lik_wrong / (wrong + repeats)
     rest = [
-        (value - one * hit - other * (count - hit)) / total
+        (value - of_right * hit - other * (count - hit)) / total
         for value, hit, count in zip(likelihoods, correct, queries, strict=True)
     ]
     share, q = min(1.0, max(0.0, mean.value)), student_quantile(level, rows)
-    within = _wilson_of(share, _squares(rest), q)
-    least = _wilson_of(share, _squares(mean.influence), q)  # the sources are correlated where a row has several queries
+    within = wilson_distances(share, _squares(rest), q)
+    least = wilson_distances(
+        share, _squares(mean.influence), q
+    )  # the sources are correlated where a row has several queries
     below, above = (
         max(math.hypot(gap * side, inner), lowest)
         for side, inner, lowest in zip((accuracy.below, accuracy.above), within, least, strict=True)
@@ -429,12 +438,12 @@ def _covariances(
         math.sqrt(max(0.0, sd * sd - square) / max(_squares(size), _TINY))
         for sd, square, size in zip(deviations, observed, sizes, strict=True)
     ]
-    found = [[0.0] * len(deviations) for _ in deviations]
+    covariances = [[0.0] * len(deviations) for _ in deviations]
     for a, b in product(range(len(deviations)), repeat=2):
         shared = scales[a] * scales[b] * _dot(influences[a], influences[b])
         missing = hidden[a] * hidden[b] * _dot(sizes[a], sizes[b])
-        found[a][b] = deviations[a] ** 2 if a == b else shared + missing
-    return found
+        covariances[a][b] = deviations[a] ** 2 if a == b else shared + missing
+    return covariances
 
 
 def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -447,9 +456,9 @@ def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) 
     moments = [folded_moments(*pair) for pair in zip(means, deviations, strict=True)]
     kept = [math.erf(mean / max(sd, _TINY) / math.sqrt(2.0)) for mean, sd in zip(means, deviations, strict=True)]
     variance = math.fsum(of_one for _, of_one in moments)
-    for one, row in enumerate(covariances):
-        for other in range(one):
-            both = kept[one] * kept[other]
+    for place, row in enumerate(covariances):
+        for other in range(place):
+            both = kept[place] * kept[other]
             variance += 2.0 * (both * row[other] + (1.0 - both) * (1.0 - 2.0 / math.pi) * abs(row[other]))
     return math.fsum(mean for mean, _ in moments), max(0.0, variance)
 
@@ -457,7 +466,7 @@ def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) 
 def _invert(
     value: float, gaps: Sequence[float], covariances: Sequence[Sequence[float]], q: float, side: float
 ) -> float:
-    """Return the calibration error under which the estimate lies just ``q`` deviations below or above its mean."""
+    """Return the calibration error under which the estimate is just ``q`` deviations below or above its mean."""
     direction = [max(0.0, math.fsum(row)) for row in covariances]
     scale = math.sqrt(math.fsum(direction))
     if scale < _TINY:
@@ -568,10 +577,12 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
     """
     count = len(values)
     mean = math.fsum(values) / count
-    centres = [value if one.centre is None else one.centre for value, one in zip(values, intervals, strict=True)]
-    below = [max(0.0, centre - one.low) for centre, one in zip(centres, intervals, strict=True)]
-    above = [max(0.0, one.high - centre) for centre, one in zip(centres, intervals, strict=True)]
-    biased = any(one.centre is not None for one in intervals)
+    centres = [
+        value if interval.centre is None else interval.centre for value, interval in zip(values, intervals, strict=True)
+    ]
+    below = [max(0.0, centre - interval.low) for centre, interval in zip(centres, intervals, strict=True)]
+    above = [max(0.0, interval.high - centre) for centre, interval in zip(centres, intervals, strict=True)]
+    biased = any(interval.centre is not None for interval in intervals)
     if not biased and _at_both_ends(below, above):
         return _of_both_ends(mean, values, intervals, [more < less for less, more in zip(below, above, strict=True)])
     if biased:  # an end may be cut off at the end of the range
@@ -591,8 +602,8 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
     far, near = reach + abs(bias), math.hypot(reach, bias)
     low = centre + slope / 2.0 - (far if bias > 0.0 else near)
     high = centre + slope / 2.0 + (near if bias > 0.0 else far)
-    least = 0.0 if biased else math.fsum(one.low for one in intervals) / count
-    most = highest if biased else math.fsum(one.high for one in intervals) / count
+    least = 0.0 if biased else math.fsum(interval.low for interval in intervals) / count
+    most = highest if biased else math.fsum(interval.high for interval in intervals) / count
     return Interval(
         min(mean, max(least, low)),
         max(mean, min(most, high)),
@@ -616,11 +627,11 @@ def _of_both_ends(
     """Return the interval of a mean from those of its two halves, which are skewed to different sides (MOVER)."""
     less, more = 0.0, 0.0
     for side in (False, True):
-        own = [(value, one) for value, one, down in zip(values, intervals, falling, strict=True) if down == side]
+        own = [pair for *pair, down in zip(values, intervals, falling, strict=True) if down == side]
         numbers, limits = zip(*own, strict=True)
-        found, share = mean_interval(numbers, limits), len(own) / len(values)
+        half, share = mean_interval(numbers, limits), len(own) / len(values)
         centre = math.fsum(numbers) / len(numbers)
-        less, more = math.hypot(less, share * (centre - found.low)), math.hypot(more, share * (found.high - centre))
+        less, more = math.hypot(less, share * (centre - half.low)), math.hypot(more, share * (half.high - centre))
     return Interval(mean - less, mean + more, intervals[0].level, "variance recovery over data sets")
 
 
@@ -636,3 +647,166 @@ def rows_of_labels(counts: Sequence[int]) -> str | None:
     without = list(counts).count(0)
     text = f"{few} of {len(counts)} labels have fewer than {LEAST_ROWS} test rows"
     return f"{text}, {without} of them none (F1 of a label without test rows is 0 for every model)" if without else text
+
+
+# -- confidence sequences
+
+CONFIDENCE_SEQUENCE_VERSION = "cs1"
+"""Version of the sequence and its bets, for signatures."""
+
+_LARGEST_BET = 0.9  # share of the capital; at 1, a single row could lose all of it
+_LEAST = 1e-9  # centres below count as this where they divide
+_PRIOR_VARIANCE = 0.25  # of one row, the largest possible; counts as one row
+_POOLED_ROWS = 2.0  # rows of the mean over all data sets that count towards the centre of each
+
+
+class _Draw(NamedTuple):
+    """One row of a round."""
+
+    dataset: int
+    value: float
+    centre: float
+    """The value that earlier draws predict."""
+    left: float
+    """Share of the data set's rows that were left before."""
+    size: int
+    last: bool
+    """Whether it is the last row of the data set."""
+
+
+class _LowerBound:
+    """A lower bound of the sum of the means of all data sets, for values in [0, 1].
+
+    Args:
+        count: Number of data sets.
+        threshold: Logarithm of the capital that refutes a sum.
+    """
+
+    def __init__(self, count: int, threshold: float) -> None:
+        self._threshold = threshold
+        self._parts = [0.0] * count  # sum of the values of each data set, divided by its size
+        self._total_bet = 0.0  # of each data set that has rows left
+        self._evidence = 0.0  # logarithm of the capital, without the terms of the unknown means
+        self._known = 0.0  # sum of the means of the data sets without rows left
+        self.value = 0.0
+
+    def update(self, draws: Sequence[_Draw], bet: float) -> None:
+        """Add one value of each data set that has rows left.
+
+        Args:
+            draws: The rows.
+            bet: The common factor of the bets; reduced where it is too large.
+        """
+        bet = min(bet, _LARGEST_BET / max(left * max(centre, _LEAST) for _, _, centre, left, _, _ in draws))
+        self._total_bet += bet
+        parts, evidence = self._parts, self._evidence
+        for dataset, value, centre, left, size, last in draws:
+            own = bet * left
+            evidence += math.log1p(own * (value - centre)) + own * centre + bet * parts[dataset]
+            parts[dataset] += value / size
+            if last:
+                evidence -= self._total_bet * parts[dataset]
+                self._known += parts[dataset]
+        self._evidence = evidence
+        self.value = max(self.value, (evidence - self._threshold) / self._total_bet + self._known, sum(parts))
+
+
+class ConfidenceSequence:
+    """The interval of the mean over data sets of finite row means, updated round by round.
+
+    Args:
+        sizes: Rows of each data set, at least 1.
+        level: Probability that the intervals of all rounds contain the mean.
+        low: The lowest possible value of a row.
+        high: The highest possible value of a row.
+
+    Attributes:
+        rounds: Rounds so far.
+        all_rounds: Rounds until all rows are drawn.
+
+    Example:
+        >>> sequence = ConfidenceSequence([100, 100])
+        >>> for _ in range(50):
+        ...     sequence.update([1.0, 1.0], 0.05)
+        >>> tuple(round(end, 3) for end in sequence.interval)
+        (0.969, 1.0)
+    """
+
+    def __init__(self, sizes: Sequence[int], level: float = 0.95, low: float = 0.0, high: float = 1.0) -> None:
+        self._sizes = tuple(sizes)
+        self._low, self._width = low, high - low
+        threshold = math.log(2 / (1 - level))
+        self._below, self._above = _LowerBound(len(sizes), threshold), _LowerBound(len(sizes), threshold)
+        self._sums = [0.0] * len(sizes)
+        self._squares = _PRIOR_VARIANCE
+        self._drawn = 0
+        self.rounds = 0
+        self.all_rounds = max(sizes)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The intersection of the intervals of all rounds so far."""
+        if self.rounds == self.all_rounds:
+            return self.estimate, self.estimate
+        count = len(self._sizes)
+        below, above = self._below.value / count, 1 - self._above.value / count
+        if below > above:  # both bounds hold with the level; that they cross has at most the error probability
+            below = above = (below + above) / 2
+        return self._low + self._width * max(0.0, below), self._low + self._width * min(1.0, above)
+
+    @property
+    def estimate(self) -> float:
+        """The mean over data sets of the means of the drawn rows; the middle of the range before the first round."""
+        if not self.rounds:
+            return self._low + self._width / 2
+        means = (total / min(self.rounds, size) for total, size in zip(self._sums, self._sizes, strict=True))
+        return self._low + self._width * math.fsum(means) / len(self._sizes)
+
+    @property
+    def standard_error(self) -> float:
+        """The approximate standard error of :attr:`estimate`, for choosing bets; no interval follows from it."""
+        drawn = [min(self.rounds, size) for size in self._sizes]
+        parts = ((1 - rows / size) / max(rows, 1) for rows, size in zip(drawn, self._sizes, strict=True))
+        return self._width * math.sqrt(self._squares / (1 + self._drawn) * sum(parts)) / len(self._sizes)
+
+    def update(self, values: Sequence[float | None], gap: float, gap_above: float | None = None) -> None:
+        """Add one round.
+
+        Args:
+            values: The value of the drawn row of each data set; ``None`` for a data set without rows left.
+            gap: The distance between the mean and its lower bound for which the bets are best, such as the precision
+                that is wanted. It may depend on earlier rounds.
+            gap_above: The same for the upper bound; ``gap`` by default.
+
+        Raises:
+            ArgumentError: A value is out of range.
+        """
+        draws = self._read(values)
+        spread = self._squares / (1 + self._drawn) * sum(draw.left * draw.left for draw in draws)
+        below, above = (
+            shift / (spread + shift * shift / len(draws))
+            for distance in (gap, gap if gap_above is None else gap_above)
+            for shift in [max(_LEAST, distance / self._width * len(self._sizes))]
+        )
+        self._below.update(draws, below)
+        self._above.update([draw._replace(value=1 - draw.value, centre=1 - draw.centre) for draw in draws], above)
+        for draw in draws:
+            self._sums[draw.dataset] += draw.value
+            self._squares += (draw.value - draw.centre) ** 2
+        self._drawn += len(draws)
+        self.rounds += 1
+
+    def _read(self, values: Sequence[float | None]) -> list[_Draw]:
+        """Return the rows of a round, with values scaled to [0, 1]."""
+        pooled = _POOLED_ROWS * (0.5 + sum(self._sums)) / (1 + self._drawn)
+        draws = []
+        for number, (value, size) in enumerate(zip(values, self._sizes, strict=True)):
+            drawn = min(self.rounds, size)
+            if value is None:
+                continue
+            scaled = (value - self._low) / self._width
+            if not -_LEAST <= scaled <= 1 + _LEAST:
+                raise ArgumentError(f"wrong value: got {value}, expected {self._low:g} to {self._low + self._width:g}")
+            centre = (pooled + self._sums[number]) / (_POOLED_ROWS + drawn)
+            draws.append(_Draw(number, min(1.0, max(0.0, scaled)), centre, 1 - drawn / size, size, drawn + 1 == size))
+        return draws

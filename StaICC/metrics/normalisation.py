@@ -151,7 +151,7 @@ def _decide(rows: list[list[float]], totals: list[float]) -> tuple[str, str | No
     if not outside:
         first = other_sum[0]
         return "ambiguous", (
-            f"no prediction lies outside [0, 1], but row {first} sums to {totals[first]:.6g}, while {is_like}: "
+            f"no prediction is outside [0, 1], but row {first} sums to {totals[first]:.6g}, while {is_like}: "
             f"these are small logits, or probabilities that were cut from a larger vocabulary; {_ADVICE}"
         )
     inside = len(like) + len(other_sum)

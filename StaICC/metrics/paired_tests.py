@@ -39,8 +39,8 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError
-from StaICC.metrics.bias import label_frequencies
 from StaICC.metrics.classification import confidence_bin
+from StaICC.metrics.diagnosis import label_frequencies
 from StaICC.metrics.intervals import Interval, folded_moments
 from StaICC.metrics.registry import Statistic
 
@@ -239,7 +239,7 @@ def of_f1(
     pooled = 2.0 * sum(correct for correct, _ in totals) / max(1.0, sum(size for _, size in totals))
     made = []
     for run, (correct, size) in zip((first, second), totals, strict=True):
-        rows = [(2.0 * hits - pooled * each) / size if size else 0.0 for hits, each in run]
+        rows = [(2.0 * hits - pooled * labels) / size if size else 0.0 for hits, labels in run]
         low = 2.0 * correct / (size + sum(most))
         high = 2.0 * (correct + most[0]) / (size + 2.0 * most[0])
         made.append(Contributions(2.0 * correct / size if size else 0.0, rows, low, high, 1.0))
@@ -549,8 +549,8 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
         least: The tested difference.
     """
     least += difference.raised
-    each = chain.from_iterable(repeat(1.0 / size / len(difference.strata), size) for size in difference.strata)
-    terms = [step - least * weight for step, weight in zip(difference.steps, each, strict=True)]
+    weights = chain.from_iterable(repeat(1.0 / size / len(difference.strata), size) for size in difference.strata)
+    terms = [step - least * weight for step, weight in zip(difference.steps, weights, strict=True)]
     pseudo_row = difference.low - least / min(difference.strata) / len(difference.strata)
     return _chance(Counter([*terms, min(0.0, pseudo_row)]))
 
@@ -626,10 +626,12 @@ def _lower_end(difference: PairedDifference, chance: float) -> float:
         middle = low - at_low * (high - low) / (at_high - at_low)
         if turn % 3 == 2 or not low < middle < high:
             middle = (low + high) / 2.0
-        found = distance(middle)
-        if found == 0.0:
+        at_middle = distance(middle)
+        if at_middle == 0.0:
             return middle
-        low, at_low, high, at_high = (middle, found, high, at_high) if found < 0.0 else (low, at_low, middle, found)
+        low, at_low, high, at_high = (
+            (middle, at_middle, high, at_high) if at_middle < 0.0 else (low, at_low, middle, at_middle)
+        )
     return low
 
 
@@ -659,8 +661,8 @@ def detectable_difference(difference: PairedDifference) -> float | None:
     if rest <= 0.0:
         return None
     spread = z_a * z_a * (difference.variance + pseudo_row**2)
-    found = (least + math.sqrt(least * least - rest * (least * least - spread))) / rest
-    return found if 0.0 < found <= math.fsum(map(abs, difference.steps)) else None
+    detectable = (least + math.sqrt(least * least - rest * (least * least - spread))) / rest
+    return detectable if 0.0 < detectable <= math.fsum(map(abs, difference.steps)) else None
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -693,3 +695,25 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     for (_, position), value in zip(made, accumulate(scaled, max), strict=True):
         adjusted[position] = value
     return adjusted
+
+
+def directional_holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Correct the two-sided p-values of all pairs of runs, so that the *directions* of all differences hold together.
+
+    With n pairs there are 2n hypotheses "the first is not better" and "the second is not better". The one-sided p-value
+    of each direction is corrected for all 2n. So the probability that any run is called better than one that is as
+    good or better is at most the level, however the tests depend on each other; Holm's method for n two-sided tests has
+    no such proof for directions (Shaffer 1980, "Control of directional errors with stagewise multiple test procedures",
+    Annals of Statistics 8). For one pair the result is the two-sided p-value.
+
+    Args:
+        p_values: As for :func:`holm`, twice the smaller one-sided p-value of each pair.
+
+    Returns:
+        The adjusted p-values, in the same order.
+
+    Example:
+        >>> directional_holm([0.03]), directional_holm([0.01, None, 0.02])
+        ([0.03], [0.03, None, 0.05])
+    """
+    return holm([*(None if p is None else p / 2.0 for p in p_values), *[1.0] * len(p_values)])[: len(p_values)]

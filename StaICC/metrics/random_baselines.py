@@ -15,28 +15,24 @@ majority label* and *the last demonstration's label* are deterministic on frozen
 the same queries: a one-sided sign test over test rows, in which the difference of a row (all its queries together)
 keeps its size and takes either sign with probability 1/2.
 
-A binomial distribution is computed by the ratios of its probabilities, from the mode outwards: every term is positive,
-so nothing cancels. Trials with different chances of success (Hong 2013, "On computing the distribution function for the
-Poisson binomial distribution") are polynomials that are multiplied in a tree. The coefficients of a polynomial are
-fixed-point numbers in the slots of one large integer (Kronecker substitution), so that one multiplication of integers
-multiplies two polynomials. Fixed-point numbers have an absolute precision. A tail is therefore computed under a tilted
-distribution (large deviations; Daniels 1954), whose mean is at the tail: all its digits are correct, however small.
+A tail of the number of right guesses, whose chances may differ (Poisson binomial), is the integral of its generating
+function around a circle whose radius is near the saddlepoint (Daniels 1954). The integrand does not cancel there, so
+all digits are correct, however small the tail. The trapezoidal rule is exact for a number with a bound, and needs few
+nodes where the distribution is wide. Binomial probabilities are computed by their ratios, from the mode outwards.
 """
 
 from __future__ import annotations
 
+import cmath
 import math
-import struct
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, pairwise, repeat
-from operator import mul, neg, truediv
-from statistics import NormalDist
-from typing import NamedTuple
+from itertools import accumulate, pairwise
+from operator import mul
 
 from StaICC.errors import ArgumentError, validate_integer
 
@@ -46,108 +42,14 @@ Groups = tuple[tuple[float, int], ...]
 SMALLEST = 1e-320
 """The ratios of a binomial distribution end here: smaller numbers have too few digits for a product to fall further."""
 
-_TAIL_BITS = 63
-"""Bits after the point of a tilted distribution, of which only the bulk is used."""
-_FEW = 12
-"""Up to this many trials of one chance are multiplied one by one."""
-_BLOCK = 24
-"""Trials that are multiplied one by one before trees of products begin."""
 _ZERO = 1e-300
 """Smaller chances of success count as zero."""
-_STEP = 50.0
-"""Largest step of theta."""
-_NEAR = 3.0
-"""Up to this many standard deviations from the mean, tails are large enough for fixed-point numbers."""
-_WIDE = 4.0
-"""A smaller variance may come from few trials next to many of no chance: the mean must be nearer then."""
-
-
-class _Polynomial(NamedTuple):
-    """A distribution: the smallest value, and the probabilities from there on in slots of one integer."""
-
-    first: int
-    slots: int
-
-
-@lru_cache(maxsize=64)
-def _mask(slots: int, bits: int) -> int:
-    """Return ones at the places of the coefficients in each of some slots."""
-    width = 2 * bits + 2
-    return ((1 << (bits + 2)) - 1) * (((1 << width * slots) - 1) // ((1 << width) - 1))
-
-
-def _multiply(a: _Polynomial, b: _Polynomial, bits: int) -> _Polynomial:
-    """Return the distribution of the sum; what is less probable than a unit of the last bit is left out."""
-    width = 2 * bits + 2
-    product = a.slots * b.slots
-    slots = 1 << (product.bit_length() // width).bit_length()
-    product = (product >> bits) & _mask(slots, bits)
-    empty = ((product & -product).bit_length() - 1) // width
-    return _Polynomial(a.first + b.first + empty, product >> width * empty)
-
-
-def _one_by_one(successes: Sequence[float], failures: Sequence[float], bits: int) -> _Polynomial:
-    """Return the distribution of a few trials, from their chances of success and failure."""
-    width, scale, mask = 2 * bits + 2, 2.0**bits, _mask(_BLOCK + _FEW, bits)
-    product, double = 1 << bits, 2 * width
-    if len(successes) % 2:
-        product = int(failures[-1] * scale) + (int(successes[-1] * scale) << width)
-    for p, q, r, s in zip(successes[::2], failures[::2], successes[1::2], failures[1::2], strict=False):  # two at once
-        pair = int(q * s * scale) + (int((p * s + q * r) * scale) << width) + (int(p * r * scale) << double)
-        product = (product * pair >> bits) & mask
-    empty = ((product & -product).bit_length() - 1) // width
-    return _Polynomial(empty, product >> width * empty)
-
-
-def _packed(first: int, values: Sequence[float], bits: int) -> _Polynomial:
-    size, scale = (2 * bits + 2) // 8, 2.0**bits
-    return _Polynomial(
-        first, int.from_bytes(b"".join([int(value * scale).to_bytes(size, "little") for value in values]), "little")
-    )
-
-
-def _unpacked(part: _Polynomial, bits: int) -> tuple[int, list[float]]:
-    words, scale = (bits + 1) // 32, 2.0**-bits
-    number = -(-part.slots.bit_length() // (64 * words)) * words
-    content = struct.unpack(f"<{number}Q", part.slots.to_bytes(8 * number, "little"))
-    values = [word * scale for word in content[::words]]
-    for place in range(1, words // 2):  # a coefficient fills half of its slot
-        scale *= 2.0**64
-        values = [value + word * scale for value, word in zip(values, content[place::words], strict=True)]
-    return part.first, values
-
-
-def _summands(
-    successes: Sequence[float], failures: Sequence[float], numbers: Sequence[int], bits: int, most: int
-) -> list[tuple[int, list[float]]]:
-    """Return at most some distributions whose sum is the number of successes.
-
-    Args:
-        successes: Chances of success.
-        failures: Chances of failure.
-        numbers: Number of trials with these chances.
-        bits: Bits after the point, one less than a multiple of 64.
-        most: Number of distributions.
-    """
-    if len(successes) == 1:
-        return [binomial_probabilities(numbers[0], successes[0], 2.0**-bits)]
-    parts = []
-    if max(numbers) > 1:
-        single: list[tuple[float, float]] = []
-        for success, failure, number in zip(successes, failures, numbers, strict=True):
-            if number > _FEW:
-                parts.append(_packed(*binomial_probabilities(number, success, 2.0**-bits), bits))
-            else:
-                single += [(success, failure)] * number
-        successes, failures = zip(*single, strict=True) if single else ((), ())
-    for start in range(0, len(successes), _BLOCK):
-        parts.append(_one_by_one(successes[start : start + _BLOCK], failures[start : start + _BLOCK], bits))
-    while len(parts) > most:  # multiply the shortest, so that the work stays even
-        parts.sort(key=lambda part: part.slots.bit_length())
-        number = min(len(parts) // 2, len(parts) - most)
-        pairs = [_multiply(a, b, bits) for a, b in zip(parts[: 2 * number : 2], parts[1 : 2 * number : 2], strict=True)]
-        parts = pairs + parts[2 * number :]
-    return [_unpacked(part, bits) for part in parts]
+_FAR = 6.0
+"""Standard deviations from the mean up to which tails share circles, ..."""
+_WIDE = 8.0
+"""... if the standard deviation is larger than this: the ends of the distribution are then further away."""
+_NOTHING = 1e-18
+"""Terms that change no digit of a sum."""
 
 
 def binomial_probabilities(n: int, p: float, negligible: float = SMALLEST) -> tuple[int, list[float]]:
@@ -185,119 +87,111 @@ def binomial_probabilities(n: int, p: float, negligible: float = SMALLEST) -> tu
     return mode - len(below), [weight / total for weight in [*reversed(below), *above]]
 
 
-@lru_cache(maxsize=16)
-def poisson_binomial_probabilities(groups: Groups, bits: int) -> tuple[int, list[float]]:
-    """Probabilities of the number of successes in trials that differ in their chance of success.
+def _saddlepoint(terms: Sequence[tuple[float, float, int]], score: float) -> tuple[float, float, float, list[float]]:
+    """Return how far a sum of independent terms must be tilted so that its mean is a score.
+
+    Tilting by theta multiplies the probability of a sum s by ``exp(theta * s)`` and normalises. The log-odds of each
+    trial grow by theta times what a success adds.
 
     Args:
-        groups: Chances of success with their numbers of trials, at least one.
-        bits: Absolute precision: bits after the point, one less than a multiple of 64. One group has all digits.
+        terms: What a success adds, its log-odds, and the number of such trials.
+        score: The mean, between the smallest and the largest sum.
 
     Returns:
-        The smallest number of successes in the list, and the probabilities from there on.
-
-    Example:
-        >>> poisson_binomial_probabilities(((0.5, 1), (1.0, 2)), 127)
-        (2, [0.5, 0.5])
+        Theta; how much the logarithms of the chances of failure, added up over all trials, shrink under it; the tilted
+        variance; and the tilted log-odds, which end at 700.
     """
-    rates, numbers = zip(*groups, strict=True)
-    if len(rates) == 1:
-        return binomial_probabilities(numbers[0], rates[0])
-    return _summands(rates, [1.0 - rate for rate in rates], numbers, bits, 1)[0]
-
-
-def _tilt(rates: Sequence[float], numbers: Sequence[int], k: int) -> tuple[float, list[float], list[float]]:
-    """Return a theta that brings the mean near to k, and the chances of success and failure under it.
-
-    Tilting by theta multiplies the probability of j successes by ``exp(theta * j)`` and normalises. The log-odds of
-    each trial grow by theta.
-    """
-    trials, mean = sum(numbers), sum(map(mul, rates, numbers))
-    odds = [(1.0 - rate) / rate for rate in rates]
-    theta, factor, low, high = 0.0, 1.0, -math.inf, math.inf
-    tilted = list(rates)
-    while True:
-        variance = mean - sum(map(mul, map(mul, tilted, tilted), numbers))
-        if (k - mean) ** 2 <= (_NEAR**2 * variance if variance > _WIDE else max(0.25, variance)):
+    high = 800.0 / max(weight for weight, *_ in terms)
+    low, theta = -high, 0.0
+    for _ in range(200):
+        odds = [max(-700.0, min(700.0, log_odds + theta * weight)) for weight, log_odds, _ in terms]
+        chances = [1.0 / (1.0 + math.exp(-x)) for x in odds]
+        slope = variance = 0.0
+        for (weight, _, count), chance in zip(terms, chances, strict=True):
+            slope += weight * count * chance
+            variance += weight**2 * count * chance * (1.0 - chance)
+        low, high = (theta, high) if slope < score else (low, theta)
+        step = theta + (score - slope) / variance if variance > 0.0 else math.nan
+        before, theta = theta, step if low < step < high else (low + high) / 2.0
+        if abs(theta - before) <= 1e-12 * abs(theta):
             break
-        low, high = (theta, high) if mean < k else (low, theta)
-        if theta == 0.0:  # exact if all chances are the same
-            theta = math.log(k / (trials - k)) - math.log(mean / (trials - mean))
-        else:
-            newton = theta + min(_STEP, max(-_STEP, (k - mean) / max(variance, 1e-9)))
-            theta = newton if low < newton < high else (low + high) / 2.0
-        factor = math.exp(-theta)
-        tilted = [1.0 / (1.0 + against * factor) for against in odds]
-        mean = sum(map(mul, tilted, numbers))
-    failures = [  # next to 1, the difference from 1 has few digits
-        1.0 - rate if rate < 0.9 or theta == 0.0 else against * factor * rate
-        for rate, against in zip(tilted, odds, strict=True)
-    ]
-    return theta, tilted, failures
+    odds = [log_odds + theta * weight for weight, log_odds, _ in terms]
+    sizes = (max(0.0, x) + math.log1p(math.exp(-abs(x))) for x in odds)
+    value = math.fsum(size * count for size, (*_, count) in zip(sizes, terms, strict=True))
+    return theta, value, variance, [max(-700.0, min(700.0, x)) for x in odds]
+
+
+def _centre(groups: Groups) -> tuple[float, float]:
+    """Return mean and standard deviation of the number of successes."""
+    variance = math.fsum(rate * (1.0 - rate) * count for rate, count in groups)
+    return math.fsum(rate * count for rate, count in groups), math.sqrt(variance)
 
 
 @lru_cache(maxsize=64)
-def log_tail(groups: Groups, k: int) -> tuple[float, float, bool]:
-    """Natural logarithms of the probability of k successes and of the tail that begins there, however small they are.
+def _circle(groups: Groups, mean: float) -> tuple[float, float, int, list[complex]]:
+    """Return the generating function on the circle under whose tilt the number of successes has a mean.
+
+    Returns:
+        Logarithm of the radius; that of the generating function at the radius; the number of nodes, which is odd; and
+        the values relative to that at the radius, for half of the circle, without negligible ones.
+    """
+    terms = [(1.0, math.log(rate) - math.log1p(-rate), count) for rate, count in groups]
+    theta, value, variance, odds = _saddlepoint(terms, mean)
+    value += math.fsum(math.log1p(-rate) * count for rate, count in groups)
+    tilted = [
+        (1.0 / (1.0 + math.exp(x)), 1.0 / (1.0 + math.exp(-x)), count)
+        for x, (_, count) in zip(odds, groups, strict=True)
+    ]
+    trials = sum(count for _, count in groups)
+    # no two numbers with a noticeable probability are the same modulo this, and the pole at 1 is far away
+    nodes = int(min(trials, 24.0 * math.sqrt(variance) + 60.0) + 40.0 / abs(theta)) | 1
+    values = []
+    for node in range(nodes // 2 + 1):
+        turn = cmath.rect(1.0, 2.0 * math.pi * node / nodes)
+        values.append(math.prod([(failure + success * turn) ** count for failure, success, count in tilted]))
+        if abs(values[-1]) < _NOTHING:
+            break
+    return theta, value, nodes, values
+
+
+def log_tail(groups: Groups, k: int) -> tuple[float, bool]:
+    """Natural logarithm of the tail of the number of successes that begins at k, however small it is.
 
     Args:
-        groups: Chances of success with their numbers of trials, sorted.
+        groups: Chances of success with their numbers of trials.
         k: Number of successes.
 
     Returns:
-        Log-probability of exactly k, log-probability of the tail, and whether it is the upper tail: at least k if k is
-        above the mean, at most k otherwise. Minus infinity if impossible.
+        The logarithm (minus infinity if impossible), and whether it is the upper tail: at least k if k is above the
+        mean, at most k otherwise.
 
     Example:
-        >>> log_tail(((0.5, 2000),), 2000)[1] == 2000 * math.log(0.5)
+        >>> log_tail(((0.5, 2000),), 2000)[0] == 2000 * math.log(0.5)
         True
     """
-    rates, numbers = zip(*groups, strict=True)
-    upper = k > sum(map(mul, rates, numbers))
-    if rates[0] < _ZERO or rates[-1] == 1.0:
-        k -= sum([number for rate, number in groups if rate == 1.0])
-        uncertain = [(rate, number) for rate, number in groups if _ZERO <= rate < 1.0]
-        rates, numbers = zip(*uncertain, strict=True) if uncertain else ((), ())
-    trials = sum(numbers)
+    upper = k > _centre(groups)[0]
+    k -= sum(count for rate, count in groups if rate == 1.0)
+    uncertain = tuple((rate, count) for rate, count in groups if _ZERO <= rate < 1.0)
+    trials = sum(count for _, count in uncertain)
     if not 0 <= k <= trials:
-        return -math.inf, (-math.inf if (k > 0) == upper else 0.0), upper
+        return (-math.inf if (k > 0) == upper else 0.0), upper
     if k in (0, trials):
-        logs = map(math.log, rates) if k else map(math.log1p, map(neg, rates))
-        end = math.fsum(map(mul, logs, numbers))
-        return end, (end if bool(k) == upper else 0.0), upper
-    theta, successes, failures = _tilt(rates, numbers, k)
-    (first, one), (second, other) = [*_summands(successes, failures, numbers, _TAIL_BITS, 2), (0, [1.0])][:2]
-    place = k - first - second
-    if not upper:
-        one, other, place = one[::-1], other[::-1], len(one) + len(other) - 2 - place
-    shrink = math.exp(-abs(theta))
-    exactly, tail = _tail_sums(one, other, place, shrink)
-    norm = 0.0
-    if theta > 0.0:
-        norm = math.fsum(map(mul, map(math.log, map(truediv, rates, successes)), numbers)) + theta * (trials - k)
-    elif theta < 0.0:
-        ratios = [(1.0 - rate) / failure for rate, failure in zip(rates, failures, strict=True)]
-        norm = math.fsum(map(mul, map(math.log, ratios), numbers)) - theta * k
-    return norm + math.log(exactly), norm + math.log(tail), upper
-
-
-def _tail_sums(one: Sequence[float], other: Sequence[float], place: int, shrink: float) -> tuple[float, float]:
-    """Return the probability that the sum of two indices is a place, and the sum over j of that of place + j, weighted.
-
-    Args:
-        one: Probabilities of one index.
-        other: Probabilities of the other index.
-        place: The sum of the two.
-        shrink: The weights are its powers.
-    """
-    start = max(0, place - len(other) + 1)
-    pairs = zip(one[start : place + 1], reversed(other[: place - start + 1]), strict=False)
-    exactly = math.fsum([a * b for a, b in pairs])
-    tails = list(accumulate(reversed(other), lambda tail, value: tail * shrink + value))[::-1]
-    while len(tails) <= place:
-        tails.append(0.0)
-    below = accumulate(repeat(tails[0] * shrink, max(0, len(one) - 1 - place)), lambda tail, _: tail * shrink)
-    return exactly, math.fsum(map(mul, one, [*reversed(tails[: place + 1]), *below]))
+        end = math.fsum((math.log(rate) if k else math.log1p(-rate)) * count for rate, count in uncertain)
+        return (end if bool(k) == upper else 0.0), upper
+    sign = 1.0 if upper else -1.0
+    mean, deviation = _centre(uncertain)
+    distance = abs(k - mean) / deviation
+    if distance < 1.0 or (distance <= _FAR and deviation > _WIDE):  # many k share a circle
+        tilted = mean + sign * deviation * max(1, int(distance))
+    else:
+        tilted = float(k)
+    theta, value, nodes, values = _circle(uncertain, tilted)
+    total = 0.0
+    for node, at_node in enumerate(values):
+        angle = 2.0 * math.pi / nodes
+        turned = at_node * cmath.rect(1.0, -angle * (node * k % nodes))
+        total += (2.0 if node else 1.0) * (turned / (1.0 - cmath.exp(-sign * complex(theta, angle * node)))).real
+    return min(0.0, value - theta * k + math.log(total / nodes)), upper
 
 
 GuessRates = float | Sequence[float] | Mapping[int, int]
@@ -404,16 +298,23 @@ class RandomBaseline:
             ArgumentError: t is no positive integer.
         """
         t = validate_integer("t", t, 1)
+        mean, deviation = _centre(self.p)
         if t == 1:
-            return math.fsum(rate * examples for rate, examples in self.p) / self.n
-        bits = 64 * -(-(100 + t.bit_length()) // 64) - 1  # tails of less than 1 / t count
-        first, values = poisson_binomial_probabilities(self.p, bits)
-        at_least = [*accumulate(reversed(values))][-2::-1]
-        above = [
-            -math.expm1(t * math.log1p(-tail)) if tail < 0.5 else -math.expm1(t * math.log(share)) if share else 1.0
-            for share, tail in zip(accumulate(values), at_least, strict=False)
-        ]
-        return math.fsum([first, *above]) / self.n
+            return mean / self.n
+        step = 1 + 2 * int(deviation / (8.0 + 8.0 * math.sqrt(math.log(t))))  # the sum is as smooth as an integral
+        middle, total = int(mean) + 1, 0.0
+        for k in range(middle - step, 0, -step):
+            reached = -math.expm1(t * self._below(k)[0])
+            total += step * reached
+            if reached == 1.0:
+                total += max(0, k - step // 2 - 1)
+                break
+        for k in range(middle, self.n + 1, step):
+            reached = -math.expm1(t * self._below(k)[0])
+            total += step * reached
+            if reached < _NOTHING * total:
+                break
+        return total / self.n
 
     def p_value(self, acc: float, t: int = 1) -> float:
         """Probability that the best of t guessers reaches an accuracy (equation 20).
@@ -492,19 +393,7 @@ class RandomBaseline:
         alpha = _share(alpha, "alpha")
         if self.p_value_of_count(self.n, t) > alpha:
             return None
-        one = min(max(-math.expm1(math.log1p(-alpha) / t), 1e-300) if alpha < 1.0 else 1.0 - 1e-16, 1.0 - 1e-16)
-        mean = sum(rate * examples for rate, examples in self.p)
-        deviation = math.sqrt(sum(rate * (1.0 - rate) * examples for rate, examples in self.p))
-        low, high, step = 0, self.n, 1
-        middle = min(max(0, round(mean - NormalDist().inv_cdf(one) * deviation)), self.n - 1)
-        while low < high:  # steps that grow from the normal approximation, then bisection
-            reached = self.p_value_of_count(middle, t) <= alpha
-            low, high = (low, middle) if reached else (middle + 1, high)
-            middle += -step if reached else step
-            step *= 2
-            if not low <= middle < high:
-                middle = (low + high) // 2
-        return low
+        return bisect_left(range(self.n), True, key=lambda k: self.p_value_of_count(k, t) <= alpha)
 
     def count_of_rounded(self, acc: str) -> int:
         """Number of correct predictions for an accuracy that was rounded for printing.
@@ -575,10 +464,10 @@ class RandomBaseline:
 
     def _below(self, k: int) -> tuple[float, float]:
         """Logarithms of P(X < k), from the smaller tail, and of P(X >= k); the latter 0 where it is not small."""
-        if k > sum(rate * examples for rate, examples in self.p):
-            tail = log_tail(self.p, k)[1]
+        if k > _centre(self.p)[0]:
+            tail, _ = log_tail(self.p, k)
             return math.log1p(-math.exp(tail)), tail
-        return log_tail(self.p, k - 1)[1] if k else -math.inf, 0.0
+        return log_tail(self.p, k - 1)[0] if k else -math.inf, 0.0
 
 
 Guesses = Sequence[tuple[float, int, int]]
@@ -604,23 +493,23 @@ def _sorted(guesses: Guesses) -> tuple[tuple[float, int, int], ...]:
 
 def _sums(chances: Mapping[int, float], added: Mapping[int, float]) -> dict[int, float]:
     """Return the distribution of the sum of two variables."""
-    found: dict[int, float] = {}
+    total: dict[int, float] = {}
     for place, chance in chances.items():
         for more, weight in added.items():
-            found[place + more] = found.get(place + more, 0.0) + chance * weight
-    return found
+            total[place + more] = total.get(place + more, 0.0) + chance * weight
+    return total
 
 
 def _on_grid(chances: Mapping[int, float], scale: Fraction) -> dict[int, float]:
-    """Return the distribution of a scaled variable, what lies between two integers shared so that its mean is kept."""
-    found: dict[int, float] = {}
+    """Return the distribution of a scaled variable, the mass between two integers shared so that its mean is kept."""
+    scaled: dict[int, float] = {}
     for place, chance in chances.items():
         low, rest = divmod(place * scale.numerator, scale.denominator)
         part = rest / scale.denominator
-        found[low] = found.get(low, 0.0) + chance * (1.0 - part)
+        scaled[low] = scaled.get(low, 0.0) + chance * (1.0 - part)
         if rest:
-            found[low + 1] = found.get(low + 1, 0.0) + chance * part
-    return found
+            scaled[low + 1] = scaled.get(low + 1, 0.0) + chance * part
+    return scaled
 
 
 @lru_cache(maxsize=64)
@@ -664,38 +553,21 @@ def _moments(guesses: Guesses) -> tuple[float, float]:
     return mean, math.sqrt(variance)
 
 
-def _derivatives(guesses: Guesses, theta: float) -> tuple[float, float, float]:
-    """Return the cumulant generating function and its first two derivatives."""
-    value = slope = curve = 0.0
-    for weight, labels, count in guesses:
-        x = theta * weight - math.log(labels - 1) if labels > 1 else math.inf
-        p = 1.0 if x > 700 else 1.0 / (1.0 + math.exp(-x)) if x > -700 else 0.0
-        log_sum = theta * weight if p == 1.0 else -math.log1p(-p) + math.log((labels - 1) / labels)
-        value += count * log_sum
-        slope += count * weight * p
-        curve += count * weight * weight * p * (1.0 - p)
-    return value, slope, curve
-
-
 def _thin_tail(guesses: Guesses, score: float) -> float:
     """Return a small probability of at least a score, by the formula of Lugannani and Rice (1980)."""
-    mean, deviation = _moments(guesses)
+    score -= math.fsum(weight * count for weight, labels, count in guesses if labels == 1)
+    guesses = [guess for guess in guesses if guess[1] > 1]
     most = math.fsum(weight * count for weight, _, count in guesses)
     if score >= most - 1e-12:
         all_right = math.exp(-math.fsum(count * math.log(labels) for _, labels, count in guesses))
         return all_right if score < most + 1e-9 else 0.0
-    theta, scale = (score - mean) / deviation**2, max(weight for weight, *_ in guesses)
-    low, high = -800.0 / scale, 800.0 / scale
-    for _ in range(80):
-        value, slope, curve = _derivatives(guesses, theta)
-        low, high = (theta, high) if slope < score else (low, theta)
-        step = theta + (score - slope) / curve if curve > 0 else math.nan
-        before, theta = theta, step if low < step < high else (low + high) / 2.0
-        if abs(theta - before) <= 1e-12 * abs(theta):
-            break
-    value, _, curve = _derivatives(guesses, theta)
-    w, u, normal = math.sqrt(max(0.0, 2.0 * (theta * score - value))), theta * math.sqrt(curve), NormalDist()
-    return min(1.0, max(0.0, normal.cdf(-w) + normal.pdf(w) * (1.0 / u - 1.0 / w)))
+    terms = [(weight, -math.log(labels - 1), count) for weight, labels, count in guesses]
+    theta, value, variance, _ = _saddlepoint(terms, score)
+    value += math.fsum(count * math.log((labels - 1) / labels) for _, labels, count in guesses)
+    w, u = math.sqrt(max(0.0, 2.0 * (theta * score - value))), theta * math.sqrt(variance)
+    density = math.exp(-w * w / 2.0) / math.sqrt(2.0 * math.pi)
+    tail = math.erfc(w / math.sqrt(2.0)) / 2.0 + density * (1.0 / u - 1.0 / w)
+    return min(1.0, max(0.0, tail))
 
 
 def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:

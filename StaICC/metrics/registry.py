@@ -223,12 +223,12 @@ class Metric:
     @property
     def known(self) -> bool:
         """Whether it is a metric of this library under its own name."""
-        return any(self.name == one.name and self.function is one.function for one in _STANDARD.metrics)
+        return any(self.name == metric.name and self.function is metric.function for metric in _STANDARD.metrics)
 
     @property
     def of_library(self) -> bool:
         """Whether it is a metric of this library or of the release, unchanged."""
-        return any(self in one.metrics for one in _SETS.values())
+        return any(self in metric_set.metrics for metric_set in _SETS.values())
 
 
 def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Score:

@@ -1,9 +1,9 @@
 """The metrics of StaICC 0.1.1, bug for bug, to compare a run with figures of the release.
 
-Do not use them for anything else; :mod:`StaICC.metrics.classification`, :mod:`~StaICC.metrics.bias` and
-:mod:`~StaICC.metrics.robustness` are right. What the release does, found by running it on crafted inputs:
+Do not use them for anything else; :mod:`StaICC.metrics.classification` and :mod:`~StaICC.metrics.diagnosis` are right.
+What the release does, found by running it on crafted inputs:
 
-- A matrix counts as probabilities only if every value lies in [0, 1] and every row, added from left to right, gives
+- A matrix counts as probabilities only if every value is in [0, 1] and every row, added from left to right, gives
   *exactly* 1.0. If any row misses that by an ulp, every row goes through softmax, so most probabilities are softmaxed
   once more. (The release adds with the interpreter's ``sum``, which rounds differently from Python 3.12 on; here it is
   always plain addition, as under the Python 3.11 that made the reference figures.)
@@ -27,15 +27,11 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer, whole_number
-from StaICC.metrics.bias import label_frequencies
 from StaICC.metrics.classification import check_labels, predicted_labels
+from StaICC.metrics.diagnosis import Line, label_frequencies
 from StaICC.metrics.normalisation import numeric_rows
-
-if TYPE_CHECKING:
-    from StaICC.metrics.robustness import Line
 
 _BINS = 10
 
@@ -429,8 +425,6 @@ def gler(values: Sequence[float]) -> Line:
     sum_xy = _total(map(operator.mul, abscissas, values))
     sum_xx = _total(map(operator.mul, abscissas, abscissas))
     slope = (count * sum_xy - sum_x * sum_y) / (count * sum_xx - sum_x * sum_x)
-    from StaICC.metrics.robustness import Line
-
     return Line(slope, (sum_y - slope * sum_x) / count)
 
 

@@ -1,9 +1,9 @@
-"""The functions of ``StaICC.kernels.huggingface.functions`` under the module name of 0.1.1; nothing is defined here."""
+"""The functions of ``StaICC.kernels.huggingface.kernel`` under the module name of 0.1.1; nothing is defined here."""
 
 from __future__ import annotations
 
 from StaICC.errors import removed_names
-from StaICC.kernels.huggingface.functions import (
+from StaICC.kernels.huggingface.kernel import (
     batched_ICL_inference_with_torch_Causal_LM,
     noisy_channel_ICL_inference_with_torch_Causal_LM,
     standard_ICL_inference_with_torch_Causal_LM,
@@ -15,4 +15,4 @@ __all__ = [
     "standard_ICL_inference_with_torch_Causal_LM",
 ]
 
-__getattr__ = removed_names(__name__, "inference_standard_template", "standard_ICL_inference_with_API_call")
+__getattr__ = removed_names(__name__, "inference_standard_template standard_ICL_inference_with_API_call")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from StaICC.methods.selection import SelfAdaptiveICL, ppl_icl
+from StaICC.methods.ppl_icl import ppl_icl
+from StaICC.methods.retrieval import SelfAdaptiveICL
 
 PPL_ICL = ppl_icl
 SA_ICL = SelfAdaptiveICL

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from StaICC.methods.calibration import (
-    CalibratedKernel,
-    Calibration,
-    ContextualCalibration,
-    DomainCalibration,
-    HiddenCalibration,
-    KNNPrompting,
-    KNNPromptingCentroid,
-    batch_calibration,
-    load_calibration,
-)
+from StaICC.methods.calibration import CalibratedKernel, batch_calibration, load_calibration
+from StaICC.methods.calibration import Calibration as calibration
+from StaICC.methods.calibration import ContextualCalibration as contextual_calibration
+from StaICC.methods.calibration import DomainCalibration as domain_calibration
+from StaICC.methods.calibration import HiddenCalibration as hidden_calibration
+from StaICC.methods.calibration import KNNPrompting as knn_prompt
+from StaICC.methods.calibration import KNNPromptingCentroid as knn_prompt_centroid
 
 __all__ = [
     "CalibratedKernel",
@@ -25,10 +21,3 @@ __all__ = [
     "knn_prompt_centroid",
     "load_calibration",
 ]
-
-calibration = Calibration
-contextual_calibration = ContextualCalibration
-domain_calibration = DomainCalibration
-hidden_calibration = HiddenCalibration
-knn_prompt = KNNPrompting
-knn_prompt_centroid = KNNPromptingCentroid

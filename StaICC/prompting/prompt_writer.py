@@ -31,8 +31,7 @@ from numbers import Real
 from typing import Any, SupportsIndex
 
 from StaICC.datasets import Card, Template
-from StaICC.errors import ArgumentError, unknown_name, validate_integer, whole_number
-from StaICC.frozen import FixedAttributes, FrozenList
+from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, unknown_name, validate_integer, whole_number
 from StaICC.prompting.sampling import StableRandom, SubsetView, TripletSplit, check_position
 from StaICC.safe_text import one_line
 
@@ -113,8 +112,8 @@ class PromptRenderer:
         parts = self._label_parts
         if settings.noisy_channel:
             shown = template.instruction + "".join([parts[label] + text for text, label in demonstrations])
-            asked = template.query_prefix + self.query_part(query)
-            return tuple(self._cut(shown + candidate + asked) for candidate in parts)
+            query_text = template.query_prefix + self.query_part(query)
+            return tuple(self._cut(shown + candidate + query_text) for candidate in parts)
         shown = template.instruction + "".join([text + parts[label] for text, label in demonstrations])
         return self._cut(shown + template.query_prefix + self.query_part(query) + template.label_prefix)
 

@@ -20,6 +20,8 @@ where.
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -29,8 +31,7 @@ from operator import index as as_index
 from typing import SupportsIndex, TypeVar
 
 from StaICC.datasets import Dataset, Row, SplitSizes, Table
-from StaICC.errors import ArgumentError, validate_integer, whole_number
-from StaICC.frozen import FixedAttributes, FrozenList
+from StaICC.errors import ArgumentError, FixedAttributes, FrozenList, validate_integer, whole_number
 from StaICC.safe_text import one_line
 
 SEED = 42
@@ -431,7 +432,40 @@ def sample_nested(pool: int, k: int, prompts: int, shared: int = 1) -> Demonstra
     if k > pool:
         raise ArgumentError(f"nested demonstrations: got k = {k}, expected at most {pool}, all that there are")
     digests = [hashlib.sha256(b"nested %d" % (number // shared)).digest() for number in range(prompts)]
-    return tuple(tuple(StableRandom(int.from_bytes(one[:4], "big")).sample_indexes(pool, k)) for one in digests)
+    return tuple(tuple(StableRandom(int.from_bytes(digest[:4], "big")).sample_indexes(pool, k)) for digest in digests)
+
+
+_WORDS = re.compile(r"\w+")
+
+
+def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
+    """Return the score of each text for each query; higher is more similar.
+
+    Okapi BM25 (Robertson and Zaragoza 2009) with k1 = 1.5, b = 0.75, the inverse document frequency
+    ``log(1 + (N - n + 0.5) / (n + 0.5))``, and words in lower case without punctuation.
+
+    Example:
+        >>> [round(score, 3) for score in bm25_scores(["a lost card"], ["My card is lost.", "Where is it?"])[0]]
+        [1.303, 0.0]
+    """
+    bags = [Counter(_WORDS.findall(text.casefold())) for text in texts]
+    lengths = [bag.total() for bag in bags]
+    mean = max(sum(lengths) / max(len(lengths), 1), 1e-12)
+    norm = [1.5 * (0.25 + 0.75 * length / mean) for length in lengths]
+    places: dict[str, list[tuple[int, int]]] = {}
+    for place, bag in enumerate(bags):
+        for word, count in bag.items():
+            places.setdefault(word, []).append((place, count))
+    all_scores = []
+    for query in queries:
+        scores = [0.0] * len(texts)
+        for word in _WORDS.findall(query.casefold()):
+            there = places.get(word, [])
+            weight = math.log(1 + (len(texts) - len(there) + 0.5) / (len(there) + 0.5))
+            for place, count in there:
+                scores[place] += weight * count * 2.5 / (count + norm[place])
+        all_scores.append(scores)
+    return all_scores
 
 
 def restrict_to_domain(

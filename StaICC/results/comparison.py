@@ -14,18 +14,22 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError, unknown_name
+from StaICC.layout import Block, Displayed, Line, TextTable, layout, shared_lines
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import (
     LEVEL,
     PairedDifference,
     detectable_difference,
     difference_interval,
+    directional_holm,
     holm,
     mean_difference,
     p_value,
@@ -34,8 +38,7 @@ from StaICC.metrics.paired_tests import (
 )
 from StaICC.metrics.registry import HEADLINE, score_record
 from StaICC.results.paired_records import PairedRecords, metrics_of, pair_records, saved_value
-from StaICC.results.result import Result, ResultGroup, format_columns
-from StaICC.results.runs import by_benchmark, split_runs
+from StaICC.results.result import Result, ResultGroup, by_benchmark, split_runs
 from StaICC.safe_text import csv_cell, one_line
 
 
@@ -210,8 +213,8 @@ class DatasetComparison:
     interval: Interval | None
     """Of the difference; ``None`` if it has no bound."""
     outcome: Outcome
-    """Of the test over test rows. Holm's correction is for all data sets and pairs of runs; that of the mean for the
-    pairs of runs."""
+    """Of the test over test rows. Holm's correction is for all data sets and pairs of runs; that of the mean, or of the
+    only data set, for both directions of the pairs of runs."""
     detectable: float | None
     """The smallest true difference that the test finds with probability 0.8 at level 0.05; ``None`` if the runs differ
     on too few rows for any."""
@@ -251,7 +254,7 @@ class NonInferiority:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Displayed):
     """Two runs, compared by one metric."""
 
     benchmark: str
@@ -289,15 +292,15 @@ class Comparison:
         head = ["data set", "rows", "first", "second", "difference", f"{100 * COVERAGE:g} % interval"]
         rows = [
             [
-                one.dataset,
-                str(one.rows),
-                *(f"{value:.4f}" for value in one.values),
-                f"{one.difference:+.4f}",
-                "-" if one.interval is None else f"{one.interval.low:+.3f} .. {one.interval.high:+.3f}",
-                *("-" if p is None else f"{p:.3g}" for p in (one.p_value, one.holm)),
-                "-" if one.detectable is None else f"{one.detectable:.3f}",
+                line.dataset,
+                str(line.rows),
+                *(f"{value:.4f}" for value in line.values),
+                f"{line.difference:+.4f}",
+                "-" if line.interval is None else f"{line.interval.low:+.3f} .. {line.interval.high:+.3f}",
+                *("-" if p is None else f"{p:.3g}" for p in (line.p_value, line.holm)),
+                "-" if line.detectable is None else f"{line.detectable:.3f}",
             ]
-            for one in self.lines
+            for line in self.lines
         ]
         return [*head, "p", "p (Holm)", "detectable"], rows
 
@@ -306,19 +309,41 @@ class Comparison:
         return [
             f"metric: {self.metric} ({'higher' if self.higher_is_better else 'lower'} is better)",
             *(f"{place}: {model}" for place, model in zip(("first", "second"), self.models, strict=True)),
-            *(f"they differ in {one}" for one in self.differences),
-            *(f"note: {one}" for one in self.left_out),
+            *(f"they differ in {difference}" for difference in self.differences),
+            *(f"note: {note}" for note in self.left_out),
         ]
 
     def conclusion(self) -> list[str]:
         """Return what belongs below the figures: what is not tested, and non-inferiority."""
         reasons = [
-            f"untested: {one.dataset} ({one.outcome.reason})" for one in self.lines if isinstance(one.outcome, Untested)
+            f"untested: {line.dataset} ({line.outcome.reason})"
+            for line in self.lines
+            if isinstance(line.outcome, Untested)
         ]
         return [*reasons, *map(str, self.non_inferiority)]
 
-    def __str__(self) -> str:
-        return "\n".join([*self.introduction(), format_columns(*self.table()), *self.conclusion(), self.signature])
+    def plot(self) -> Any:
+        """Return a forest plot of the differences by data set, as matplotlib axes.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        return _plot([self])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        plain = dataclasses.asdict(self)
+        plain["differences"] = [difference._asdict() for difference in self.differences]
+        for direction, margin in zip(self.non_inferiority, plain["non_inferiority"], strict=True):
+            margin["shown"] = direction.shown
+        for line, figures in zip(self.lines, [*plain["datasets"], plain["mean"]], strict=False):
+            saved = as_dict(line.outcome)
+            figures |= {"outcome": saved.pop("case"), "p_value": None, "holm": None, "reason": None, **saved}
+        return plain
+
+    def display_blocks(self) -> list[Block]:
+        """Return the table with what a reader must know before and after it."""
+        return display_table(_table_of(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,10 +358,18 @@ class Rank:
     :data:`MOST_RUNS` runs."""
     verdict: Verdict
     """In comparison with the best run."""
+    ranks: tuple[int, int] | None = None
+    """The lowest and the highest rank that it can have: all such intervals together contain the true ranks with
+    probability 0.95. ``None`` if not all pairs of runs are tested."""
+
+    @property
+    def interval_cell(self) -> str:
+        """The interval of ranks as text."""
+        return "-" if self.ranks is None else " .. ".join(map(str, dict.fromkeys(self.ranks)))
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkComparison:
+class BenchmarkComparison(Displayed):
     """Several runs, compared by one metric of one benchmark."""
 
     benchmark: str
@@ -346,6 +379,24 @@ class BenchmarkComparison:
     """The runs, the best first."""
     left_out: tuple[str, ...]
     """Runs and data sets that are not compared, with the reason."""
+
+    def display_blocks(self) -> list[Block]:
+        """Return the table of each pair, and the ranking."""
+        return display_comparisons([self])
+
+    def plot(self) -> Any:
+        """Return a forest plot of the differences from the best run (all, if there is no ranking), as matplotlib axes.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        best = self.ranking[0].run if self.ranking else None
+        return _plot([pair for pair in self.comparisons if best in (None, pair.first, pair.second)])
+
+
+def _plot(compared: Sequence[Comparison]) -> Any:
+    figures = import_module("StaICC.results.report.figures")  # it reads comparisons
+    return figures.differences(compared).axes()[0]
 
 
 def compare(first: Result, second: Result, metric: str | None = None, *, margin: float | None = None) -> Comparison:
@@ -401,6 +452,86 @@ def compare_runs(
         isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0.0 < margin < 1.0
     ):
         raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
+    aligned = align(results, metric, reference)
+    kept, pairs, values, better = aligned.runs, aligned.datasets, aligned.values, aligned.higher_is_better
+    every, all_pairs = _pairs(aligned, reference)
+    notes = {run: list(_table_notes(run, aligned)) for run in kept}
+    made = []
+    for first_run, second_run in every:
+        a, b = kept[first_run], kept[second_run]
+        steps = {dataset: paired.difference(first_run, second_run) for dataset, paired in pairs.items()}
+        total = mean_difference(list(steps.values()))
+        queries = sum(paired.queries for paired in pairs.values())
+        made.append(
+            Comparison(
+                aligned.benchmark,
+                aligned.metric,
+                better,
+                first_run,
+                second_run,
+                (a.model, b.model),
+                (*_label_differences(a, b, pairs), *list_differences(a, b)),
+                tuple(_figures(name, steps[name], pairs[name].queries) for name in pairs),
+                _figures(f"mean of {len(pairs)} data sets", total, queries) if len(pairs) > 1 else None,
+                _non_inferiority(first_run, second_run, total, margin, better),
+                tuple(dict.fromkeys([*aligned.left_out, *notes[first_run], *notes[second_run]])),
+                str(a.signature),
+            )
+        )
+    corrected = tuple(_corrected(made, all_pairs))
+    outcomes = {frozenset((pair.first, pair.second)): pair.overall.outcome for pair in corrected}
+    ranking = ranks_of(aligned.order, values, outcomes, aligned.partial) if reference is None else ()
+    return BenchmarkComparison(aligned.benchmark, aligned.metric, corrected, ranking, aligned.left_out)
+
+
+@dataclass(frozen=True)
+class AlignedRuns:
+    """Runs of one benchmark, paired on the data sets and test rows that all of them predicted."""
+
+    benchmark: str
+    metric: str
+    higher_is_better: bool
+    runs: Mapping[str, Result]
+    datasets: Mapping[str, PairedRecords]
+    alone: Mapping[str, Mapping[str, PairedDifference]]
+    """The metric of each run as a sum over test rows, by data set and run."""
+    left_out: tuple[str, ...]
+    """Runs, data sets and queries that are not compared, with the reason."""
+    partial: str
+    """Why the runs are untested although they can be compared: one of two leaves queries out. Empty if none does."""
+
+    @cached_property
+    def means(self) -> dict[str, PairedDifference]:
+        """The mean of each run over the data sets, as a sum over their test rows."""
+        return {run: mean_difference([of_runs[run] for of_runs in self.alone.values()]) for run in self.runs}
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The mean of each run over the data sets."""
+        return {run: mean.first for run, mean in self.means.items()}
+
+    @property
+    def order(self) -> list[str]:
+        """The runs, the best first."""
+        return sorted(self.runs, key=self.values.__getitem__, reverse=self.higher_is_better)
+
+    def difference(self, first: str, second: str) -> PairedDifference:
+        """Return the difference of the means of two runs."""
+        return mean_difference([paired.difference(first, second) for paired in self.datasets.values()])
+
+
+def align(results: Mapping[str, Result], metric: str | None, reference: str | None = None) -> AlignedRuns:
+    """Pair the records of several results of one benchmark.
+
+    Args:
+        results: As for :func:`compare_runs`.
+        metric: As for :func:`compare`.
+        reference: A run that must be among those compared.
+
+    Raises:
+        ArgumentError: Fewer than two runs can be compared; the message says why.
+        UnknownNameError: The benchmark has no such metric, or there is no such reference.
+    """
     early = "it stopped early, and these tests need a fixed number of rows: use race, or full runs"
     left_out = [f"{name} ({early})" for name, result in results.items() if result.stopping is not None]
     results = {name: result for name, result in results.items() if result.stopping is None}
@@ -425,61 +556,35 @@ def compare_runs(
         raise unknown_name("metric", metric, known)
     better = bool(score_record(first.benchmark, metric).higher_is_better)
     kept = dict(results)
-    for name, result in results.items():
-        if name != leader and (why := _not_comparable({leader: first, name: result}, metric)):
-            left_out.append(f"{name} ({why})")
-            del kept[name]
+    paired_sets = _pair_datasets(kept, metric)
+    if any(isinstance(paired, str) for paired in paired_sets.values()):  # because of one of the runs, or of all
+        for name, result in results.items():
+            if name != leader and (why := _not_comparable({leader: first, name: result}, metric)):
+                left_out.append(f"{name} ({why})")
+                del kept[name]
+        paired_sets = _pair_datasets(kept, metric) if len(kept) > 1 else {}
     pairs: dict[str, PairedRecords] = {}
     alone: dict[str, dict[str, PairedDifference]] = {}
-    for dataset in dict.fromkeys(name for result in kept.values() for name in result.divided if len(kept) > 1):
-        paired = pair_records(kept, dataset, metric)
+    for dataset, paired in paired_sets.items():
         if isinstance(paired, str):
             left_out.append(f"{dataset} ({paired})")
             continue
-        of_runs = {run: paired.difference(run, run) for run in kept}
+        of_runs = {run: paired.alone(run) for run in kept}
         if any(math.isinf(own.first) for own in of_runs.values()):
             left_out.append(f"{dataset} ({metric} is infinite on the compared rows)")
         else:
             pairs[dataset], alone[dataset] = paired, of_runs
     if not pairs:
         raise ArgumentError(f"nothing can be compared by {metric}: {' '.join(dict.fromkeys(left_out))}")
-    values = {run: mean_difference([of_runs[run] for of_runs in alone.values()]).first for run in kept}
-    order = sorted(kept, key=lambda run: -values[run] if better else values[run])
-    hub = reference if reference is not None else order[0] if len(kept) > MOST_RUNS else None
-    every = list(combinations(kept, 2)) if hub is None else [(hub, run) for run in kept if run != hub]
     left_out += [f"{dataset}: {note}" for dataset, paired in pairs.items() for note in paired.notes]
-    notes = {run: list(_table_notes(run, kept[run], pairs, alone, metric)) for run in kept}
-    made = []
-    for one, two in every:
-        a, b = kept[one], kept[two]
-        steps = {dataset: paired.difference(one, two) for dataset, paired in pairs.items()}
-        total = mean_difference(list(steps.values()))
-        queries = sum(paired.queries for paired in pairs.values())
-        made.append(
-            Comparison(
-                first.benchmark,
-                metric,
-                better,
-                one,
-                two,
-                (a.model, b.model),
-                (*_label_differences(a, b, pairs), *list_differences(a, b)),
-                tuple(_figures(name, steps[name], pairs[name].queries) for name in pairs),
-                _figures(f"mean of {len(pairs)} data sets", total, queries) if len(pairs) > 1 else None,
-                _non_inferiority(one, two, total, margin, better),
-                tuple(dict.fromkeys([*left_out, *notes[one], *notes[two]])),
-                str(a.signature),
-            )
-        )
-    all_pairs = len(kept) * (len(kept) - 1) // 2
-    corrected = tuple(_corrected(made, all_pairs if hub is not None and reference is None else None))
-    return BenchmarkComparison(
-        first.benchmark,
-        metric,
-        corrected,
-        _ranking(order, values, corrected, "; ".join(partial.values())) if reference is None else (),
-        tuple(dict.fromkeys(left_out)),
-    )
+    reasons = "; ".join(partial.values())
+    return AlignedRuns(first.benchmark, metric, better, kept, pairs, alone, tuple(dict.fromkeys(left_out)), reasons)
+
+
+def _pair_datasets(runs: Mapping[str, Result], metric: str) -> dict[str, PairedRecords | str]:
+    """Return the records of the runs by data set, or why they cannot be compared on it."""
+    datasets = dict.fromkeys(name for result in runs.values() for name in result.divided)
+    return {dataset: pair_records(runs, dataset, metric) for dataset in datasets}
 
 
 def _not_comparable(runs: Mapping[str, Result], metric: str) -> str:
@@ -507,7 +612,7 @@ def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -
     Returns:
         The verdicts; none if fewer than two runs without failed queries have a value.
     """
-    values = {name: value for name, one in runs.items() if (value := one.averaged.get(metric)) is not None}
+    values = {name: value for name, result in runs.items() if (value := result.averaged.get(metric)) is not None}
     verdicts: dict[str, Verdict] = {
         name: Untested(reason) for name in values if (reason := _leaves_queries_out(runs[name]))
     }
@@ -515,8 +620,8 @@ def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -
     if len(known) < 2:
         return verdicts if known else {}
     try:
-        compared = compare_runs({name: runs[name] for name in known}, metric)
-        ranks, reason = compared.ranking, "; ".join(compared.left_out)
+        aligned = align({name: runs[name] for name in known}, metric)
+        ranks, reason = _tested_ranks(aligned), "; ".join(aligned.left_out)
     except StaICCError as error:
         ranks, reason = (), str(error)
     best = (max if higher_is_better else min)(known.values())
@@ -527,9 +632,55 @@ def standings(runs: Mapping[str, Result], metric: str, higher_is_better: bool) -
     return verdicts | {name: Best() if value == best else shown.get(name, untested) for name, value in known.items()}
 
 
+def _tested_ranks(aligned: AlignedRuns) -> tuple[Rank, ...]:
+    """Return the ranking of :func:`compare_runs`, without its intervals and data sets."""
+    pairs, all_pairs = _pairs(aligned)
+    outcomes = [difference_outcome(aligned.difference(*pair)) for pair in pairs]
+    tested = corrected_outcomes(pairs, outcomes, all_pairs)
+    return ranks_of(aligned.order, aligned.values, tested, aligned.partial)
+
+
+def corrected_outcomes(
+    pairs: Sequence[tuple[str, str]], outcomes: Sequence[Outcome], all_pairs: int | None = None
+) -> dict[frozenset[str], Outcome]:
+    """Return the outcome of each pair of runs, corrected for both directions of all pairs.
+
+    Args:
+        pairs: The pairs.
+        outcomes: Their tests.
+        all_pairs: Number of pairs from which these were chosen by their values (Bonferroni); ``None`` if they were not
+            chosen (Holm).
+    """
+    p_values = [outcome.p_value if isinstance(outcome, Tested) else None for outcome in outcomes]
+    corrected = _corrected_p(p_values, directional_holm, all_pairs)
+    return {
+        frozenset(pair): replace(outcome, holm=p) if isinstance(outcome, Tested) and p is not None else outcome
+        for pair, outcome, p in zip(pairs, outcomes, corrected, strict=True)
+    }
+
+
+def _pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int | None]:
+    """Return the pairs that are compared, and the number of pairs from which they were chosen by their values."""
+    count = len(aligned.runs)
+    hub = reference or (aligned.order[0] if count > MOST_RUNS else None)
+    if hub is None:
+        return list(combinations(aligned.runs, 2)), None
+    return [(hub, run) for run in aligned.runs if run != hub], None if reference else count * (count - 1) // 2
+
+
+def difference_outcome(difference: PairedDifference) -> Outcome:
+    """Return the test of a difference, without a correction.
+
+    Args:
+        difference: The difference.
+    """
+    if (reason := too_few_rows(difference)) is not None:
+        return Untested(reason)
+    p = p_value(difference)
+    return Tested(p, p)
+
+
 def _figures(name: str, difference: PairedDifference, queries: int) -> DatasetComparison:
-    reason = too_few_rows(difference)
-    p = p_value(difference) if reason is None else 1.0
     return DatasetComparison(
         dataset=name,
         rows=len(difference.steps),
@@ -537,7 +688,7 @@ def _figures(name: str, difference: PairedDifference, queries: int) -> DatasetCo
         values=(difference.first, difference.second),
         difference=difference.difference,
         interval=difference_interval(difference, COVERAGE),
-        outcome=Untested(reason) if reason else Tested(p, p),
+        outcome=difference_outcome(difference),
         detectable=detectable_difference(difference),
     )
 
@@ -553,16 +704,11 @@ def _non_inferiority(
     )
 
 
-def _table_notes(
-    run: str,
-    result: Result,
-    pairs: Mapping[str, PairedRecords],
-    alone: Mapping[str, Mapping[str, PairedDifference]],
-    metric: str,
-) -> Iterator[str]:
+def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
     """Yield where a run's table has another value although all its queries are compared."""
-    for dataset, paired in pairs.items():
-        saved, value = saved_value(result.divided[dataset], metric), alone[dataset][run].first
+    result = aligned.runs[run]
+    for dataset, paired in aligned.datasets.items():
+        saved, value = saved_value(result.divided[dataset], aligned.metric), aligned.alone[dataset][run].first
         if paired.runs[run].queries == paired.queries and saved is not None and abs(saved - value) > _TABLE_TOLERANCE:
             metrics = result.signature.fields.get("metrics") or "standard"
             yield (
@@ -576,11 +722,22 @@ def _label_differences(first: Result, second: Result, pairs: Mapping[str, Paired
     for dataset in pairs:
         labels = [result.details[dataset].labels for result in (first, second)]
         if labels[0] != labels[1]:
-            yield Difference(f"labels of {dataset}", *("/".join(one) or None for one in labels))
+            yield Difference(f"labels of {dataset}", *("/".join(names) or None for names in labels))
+
+
+def _corrected_p(
+    p_values: Sequence[float | None],
+    method: Callable[[Sequence[float | None]], list[float | None]],
+    all_tests: int | None,
+) -> list[float | None]:
+    """Return corrected p-values: by a method, or by Bonferroni for the number of tests from which they were chosen."""
+    if all_tests is None:
+        return method(p_values)
+    return [None if p is None else min(1.0, p * all_tests) for p in p_values]
 
 
 def _corrected(made: Sequence[Comparison], all_pairs: int | None) -> Iterator[Comparison]:
-    """Correct the p-values of data sets over data sets and pairs, those of means over pairs.
+    """Correct the p-values of data sets over data sets and pairs, those of means over pairs and directions.
 
     Args:
         made: The comparisons.
@@ -588,26 +745,23 @@ def _corrected(made: Sequence[Comparison], all_pairs: int | None) -> Iterator[Co
             chosen (Holm).
     """
 
-    def corrected(p_values: Sequence[float | None]) -> Iterator[float | None]:
-        if all_pairs is None:
-            return iter(holm(p_values))
-        tests = all_pairs * len(p_values) // len(made)
-        return iter([None if p is None else min(1.0, p * tests) for p in p_values])
-
     def tested(line: DatasetComparison, p: float | None) -> DatasetComparison:
         return line if p is None or line.p_value is None else replace(line, outcome=Tested(line.p_value, p))
 
-    of_datasets = corrected([line.p_value for pair in made for line in pair.datasets])
-    of_means = corrected([pair.overall.p_value for pair in made])
+    each = None if all_pairs is None else all_pairs * sum(len(pair.datasets) for pair in made) // len(made)
+    method = holm if made[0].mean else directional_holm  # the only data set is ranked
+    of_datasets = iter(_corrected_p([line.p_value for pair in made for line in pair.datasets], method, each))
+    of_means = iter(_corrected_p([pair.overall.p_value for pair in made], directional_holm, all_pairs))
     of_margins = [
-        corrected([one.p_value for one in side]) for side in zip(*(pair.non_inferiority for pair in made), strict=True)
+        iter(_corrected_p([margin.p_value for margin in side], holm, all_pairs))
+        for side in zip(*(pair.non_inferiority for pair in made), strict=True)
     ]
     for pair in made:
         datasets = tuple(tested(line, next(of_datasets)) for line in pair.datasets)
         p_of_mean = next(of_means)
         mean = tested(pair.mean, p_of_mean) if pair.mean else None
         sides = zip(pair.non_inferiority, of_margins, strict=True)
-        margins = tuple(replace(one, p_value=next(p_values)) for one, p_values in sides)
+        margins = tuple(replace(margin, p_value=next(p_values)) for margin, p_values in sides)
         yield replace(pair, datasets=datasets, mean=mean, non_inferiority=margins)
 
 
@@ -618,23 +772,35 @@ def _leaves_queries_out(result: Result) -> str | None:
     return f"its scores leave out {result.excluded} replies without a label" if result.excluded else None
 
 
-def _ranking(
-    order: Sequence[str], values: Mapping[str, float], compared: Sequence[Comparison], partial: str
+def ranks_of(
+    order: Sequence[str], values: Mapping[str, float], outcomes: Mapping[frozenset[str], Outcome], partial: str = ""
 ) -> tuple[Rank, ...]:
-    """Return the runs with their verdicts, the best first; without verdicts if a run leaves queries out."""
+    """Return the runs with their verdicts, the best first.
+
+    If :func:`directional_holm` corrected the p-values of all pairs, the intervals of ranks contain all true ranks with
+    probability 0.95 (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks", Review of Economic Studies 91):
+    a run is behind each run that is shown to be better, and before each one that is shown to be worse.
+
+    Args:
+        order: The runs, the best first.
+        values: Their values.
+        outcomes: The test of each pair, or of each pair with the best run.
+        partial: Why nothing is tested; empty if it is.
+    """
     if partial:
         return tuple(Rank(run, values[run], "", Untested(partial)) for run in order)
-    outcomes = {frozenset((one.first, one.second)): one.overall.outcome for one in compared}
-    groups: list[set[str]] = []
-    if len(outcomes) == len(order) * (len(order) - 1) // 2:
-        groups = _groups(order, {pair for pair, one in outcomes.items() if isinstance(one, Tested) and one.significant})
+    complete = len(outcomes) == len(order) * (len(order) - 1) // 2
+    differ = {pair for pair, test in outcomes.items() if isinstance(test, Tested) and test.significant}
+    groups = _groups(order, differ) if complete and len(order) <= MOST_RUNS else []
     ranks = []
-    for run in order:
+    for place, run in enumerate(order):
         letters = "".join(_letter(n) for n, group in enumerate(groups) if run in group)
+        better = sum(frozenset((run, other)) in differ for other in order[:place])
+        worse = sum(frozenset((run, other)) in differ for other in order[place + 1 :])
         best = values[run] == values[order[0]]
-        ranks.append(
-            Rank(run, values[run], letters, Best() if best else verdict_of(outcomes[frozenset((order[0], run))]))
-        )
+        verdict = Best() if best else verdict_of(outcomes[frozenset((order[0], run))])
+        interval = (1 + better, len(order) - worse) if complete else None
+        ranks.append(Rank(run, values[run], letters, verdict, interval))
     return tuple(ranks)
 
 
@@ -657,15 +823,16 @@ def _groups(order: Sequence[str], differing: set[frozenset[str]]) -> list[set[st
             for run in order:
                 if not any(frozenset((run, other)) in differing for other in group):
                     group.add(run)
-            together |= {frozenset((one, two)) for one in group for two in group}
+            together |= {frozenset((a, b)) for a in group for b in group}
             groups.append(group)
     return sorted(groups, key=lambda group: sorted(map(order.index, group)))
 
 
 _MEANING = (
     "difference: first minus second, with its interval over test rows; p: paired test over test rows (-: untested); p "
-    "(Holm): of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs; detectable: the "
-    "smallest true difference that the test finds with probability 0.8 at level 0.05 (-: too few rows differ)"
+    "(Holm): of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions; "
+    "detectable: if the true difference were this large, a test on such rows would be significant (level 0.05) with "
+    "probability 0.8 (-: too few rows differ to state one)"
 )
 
 
@@ -676,7 +843,7 @@ def compare_all(
 
     Args:
         results: Results, or groups of results, by the name that tells them apart (see
-            :func:`~StaICC.results.runs.split_runs`); two runs at least.
+            :func:`~StaICC.results.result.split_runs`); two runs at least.
         metric: A score, such as ``"macro_F1"``; by default the main one of each benchmark.
         margin: Also test whether each run is not worse than the other by more than this.
 
@@ -691,7 +858,7 @@ def compare_all(
     if len(runs) < 2:
         raise ArgumentError(f"a comparison needs two results at least, {len(runs)} given")
     left_out: list[str] = []
-    found: list[BenchmarkComparison] = []
+    compared: list[BenchmarkComparison] = []
     errors: list[ArgumentError | UnknownNameError] = []
     for benchmark, own in by_benchmark(results).items():
         missing = [name for name in runs if name not in own]
@@ -700,19 +867,19 @@ def compare_all(
         if len(own) < 2:
             continue
         try:
-            found.append(compare_runs(own, metric, margin=margin))
+            compared.append(compare_runs(own, metric, margin=margin))
         except (ArgumentError, UnknownNameError) as error:
             errors.append(error)
             left_out.append(f"{benchmark} ({error})")
-    if not found and errors:
+    if not compared and errors:
         raise errors[0]
-    if not found:
+    if not compared:
         described = " and ".join(f"{name} ({', '.join(parts)})" for name, parts in runs.items())
         raise ArgumentError(f"{described} share no benchmark")
-    return tuple(found), (*left_out, *(one for each in found for one in each.left_out))
+    return tuple(compared), (*left_out, *(reason for comparison in compared for reason in comparison.left_out))
 
 
-class _Table(NamedTuple):
+class Table(NamedTuple):
     """A comparison of two runs, or a ranking, with what is written around its table."""
 
     title: str
@@ -725,30 +892,58 @@ class _Table(NamedTuple):
     signature: str = ""
 
 
+def _table_of(pair: Comparison) -> Table:
+    title = f"{pair.benchmark}: first {pair.first}, second {pair.second}"
+    return Table(title, pair.introduction(), *pair.table(), 1, pair.conclusion(), pair.signature)
+
+
 _GROUPS = "Runs share a letter if they are not shown to differ in the mean."
 
 
-def _tables(found: Sequence[BenchmarkComparison]) -> Iterator[_Table]:
-    for each in found:
-        for pair in each.comparisons:
-            title = f"{pair.benchmark}: first {pair.first}, second {pair.second}"
-            yield _Table(title, pair.introduction(), *pair.table(), 1, pair.conclusion(), pair.signature)
-        if len(each.ranking) > 2:
+def _tables(comparisons: Sequence[BenchmarkComparison]) -> Iterator[Table]:
+    for comparison in comparisons:
+        yield from map(_table_of, comparison.comparisons)
+        if len(comparison.ranking) > 2:
             rows = [
-                [str(n), rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
-                for n, rank in enumerate(each.ranking, 1)
+                [str(n), rank.interval_cell, rank.run, rank.groups, describe(rank.verdict), f"{rank.value:.4f}"]
+                for n, rank in enumerate(comparison.ranking, 1)
             ]
             below = [f"The verdict is in comparison with the best run (Holm, level {LEVEL:g})."]
-            below += [_GROUPS] if any(rank.groups for rank in each.ranking) else []
-            head = ["rank", "run", "group", "verdict", each.metric]
-            yield _Table(f"{each.benchmark}: ranking", [], head, rows, 4, below)
+            below += [_GROUPS] if any(rank.groups for rank in comparison.ranking) else []
+            head = ["rank", "95 %", "run", "group", "verdict", comparison.metric]
+            yield Table(f"{comparison.benchmark}: ranking", [], head, rows, 5, below)
 
 
-def _text(one: _Table) -> str:
-    figures = format_columns(one.head, [[_line(cell) for cell in row] for row in one.rows])
-    return "\n".join(
-        filter(None, [*map(_line, [one.title, *one.notes]), figures, *map(_line, [*one.below, one.signature])])
-    )
+def display_table(table: Table) -> list[Block]:
+    """Return a table with the lines around it.
+
+    Args:
+        table: The table.
+    """
+    rows = [[_line(cell) for cell in row] for row in table.rows]
+    below = [Line(_line(text)) for text in table.below]
+    return [
+        Line(_line(table.title), "title"),
+        *(Line(_line(note)) for note in table.notes),
+        TextTable(table.head, rows, range(table.words)),
+        *below,
+        *([Line(_line(table.signature), "code")] if table.signature else []),
+    ]
+
+
+def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
+    """Return comparisons with what their columns mean; lines that all tables have come first.
+
+    Args:
+        comparisons: The comparisons.
+    """
+    groups, shared = shared_lines([display_table(table) for table in _tables(comparisons)])
+    spaced = [block for group in groups for block in (*group, Line(""))]
+    return [*shared, *spaced, Line(_MEANING)]
+
+
+def _text(table: Table) -> str:
+    return layout(display_table(table))
 
 
 def _line(text: str) -> str:
@@ -766,13 +961,13 @@ def _markdown_code(text: str) -> str:
     return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
 
 
-def _markdown(one: _Table) -> str:
-    rule = [*["---"] * one.words, *["---:"] * (len(one.head) - one.words)]
-    head, *rows = ([_markdown_cell(cell) for cell in row] for row in (one.head, *one.rows))
+def _markdown(written: Table) -> str:
+    rule = [*["---"] * written.words, *["---:"] * (len(written.head) - written.words)]
+    head, *rows = ([_markdown_cell(cell) for cell in row] for row in (written.head, *written.rows))
     table = "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
-    notes, below = ("\n".join(f"* {_markdown_cell(note)}" for note in part) for part in (one.notes, one.below))
-    signature = _markdown_code(_line(one.signature)) if one.signature else ""
-    return "\n\n".join(filter(None, [f"**{_markdown_cell(one.title)}**", notes, table, below, signature]))
+    notes, below = ("\n".join(f"* {_markdown_cell(note)}" for note in part) for part in (written.notes, written.below))
+    signature = _markdown_code(_line(written.signature)) if written.signature else ""
+    return "\n\n".join(filter(None, [f"**{_markdown_cell(written.title)}**", notes, table, below, signature]))
 
 
 _LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
@@ -821,19 +1016,21 @@ def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequ
     )
 
 
-def _latex(one: _Table) -> str:
-    cells = [[*map(latex_cell, row[: one.words]), *map(_latex_number, row[one.words :])] for row in one.rows]
-    table = latex_table([one.title, *one.notes, *one.below], one.head, cells, one.words)
-    return table + (f"% {_line(one.signature)}\n" if one.signature else "") + "\\end{table}"
+def _latex(written: Table) -> str:
+    cells = [
+        [*map(latex_cell, row[: written.words]), *map(_latex_number, row[written.words :])] for row in written.rows
+    ]
+    table = latex_table([written.title, *written.notes, *written.below], written.head, cells, written.words)
+    return table + (f"% {_line(written.signature)}\n" if written.signature else "") + "\\end{table}"
 
 
-def _csv(found: Sequence[BenchmarkComparison]) -> str:
+def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
     """Return one line for each data set and mean of each pair, with all digits; the last line has all other notes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     runs = ("first run", "second run", "data set", "rows", "first", "second", "difference")
     writer.writerow(["benchmark", "metric", *runs, "low", "high", "p", "p (Holm)", "detectable", "note"])
-    for pair in (pair for each in found for pair in each.comparisons):
+    for pair in (pair for comparison in comparisons for pair in comparison.comparisons):
         for line in pair.lines:
             ends = (line.interval.low, line.interval.high) if line.interval else (None, None)
             names = (pair.benchmark, pair.metric, pair.first, pair.second, line.dataset)
@@ -845,30 +1042,25 @@ def _csv(found: Sequence[BenchmarkComparison]) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _plain(each: BenchmarkComparison) -> dict[str, Any]:
-    plain = dataclasses.asdict(each)
-    for pair, values in zip(each.comparisons, plain["comparisons"], strict=True):
-        values["differences"] = [difference._asdict() for difference in pair.differences]
-        for one, margin in zip(pair.non_inferiority, values["non_inferiority"], strict=True):
-            margin["shown"] = one.shown
-        for line, figures in zip(pair.lines, [*values["datasets"], values["mean"]], strict=False):
-            saved = as_dict(line.outcome)
-            figures |= {"outcome": saved.pop("case"), "p_value": None, "holm": None, "reason": None, **saved}
-    for rank, values in zip(each.ranking, plain["ranking"], strict=True):
+def _plain(comparison: BenchmarkComparison) -> dict[str, Any]:
+    plain = dataclasses.asdict(comparison)
+    plain["comparisons"] = [pair.to_dict() for pair in comparison.comparisons]
+    for rank, values in zip(comparison.ranking, plain["ranking"], strict=True):
         values["verdict"] = as_dict(rank.verdict)
     return plain
 
 
-_TABLES = {"text": _text, "markdown": _markdown, "latex": _latex}
-FORMATS = (*_TABLES, "csv", "json")
+TABLE_FORMATS = {"text": _text, "markdown": _markdown, "latex": _latex}
+"""What writes a table down, by format."""
+FORMATS = (*TABLE_FORMATS, "csv", "json")
 """What :func:`format_comparisons` can write."""
 
 
-def format_comparisons(found: Sequence[BenchmarkComparison], form: str = "text") -> str:
+def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "text") -> str:
     """Write comparisons down.
 
     Args:
-        found: The comparisons.
+        comparisons: The comparisons.
         form: One of :data:`FORMATS`.
 
     Returns:
@@ -880,7 +1072,9 @@ def format_comparisons(found: Sequence[BenchmarkComparison], form: str = "text")
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
     if form == "csv":
-        return _csv(found)
+        return _csv(comparisons)
     if form == "json":
-        return json.dumps(list(map(_plain, found)), ensure_ascii=False, indent=1, allow_nan=False)
-    return "\n\n".join([*map(_TABLES[form], _tables(found)), *([_MEANING] if form == "text" else [])])
+        return json.dumps(list(map(_plain, comparisons)), ensure_ascii=False, indent=1, allow_nan=False)
+    if form == "text":
+        return layout(display_comparisons(comparisons))
+    return "\n\n".join(map(TABLE_FORMATS[form], _tables(comparisons)))

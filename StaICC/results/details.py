@@ -11,6 +11,7 @@ import binascii
 import math
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +21,7 @@ from StaICC.datasets.json_reading import read_value
 from StaICC.errors import SchemaError
 from StaICC.metrics.classification import ConfidenceBin
 from StaICC.metrics.intervals import Interval
+from StaICC.metrics.normalisation import Kind, normalise
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -120,6 +122,58 @@ class ConditionRecord:
     scores: str | None = None
     """Label scores of the queries that did not fail, as :func:`pack_scores` writes them; ``None`` if the
     predictions are labels or texts."""
+
+    def label_scores(self, labels: int) -> list[list[float] | None]:
+        """Return the label scores of each query; ``None`` for queries without them.
+
+        Args:
+            labels: How many labels there are.
+
+        Raises:
+            SchemaError: The scores are damaged, or of another number of queries.
+        """
+        if self.scores is None:
+            return [None] * len(self.predictions)
+        rows = unpack_scores(self.scores, labels)
+        predicted = len(self.predictions) - self.predictions.count(None)
+        if len(rows) != predicted:
+            raise SchemaError(f"the file has label scores of {len(rows)} queries, and predictions of {predicted}")
+        following = iter(rows)
+        return [None if label is None else next(following) for label in self.predictions]
+
+    def probabilities(self, labels: int) -> list[list[float] | None]:
+        """Return the label scores of each query as the metrics read them: probabilities with the sum 1.
+
+        Args:
+            labels: How many labels there are.
+
+        Returns:
+            ``None`` for queries without scores, and for all if the scores may be probabilities or logits.
+        """
+        scores = self.label_scores(labels)
+        if self.output not in ("probabilities", "logits"):
+            return [None] * len(scores)
+        kind: Kind = "logits" if self.output == "logits" else "probabilities"
+        read = iter(normalise([row for row in scores if row is not None], kind).probabilities or ())
+        return [None if row is None else list(next(read)) for row in scores]
+
+
+Key = tuple[int, int]
+"""Test row, and place among the queries of this row."""
+
+
+def query_keys(rows: Sequence[int]) -> list[Key]:
+    """Return for each query its test row, and its place among the queries of this row.
+
+    Args:
+        rows: The test row of each query.
+    """
+    seen: Counter[int] = Counter()
+    keys = []
+    for row in rows:
+        keys.append((row, seen[row]))
+        seen[row] += 1
+    return keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ the order of the records does not matter.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,19 +15,16 @@ from typing import Any
 
 from StaICC.errors import StaICCError
 from StaICC.metrics import paired_tests
-from StaICC.metrics.normalisation import Kind, normalise
+from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.paired_tests import Contributions, PairedDifference, Queries, contributions, paired_difference
 from StaICC.metrics.registry import ScoreRecord, score_record
-from StaICC.metrics.robustness import noisy_label_shares
-from StaICC.results.details import ConditionRecord, DatasetDetails, unpack_scores
+from StaICC.results.details import ConditionRecord, DatasetDetails, Key, query_keys
 from StaICC.results.result import Result
 
 _NOT_SCORES = frozenset({"distribution", "uniform", "majority"})
 
 _LONGEST_REPLY = 100.0
 """Labels that one reply can name: the default limit of its tokens."""
-Key = tuple[int, int]
-"""Test row, and place among the queries of this row."""
 
 
 def metrics_of(result: Result) -> list[str]:
@@ -51,22 +47,12 @@ class _Records:
     """The largest possible numbers of true and of predicted labels of a query, for micro F1."""
 
 
+_Term = tuple[float, Contributions]
+"""A condition's weight, and what each row contributes to its metric."""
+
+
 class _LeftOutError(StaICCError):
     """A data set cannot be compared, for the reason in the message."""
-
-
-def query_keys(rows: Sequence[int]) -> list[Key]:
-    """Return for each query its test row, and its place among the queries of this row.
-
-    Args:
-        rows: The test row of each query.
-    """
-    seen: Counter[int] = Counter()
-    keys = []
-    for row in rows:
-        keys.append((row, seen[row]))
-        seen[row] += 1
-    return keys
 
 
 def probabilities_of(record: ConditionRecord, width: int) -> list[Any]:
@@ -79,18 +65,12 @@ def probabilities_of(record: ConditionRecord, width: int) -> list[Any]:
     Raises:
         StaICCError: The predictions have no probabilities.
     """
-    predicted = [label for label in record.predictions if label is not None]
     if record.output == "labels":
-        rows: Sequence[Sequence[float]] = [[float(label == place) for place in range(width)] for label in predicted]
-    elif record.scores is None or record.output not in ("probabilities", "logits"):
+        one_hot = [[float(label == place) for place in range(width)] for label in range(width)]
+        return [None if label is None else one_hot[label] for label in record.predictions]
+    if record.scores is None or record.output not in ("probabilities", "logits"):
         raise _LeftOutError(f"the predictions are {record.output}, which have no probabilities")
-    else:
-        kind: Kind = "logits" if record.output == "logits" else "probabilities"
-        rows = normalise(unpack_scores(record.scores, width), kind).probabilities or []
-    if len(rows) != len(predicted):
-        raise _LeftOutError(f"the file has label scores of {len(rows)} queries, and predictions of {len(predicted)}")
-    numbers = iter(rows)
-    return [None if label is None else next(numbers) for label in record.predictions]
+    return record.probabilities(width)
 
 
 def _weights(result: Result, names: Sequence[str]) -> tuple[float, ...]:
@@ -133,10 +113,10 @@ def _read(result: Result, name: str, score: ScoreRecord) -> _Records:
     for record in details.conditions:
         width = len(details.labels) or 1 + max(*record.truth, *(label or 0 for label in record.predictions))
         answers = list(record.predictions) if score.reads == "labels" else probabilities_of(record, width)
-        for one in details.unparsed if count_wrong else ():
-            if one.condition == record.name:
-                label = (record.truth[one.query] + 1) % width
-                answers[one.query] = label if score.reads == "labels" else [float(n == label) for n in range(width)]
+        for reply in details.unparsed if count_wrong else ():
+            if reply.condition == record.name:
+                label = (record.truth[reply.query] + 1) % width
+                answers[reply.query] = label if score.reads == "labels" else [float(n == label) for n in range(width)]
         pairs = zip(record.truth, answers, strict=True)
         conditions[record.name] = dict(zip(query_keys(record.rows), pairs, strict=True))
     queries = sum(len(record.truth) for record in details.conditions)
@@ -164,7 +144,7 @@ def _read_long_icl(details: DatasetDetails, values: Mapping[str, Any], metric: s
                 for _, gold, predicted, correct in items
             ]
             counts = [(float(gold), float(predicted)) for _, gold, predicted, _ in items if gold is not None]
-            most = max([most[0], *(gold for gold, _ in counts)]), max([_LONGEST_REPLY, *(one for _, one in counts)])
+            most = max([most[0], *(gold for gold, _ in counts)]), max([_LONGEST_REPLY, *(size for _, size in counts)])
         else:
             raise _LeftOutError(f"the file has no records of the queries of {name}; run again with this version")
         conditions[name] = dict(zip(query_keys(rows), pairs, strict=True))
@@ -176,10 +156,10 @@ def _read_long_icl(details: DatasetDetails, values: Mapping[str, Any], metric: s
 
 def saved_value(values: Mapping[str, Any], metric: str) -> float | None:
     """Return a score as a result has it; the slope, for a regression line."""
-    found = values.get(metric, (values.get("sensitivity") or {}).get(metric))
-    if isinstance(found, (list, tuple)):
-        found = found[0]
-    return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+    saved = values.get(metric, (values.get("sensitivity") or {}).get(metric))
+    if isinstance(saved, (list, tuple)):
+        saved = saved[0]
+    return saved if isinstance(saved, (int, float)) and not isinstance(saved, bool) else None
 
 
 def _relabelled(records: _Records, labels: tuple[str, ...]) -> _Records:
@@ -245,18 +225,63 @@ class PairedRecords:
 
     def difference(self, first: str, second: str) -> PairedDifference:
         """Return the difference of the metric between two runs."""
+        if self.separable:
+            return paired_difference(self._own_terms(first), self._own_terms(second))
+        return paired_difference(*self._terms(first, second))
+
+    def alone(self, run: str) -> PairedDifference:
+        """Return the metric of one run as a sum over test rows, in the place of a difference from 0."""
+        return paired_difference(self._own_terms(run), [])
+
+    @property
+    def separable(self) -> bool:
+        """Whether what a row contributes to the metric of a run does not depend on the run that it is compared with."""
+        together = ("macro F1", "calibration error")
+        return self.score.statistic not in together and all(records.most is None for records in self.runs.values())
+
+    @property
+    def condition_values(self) -> dict[str, dict[str, float]]:
+        """The metric of each run by condition and repeat of the rows; empty if it is no mean over the conditions."""
+        weights = {weight for records in self.runs.values() for weight in records.weights}
+        several_labels = any(records.most is not None for records in self.runs.values())
+        if len(weights) > 1 or several_labels or self.score.statistic in (None, "consistency"):
+            return {}
+        values: dict[str, dict[str, float]] = {}
+        for name, keys in self.keys.items():
+            for repeat in sorted({repeat for _, repeat in keys}):
+                places = [place for place, key in enumerate(keys) if key[1] == repeat]
+                truth = [self._queries[name].truth[place] for place in places]
+                queries = Queries(truth, range(len(places)), len(places), self._queries[name].n_labels)
+                values[f"{name} {repeat}"] = of_runs = {}
+                for run, predictions in self._predictions.items():
+                    own = [predictions[name][place] for place in places]
+                    of_runs[run] = contributions(self.score.statistic, queries, own, own)[0].value
+        return values
+
+    @cached_property
+    def _known_terms(self) -> dict[str, list[_Term]]:
+        return {}
+
+    def _own_terms(self, run: str) -> list[_Term]:
+        """Return the weights of the conditions with what each row contributes to the metric of one run."""
+        if run not in self._known_terms:
+            self._known_terms[run] = self._terms(run, run)[0]
+        return self._known_terms[run]
+
+    def _terms(self, first: str, second: str) -> tuple[list[_Term], list[_Term]]:
+        """Return the weights of the conditions with what each row contributes to the metrics of two runs."""
         if self.score.statistic == "consistency":
-            one, two = (self._consistency(self._predictions[run]) for run in (first, second))
-            return paired_difference([(1.0, one)], [(1.0, two)])
-        first_parts, second_parts = [], []
+            return [(1.0, self._consistency(first))], [(1.0, self._consistency(second))]
+        first_terms, second_terms = [], []
         for number, (name, queries) in enumerate(self._queries.items()):
             parts = self._parts(queries, self._predictions[first][name], self._predictions[second][name])
-            first_parts.append((self.runs[first].weights[number], parts[0]))
-            second_parts.append((self.runs[second].weights[number], parts[1]))
-        return paired_difference(first_parts, second_parts)
+            first_terms.append((self.runs[first].weights[number], parts[0]))
+            second_terms.append((self.runs[second].weights[number], parts[1]))
+        return first_terms, second_terms
 
-    def _consistency(self, predictions: Mapping[str, Sequence[int]]) -> Contributions:
+    def _consistency(self, run: str) -> Contributions:
         """Return the mean share of the most frequent label over the conditions."""
+        predictions = self._predictions[run]
         shares = [max(map(labels.count, labels)) / len(labels) for labels in zip(*predictions.values(), strict=True)]
         queries = next(iter(self._queries.values()))
         least = math.ceil(len(predictions) / (queries.n_labels or len(predictions))) / len(predictions)
@@ -269,9 +294,9 @@ class PairedRecords:
         if not limits:
             return contributions(self.score.statistic or "accuracy", queries, first, second)
         counts = [[(0.0, 0.0)] * queries.n_rows for _ in (first, second)]
-        for run, found in zip((first, second), counts, strict=True):
+        for run, of_rows in zip((first, second), counts, strict=True):
             for (correct, size), row in zip(run, queries.rows, strict=True):
-                found[row] = found[row][0] + correct, found[row][1] + size
+                of_rows[row] = of_rows[row][0] + correct, of_rows[row][1] + size
         times = paired_tests.most_queries(queries.rows)
         most = times * max(gold for gold, _ in limits), times * max(predicted for _, predicted in limits)
         return paired_tests.of_f1(counts[0], counts[1], most)

@@ -1,25 +1,135 @@
-"""Provenance: who predicted, how, when, and how many predictions were computed or reused.
+"""Signature and provenance: what can change a result's numbers, and who predicted, how, when.
 
-The signature has every setting that changes a number. The provenance has the rest of what a reader needs to trust or to
-repeat it: the model (name and identity), the times, the counts, and a digest of the failed queries. Two provenances are
-equal if the same models predicted in the same way; times and counts are not compared, because they depend on the clock
-and on the prediction store.
+The signature is one line that a paper can print, with every setting that can change a number. Two results with the same
+signature had the same prompts and the same scoring. The line is built from data in a fixed order, the version last,
+what is at its default left out where leaving it out says so; it is never parsed back.
+
+The provenance has the rest of what a reader needs to trust or to repeat a result: the model (name and identity), the
+times, the counts of computed and reused predictions, and a digest of the failed queries. Two provenances are equal if
+the same models predicted in the same way; times and counts are not compared, because they depend on the clock and on
+the prediction store.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
-from StaICC.inference.identity import Identity
-from StaICC.inference.recheck import RunCounts, RunRecord
+from StaICC.errors import SchemaError
+from StaICC.inference.identity import Identity, RunCounts, RunRecord
 from StaICC.results.details import DatasetDetails, SavedRecord
-from StaICC.results.signature import digest, escaped, short_digest
+from StaICC.safe_text import one_line
 from StaICC.version import __version__
+
+FIELDS = (
+    *("benchmark", "datasets", "data", "split", "sampler", "k", "repeats", "rows", "demonstrations", "template"),
+    *("channel", "options", "limit", "stopping", "method", "scoring", "metrics", "outputs", "unparsed", "statistics"),
+    *("prompts", "failed", "version"),
+)
+"""Every field that a signature can have, in its order."""
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of a JSON value (compact, UTF-8), the convention of all digests of this library."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def short_digest(value: object) -> str:
+    """Return the first 12 hexadecimal digits of :func:`digest`, enough to tell settings apart in a line."""
+    return digest(value)[:12]
+
+
+def escaped(name: str) -> str:
+    """Write a user's name so that it cannot be taken for several, or for the next field.
+
+    Args:
+        name: The name, such as that of a data set.
+
+    Returns:
+        The name with ``|``, ``+``, ``%`` and unprintable characters as ``%`` and their number.
+
+    Example:
+        >>> escaped("a|b"), escaped("plain name"), escaped("c++")
+        ('a%7Cb', 'plain name', 'c%2B%2B')
+    """
+    return "".join(f"%{ord(c):02X}" if c in "|+%" or not c.isprintable() else c for c in name)
+
+
+def scoring_field(settings: Mapping[str, str]) -> str:
+    """Write the settings of an inference function as a field of the signature.
+
+    Args:
+        settings: How its scores are computed, by option name (``settings`` of its identity).
+
+    Returns:
+        The settings in the order of their names, escaped; ``"function"`` if there are none.
+
+    Example:
+        >>> scoring_field({"label_scoring": "last", "max_length": "512"}), scoring_field({})
+        ('label_scoring=last;max_length=512', 'function')
+    """
+    pairs = ((_setting(name), _setting(value)) for name, value in sorted(settings.items()))
+    return ";".join(f"{name}={value}" for name, value in pairs) or "function"
+
+
+def _setting(text: str) -> str:
+    return escaped(text).replace(";", "%3B").replace("=", "%3D")
+
+
+def common(values: Sequence[str | None]) -> str | None:
+    """Return the value that all data sets share, or ``mixed-`` and a digest of the list."""
+    return values[0] if len(set(values)) == 1 else f"mixed-{short_digest(list(values))}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What can move a number, as text by field.
+
+    Args:
+        fields: Values by field name; the known names are fixed, ``None`` values are left out.
+
+    Raises:
+        SchemaError: A field that signatures do not have.
+
+    Example:
+        >>> print(Signature({"version": "1.0.0", "benchmark": "Normal", "k": "4", "limit": None}))
+        StaICC|benchmark:Normal|k:4|version:1.0.0
+    """
+
+    fields: Mapping[str, str | None]
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.fields if name not in FIELDS]
+        if unknown:
+            raise SchemaError(f"a signature has no field {unknown[0]!r}; there are: {', '.join(FIELDS)}")
+        ordered = {name: self.fields[name] for name in FIELDS if self.fields.get(name) is not None}
+        object.__setattr__(self, "fields", ordered)
+
+    def __str__(self) -> str:
+        return one_line("|".join(["StaICC", *(f"{name}:{value}" for name, value in self.fields.items())]))
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the fields that are set, in order."""
+        return {name: value for name, value in self.fields.items() if value is not None}
+
+    def differences(self, other: Signature) -> dict[str, tuple[str | None, str | None]]:
+        """Return the fields in which two signatures differ, with both values."""
+        return {
+            name: (self.fields.get(name), other.fields.get(name))
+            for name in FIELDS
+            if self.fields.get(name) != other.fields.get(name)
+        }
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
 
 GIVEN = "predictions given"
 """Key of ``who`` for predictions that were given instead of an inference function; its value is their digest."""
@@ -36,7 +146,7 @@ class Predictor:
     """An inference function, or a set of given predictions, and the data sets that it served."""
 
     name: str | None
-    """The name that the user gave it (``model_name``), or that of the command line's ``--model``."""
+    """The name that the user gave it (``model_name``, ``--model``), or that of the hub, of its folder or file."""
     identity: str
     """Digest of ``who`` and ``how`` (see :class:`~StaICC.inference.identity.Identity`)."""
     who: Mapping[str, str]
@@ -101,10 +211,8 @@ class Provenance(SavedRecord):
         return tuple(dict.fromkeys(reason for predictor in self.predictors for reason in predictor.unidentified))
 
     def named(self, name: str) -> Provenance:
-        """Return the provenance with a name for the inference functions that have none."""
-        return replace(
-            self, predictors=tuple(replace(predictor, name=predictor.name or name) for predictor in self.predictors)
-        )
+        """Return the provenance with another name of the inference functions."""
+        return replace(self, predictors=tuple(replace(predictor, name=name) for predictor in self.predictors))
 
     def facts(self) -> dict[str, str]:
         """Return who and how as flat values by name; several inference functions are numbered."""
@@ -185,7 +293,7 @@ def given_predictor(answers: object, started: str, details: Mapping[str, Dataset
 
 def digest_failures(details: Mapping[str, DatasetDetails]) -> str | None:
     """Return a digest of which queries failed; ``None`` if none did."""
-    failed = [[name, query.condition, query.query] for name, one in details.items() for query in one.failures]
+    failed = [[name, query.condition, query.query] for name, own in details.items() for query in own.failures]
     return short_digest(failed) if failed else None
 
 
@@ -209,7 +317,7 @@ def describe_environment() -> dict[str, str]:
     """Return versions of this library, of Python, and of the loaded packages that compute predictions."""
     import platform  # only when a result is made
 
-    found = {
+    versions = {
         "staicc": __version__,
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -221,5 +329,5 @@ def describe_environment() -> dict[str, str]:
             import importlib.metadata  # slow to import, and rarely needed
 
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                found[name] = importlib.metadata.version(name)
-    return found
+                versions[name] = importlib.metadata.version(name)
+    return versions

@@ -35,6 +35,8 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,11 +44,12 @@ from typing import Any, NamedTuple
 
 from StaICC.datasets import get_card, names
 from StaICC.errors import UnknownNameError, unknown_name
+from StaICC.layout import Block, Line, TextTable, layout
 from StaICC.metrics.registry import score_record
-from StaICC.results.provenance import GIVEN
-from StaICC.results.result import Result, format_columns
-from StaICC.results.signature import scoring_field, short_digest
-from StaICC.safe_text import lines
+from StaICC.registry import fold
+from StaICC.results.provenance import GIVEN, scoring_field, short_digest
+from StaICC.results.result import Result
+from StaICC.safe_text import one_line
 
 BENCHMARKS = ("Normal", "Diagnosis", "LongICL")
 LONG_ICL = "LongICL"
@@ -171,11 +174,11 @@ def find_models(name: str) -> tuple[str, ...]:
         >>> find_models("qwen2 72B instruct")
         ('Qwen2 72B instruct',)
     """
-    known = list(dict.fromkeys(one.model for one in _all()))
+    known = list(dict.fromkeys(figure.model for figure in _all()))
     families = {model.name: model.family for model in models()}
     wanted = _fold(name)
-    exact = [one for one in known if wanted == _fold(one) or wanted + "b" == _fold(one)]
-    of_family = [one for one in known if wanted == _fold(families.get(one, ""))]
+    exact = [model for model in known if wanted == _fold(model) or wanted + "b" == _fold(model)]
+    of_family = [model for model in known if wanted == _fold(families.get(model, ""))]
     if not exact and not of_family:
         legal = [*dict.fromkeys(families.values()), *known]
         raise unknown_name("published model", name, legal, "All names: python -m StaICC published.")
@@ -210,19 +213,19 @@ def figures(
         >>> found[0].value, found[0].doubtful
         (0.5678, True)
     """
-    found: Sequence[PublishedFigure] = _all()
+    matching: Sequence[PublishedFigure] = _all()
     given = {"benchmark": benchmark, "model": model, "method": method, "dataset": dataset, "metric": metric}
     for kind, name in given.items():
         if name is None:
             continue
-        legal = {_fold(value): value for one in _all() if (value := getattr(one, kind)) is not None}
+        legal = {_fold(value): value for figure in _all() if (value := getattr(figure, kind)) is not None}
         if kind in ("benchmark", "dataset", "metric") and _fold(name) not in legal:
             raise unknown_name(f"{kind} with published figures", name, legal.values())
         names = (
             find_models(name) if kind == "model" else (find_method(name) if kind == "method" else legal[_fold(name)],)
         )
-        found = [one for one in found if getattr(one, kind) in names]
-    return tuple(found)
+        matching = [figure for figure in matching if getattr(figure, kind) in names]
+    return tuple(matching)
 
 
 _REPEATS = {"Template_sens": "1", "Demo_sens": "8"}
@@ -274,18 +277,19 @@ class PublishedComparison:
     @property
     def below(self) -> int:
         """Number of published figures that are smaller."""
-        return sum(one.value < self.value for one in self.figures if one.value is not None and self.value is not None)
+        value = -math.inf if self.value is None else self.value
+        return sum(figure.value < value for figure in self.figures if figure.value is not None)
 
     @property
     def better_than(self) -> int:
         """Number of published figures that are worse: smaller, or larger if lower is better."""
-        equal = sum(one.value == self.value for one in self.figures)
+        equal = sum(figure.value == self.value for figure in self.figures)
         return len(self.figures) - self.below - equal if self.lower_is_better else self.below
 
     def nearest(self, count: int = 3) -> tuple[PublishedFigure, ...]:
         """Return the published figures nearest in value."""
         value = self.value or 0.0
-        return tuple(sorted(self.figures, key=lambda one: abs((one.value or 0.0) - value))[:count])
+        return tuple(sorted(self.figures, key=lambda figure: abs((figure.value or 0.0) - value))[:count])
 
 
 class _Rule(NamedTuple):
@@ -357,13 +361,13 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
 
 def _other_scoring(result: Result) -> tuple[str, ...]:
     """Return the differences in scoring from the published runs."""
-    published = "the published runs score the last token of each label"
-    found = [
-        f"{published}; this result has {'given predictions' if GIVEN in one.who else scoring_field(one.how)}"
-        for one in result.provenance.predictors
-        if one.how.get("label_scoring") != _PUBLISHED_SCORING
-    ]
-    return tuple(dict.fromkeys(found))
+    scorings = (
+        "given predictions" if GIVEN in predictor.who else scoring_field(predictor.how)
+        for predictor in result.provenance.predictors
+        if predictor.how.get("label_scoring") != _PUBLISHED_SCORING
+    )
+    published = "the published runs score the last token of each label; this result has"
+    return tuple(f"{published} {scoring}" for scoring in dict.fromkeys(scorings))
 
 
 def _other_prompts(result: Result, changed: Sequence[str]) -> str | None:
@@ -423,9 +427,9 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
     known = figures(
         "Normal" if normal else "Diagnosis", metric=rule.published or rule.key, method=method if normal else None
     )
-    known = tuple(one for one in known if one.value is not None)
+    known = tuple(figure for figure in known if figure.value is not None)
     cautions = [*rule.cautions, *([_RATES] if released and result.benchmark == "GLER" else [])]
-    cautions += sorted(set.intersection(*(set(one.warnings) for one in known)))
+    cautions += sorted(set.intersection(*(set(figure.warnings) for figure in known)))
     if "paper" in (fields.get("method") or "").split():
         cautions.append("the method as its own paper defines it; the published figures may be of the release's variant")
     if noisy:
@@ -435,7 +439,7 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
         None,
         key,
         value,
-        _ordered(one for one in known if not one.doubtful and reason is None),
+        _ordered(figure for figure in known if not figure.doubtful and reason is None),
         reason,
         tuple(cautions) if reason is None else (),
         not score.higher_is_better,
@@ -445,23 +449,25 @@ def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> Publ
 
 
 def _ordered(usable: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]:
-    return tuple(sorted(usable, key=lambda one: one.value or 0.0))
+    return tuple(sorted(usable, key=lambda figure: figure.value or 0.0))
 
 
 def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
     for dataset, scores in result.divided.items():
         details = result.details[dataset]
-        known = [one for one in figures(LONG_ICL) if one.dataset == dataset and one.value is not None]
+        known = [figure for figure in figures(LONG_ICL) if figure.dataset == dataset and figure.value is not None]
         reason: str | None = "this data set was skipped"
         if scores.get("settings"):
-            reason = other_long_icl(scores["settings"], {one.output for one in details.conditions} - {"text", "none"})
+            kinds = {record.output for record in details.conditions}
+            reason = other_long_icl(scores["settings"], kinds - {"text", "none"})
         if not known:
             reason = "this data set is not in the tables of the paper"
         for key in (f"{number}R" for number in range(1, 6) if f"{number}R" in scores):
             undefined = details.missing.get(key, "the round has no score") if scores[key] is None else None
             why = reason or undefined
-            matching = [one for one in known if one.metric == key and why is None]
-            cautions = (_ZERO, *sorted({warning for one in matching for warning in one.warnings})) if matching else ()
+            matching = [figure for figure in known if figure.metric == key and why is None]
+            warnings = sorted({warning for figure in matching for warning in figure.warnings})
+            cautions = (_ZERO, *warnings) if matching else ()
             ordered = _ordered(matching)
             yield PublishedComparison(LONG_ICL, dataset, key, scores[key], ordered, why, cautions, model=result.model)
 
@@ -487,17 +493,41 @@ def other_long_icl(settings: dict[str, Any], choices: Set[str], items: int | Non
     return None
 
 
-def published_cells(one: PublishedComparison) -> list[str]:
+def published_cells(comparison: PublishedComparison) -> list[str]:
     """Return the cells of a comparison in a table: value, how many published figures are worse, the nearest ones.
 
     Args:
-        one: The comparison.
+        comparison: The comparison.
     """
-    value = "-" if one.value is None else f"{one.value:.4f}"
-    if one.reason is not None:
-        return [value, "-", f"not comparable: {one.reason}"]
-    near = "; ".join(f"{figure.model} {figure.value:.4f}" for figure in one.nearest())
-    return [value, f"{one.better_than} of {len(one.figures)}", near]
+    value = "-" if comparison.value is None else f"{comparison.value:.4f}"
+    if comparison.reason is not None:
+        return [value, "-", f"not comparable: {comparison.reason}"]
+    near = "; ".join(f"{figure.model} {figure.value:.4f}" for figure in comparison.nearest())
+    return [value, f"{comparison.better_than} of {len(comparison.figures)}", near]
+
+
+def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]:
+    """Return comparisons as a table with reasons and cautions.
+
+    Args:
+        comparisons: Results of :func:`compare_with_published`.
+    """
+    if not comparisons:
+        return [Line("there are no published figures for this benchmark")]
+    places = [
+        comparison.metric if comparison.dataset is None else f"{comparison.dataset}, {comparison.metric}"
+        for comparison in comparisons
+    ]
+    rows = [[place, *published_cells(comparison)] for place, comparison in zip(places, comparisons, strict=True)]
+    head = [comparisons[0].benchmark, "this result", "better than", "nearest published"]
+    differences = dict.fromkeys(
+        f"differs: {difference}" for comparison in comparisons for difference in comparison.differences
+    )
+    cautions = dict.fromkeys(
+        f"{comparison.metric}: {caution}" for comparison in comparisons for caution in comparison.cautions
+    )
+    above = [f"model: {comparisons[0].model}", *differences]
+    return [*map(Line, above), TextTable(head, rows, (0, len(head) - 1)), *map(Line, cautions)]
 
 
 def format_published(comparisons: Sequence[PublishedComparison]) -> str:
@@ -506,14 +536,77 @@ def format_published(comparisons: Sequence[PublishedComparison]) -> str:
     Args:
         comparisons: Results of :func:`compare_with_published`.
     """
-    if not comparisons:
-        return "there are no published figures for this benchmark"
-    places = [one.metric if one.dataset is None else f"{one.dataset}, {one.metric}" for one in comparisons]
-    rows = [[place, *published_cells(one)] for place, one in zip(places, comparisons, strict=True)]
-    head = [comparisons[0].benchmark, "this result", "better than", "nearest published"]
-    width = max(len(row[-1]) for row in rows)  # the last column is text: aligned left
-    head, *rows = [[*row[:-1], row[-1].ljust(width)] for row in (head, *rows)]
-    table = format_columns(head, rows)
-    cautions = dict.fromkeys(f"{one.metric}: {caution}" for one in comparisons for caution in one.cautions)
-    known = dict.fromkeys(f"differs: {difference}" for one in comparisons for difference in one.differences)
-    return "\n".join(filter(None, [lines([f"model: {comparisons[0].model}", *known]), table, lines(cautions)]))
+    return layout(display_published(comparisons))
+
+
+# -- whom to cite for a benchmark, a diagnosis, an inference method or a statistic; data sets have their own citations
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something that is cited."""
+
+    names: tuple[str, ...]
+    """What it is called, the usual name first."""
+    kind: str
+    """``"benchmark"``, ``"diagnosis"``, ``"method"``, ``"statistics"`` or ``"data set"``."""
+    bibtex: str
+    """One entry or more."""
+
+    def __str__(self) -> str:
+        """Return title and year of the (first) work."""
+        matches = (re.search(rf"{field}\s*=\s*\{{(.*?)\}},?\n", self.bibtex) for field in ("title", "year"))
+        title, year = ("" if match is None else match[1].translate({123: None, 125: None}) for match in matches)
+        return one_line(f"{title} ({year})")
+
+
+@functools.cache
+def works() -> tuple[Work, ...]:
+    """Return everything but data sets that is cited.
+
+    Example:
+        >>> [one.names[0] for one in works() if one.kind == "method"][-1]
+        'Hidden Calibration'
+    """
+    data = json.loads((_DATA / "citations.json").read_text("utf-8"))
+    return tuple(Work(tuple(work["names"]), work["kind"], work["bibtex"]) for work in data["works"])
+
+
+def find_work(name: str) -> Work:
+    """Return what to cite for a name.
+
+    Args:
+        name: A benchmark, a diagnosis, a method, a statistic or a data set; case, blanks, hyphens and underscores do
+            not matter.
+
+    Raises:
+        UnknownNameError: Nothing has that name; the message suggests the nearest.
+
+    Example:
+        >>> find_work("batch-calibration").bibtex.splitlines()[0]
+        '@inproceedings{zhou2024batch,'
+        >>> find_work("trec").kind
+        'data set'
+    """
+    for work in works():
+        if fold(name) in map(fold, work.names):
+            return work
+    try:
+        card = get_card(name)
+    except UnknownNameError:
+        legal = [*names(), *(name for work in works() for name in work.names)]
+        raise unknown_name("data set, method or benchmark", name, legal) from None
+    return Work((card.name,), "data set", card.citation)
+
+
+def entries(cited: Iterable[Work]) -> list[str]:
+    """Return the BibTeX entries of works, each once.
+
+    Args:
+        cited: The works; several may cite the same.
+
+    Returns:
+        The entries, in order.
+    """
+    split = (entry for work in cited for entry in re.split(r"^(?=@)", work.bibtex, flags=re.MULTILINE))
+    return list(dict.fromkeys(entry.strip() for entry in split if entry.strip()))

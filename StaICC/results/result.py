@@ -17,20 +17,23 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NoReturn, get_type_hints
+from importlib import import_module
+from itertools import chain
+from typing import Any, Literal, NoReturn, get_args, get_type_hints
 
 from StaICC.datasets.catalogue import plain_values
 from StaICC.datasets.json_reading import read_json, read_value
 from StaICC.datasets.storage import write_output
-from StaICC.errors import ArgumentError, SchemaError, unknown_key
+from StaICC.errors import ArgumentError, SchemaError, unknown_key, unknown_name
+from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
 from StaICC.metrics.registry import SCORES
 from StaICC.optional import require
-from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails
-from StaICC.results.provenance import Provenance
-from StaICC.results.signature import Signature, digest
-from StaICC.safe_text import lines, logger, one_line
+from StaICC.results.details import Baselines, DatasetDetails, EarlyStopping, MeanDetails, query_keys
+from StaICC.results.provenance import Provenance, Signature, digest
+from StaICC.safe_text import logger
 from StaICC.version import RESULT_SCHEMA
 
 _log = logger(__name__)
@@ -70,6 +73,7 @@ _SCORE_TYPES: Mapping[str, Any] = {
 _EXPERIMENT: Mapping[str, Any] = {
     "name": str,
     "p_value": _FIGURE,
+    "compared": Mapping[str, str] | None,
     "conditions": Mapping[str, Mapping[str, _FIGURE]],
 }
 
@@ -87,7 +91,52 @@ def _check_scores(scores: Mapping[str, Mapping[str, Any]]) -> None:
                     read_value(kind, inner.get(place), f"{where}, {place}")
 
 
-class _Saved(dict[str, Any]):
+@dataclass(frozen=True, slots=True)
+class QueryRecord:
+    """A query of a result with its prediction. Labels are indexes, and names where the result has them."""
+
+    benchmark: str
+    model: str
+    method: str
+    dataset: str
+    condition: str
+    query: int
+    """Number within the condition."""
+    row: int
+    """Test row."""
+    repeat: int
+    """Number among the queries of this row in the condition."""
+    ground_truth: int
+    prediction: int | None
+    """``None`` without a prediction; ``reason`` says why."""
+    correct: bool | None
+    ground_truth_label: str | None
+    prediction_label: str | None
+    scores: tuple[float, ...] | None
+    """One number for each label, as the inference function returned them; ``None`` for predicted labels and texts."""
+    probabilities: tuple[float, ...] | None
+    """The scores as the metrics read them; ``None`` also for scores that may be probabilities or logits."""
+    reply: str | None
+    """The generated text, if the run kept it (``return_outputs=True``); results do not save it."""
+    finish_reason: str | None
+    """How the reply ended: ``"stop"`` or ``"length"``, if known."""
+    reason: str | None
+    """Why the query has no prediction: the error, or the beginning of a reply without a label."""
+    prompt: str | None
+    """The prompt, if it was requested and can be written; of the noisy channel that of the first label."""
+    demonstrations: tuple[str, ...] | None
+    """The parts of the prompt that are demonstrations."""
+    signature: str
+
+
+Level = Literal["score", "query"]
+"""What a row of a data frame is."""
+Prompts = Callable[["Result"], Mapping[str, Sequence[tuple[str, ...]] | str]]
+"""Returns the prompts of a result by data set, in the order of its queries: each as instruction, demonstrations and
+query. A text is the reason why a data set has none."""
+
+
+class _Saved(Displayed, dict[str, Any]):
     """A result, or a group of results."""
 
     __slots__ = ()
@@ -104,22 +153,69 @@ class _Saved(dict[str, Any]):
         """Write everything as one JSON file, completely or not at all."""
         write_result_file(self.to_dict(), path)
 
-    def to_pandas(self) -> Any:
-        """Return all scores as a tidy ``pandas.DataFrame``, with the columns of :func:`score_records`.
+    def queries(self, prompts: Prompts | None = None) -> list[QueryRecord]:
+        """Return every query with its prediction, in the order of the run.
+
+        Args:
+            prompts: Writes the prompts, which results do not contain, such as
+                :func:`StaICC.benchmarks.verify.written_prompts`.
+
+        Raises:
+            SchemaError: The label scores of a saved result are damaged.
+
+        Example:
+            >>> from StaICC import Normal
+            >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: [0.5, 0.3, 0.2])
+            >>> query = result.queries()[0]
+            >>> query.row, query.prediction_label, query.scores
+            (0, 'food', (0.5, 0.3, 0.2))
+        """
+        return [query for single in self.results() for query in _queries(single, prompts)]
+
+    def _table(self, level: Level, prompts: Prompts | None) -> list[dict[str, Any]]:
+        if level not in get_args(Level):
+            raise unknown_name("level", level, get_args(Level))
+        return (
+            list(score_records(self)) if level == "score" else [plain_values(query) for query in self.queries(prompts)]
+        )
+
+    def to_pandas(self, level: Level = "score", prompts: Prompts | None = None) -> Any:
+        """Return a tidy ``pandas.DataFrame``: a row for each score, or for each query.
+
+        Args:
+            level: ``"score"`` for the columns of :func:`score_records`, ``"query"`` for those of :class:`QueryRecord`.
+            prompts: As for :meth:`queries`.
 
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return require("pandas", "data", "a data frame").DataFrame(list(score_records(self)))
+        return require("pandas", "data", "a data frame").DataFrame(self._table(level, prompts))
 
-    def to_polars(self) -> Any:
-        """Return all scores as a tidy ``polars.DataFrame``, with the columns of :func:`score_records`.
+    def to_polars(self, level: Level = "score", prompts: Prompts | None = None) -> Any:
+        """Return a tidy ``polars.DataFrame``, as :meth:`to_pandas`.
 
         Raises:
             MissingDependencyError: polars is not installed.
         """
         polars = require("polars", "data", "a data frame of polars")
-        return polars.DataFrame(list(score_records(self)), infer_schema_length=None)
+        return polars.DataFrame(self._table(level, prompts), infer_schema_length=None)
+
+    def plot(self, kind: str = "forest", **options: Any) -> list[Any]:
+        """Return a figure as matplotlib axes, one for each panel; ``axes[0].figure.savefig("figure.pdf")`` saves it.
+
+        Args:
+            kind: A name in :data:`StaICC.results.report.figures.KINDS`, such as ``"forest"``, ``"reliability"``,
+                ``"confusion"``, ``"bias"``, ``"noise"``, ``"variance"``, ``"rounds"``, ``"experiment"``, ``"cost"``.
+            **options: Further arguments of the figure, such as ``metric`` of ``"forest"``.
+
+        Raises:
+            ArgumentError: The result has not what the figure needs; the message says what.
+            MissingDependencyError: Matplotlib is not installed.
+            UnknownNameError: There is no such figure.
+        """
+        figures = import_module("StaICC.results.report.figures")  # it reads results
+        axes: list[Any] = figures.figure_of(self, kind, **options).axes()
+        return axes
 
 
 class _Named(dict[str, Any]):
@@ -162,7 +258,7 @@ class Result(_Saved):
     warnings: tuple[str, ...] = ()
     """Warnings of the run about data and prompts (docs/warnings.md)."""
     files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of each data set from a user's file, how to read it again (:func:`StaICC.datasets.own_data.record_of`)."""
+    """Of each data set from a user's file, how to read it again (:meth:`StaICC.datasets.Dataset.file_record`)."""
     stopping: EarlyStopping | None = None
     """Why and where the run stopped early; ``None`` for a full run."""
     higher_is_better: dict[str, bool | None] = field(default_factory=dict)
@@ -223,8 +319,9 @@ class Result(_Saved):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __str__(self) -> str:
-        return "\n".join([format_result(self), *format_warnings(self.warnings)])
+    def display_blocks(self) -> list[Block]:
+        """Return the table with its remarks, model and signature, then the warnings."""
+        return [*_blocks(self), *_warning_lines(self.warnings)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
@@ -254,10 +351,6 @@ class Result(_Saved):
         if ("stopping" in values) != ("stopping" in values["signature"]):
             raise SchemaError("the signature and the record of early stopping are not of the same run")
         return cls(**values | {"signature": Signature(values["signature"])})
-
-    def _repr_html_(self) -> str:
-        """Show a table in a notebook."""
-        return html_result(self)
 
 
 _KEYS = {item.name: item.name for item in fields(Result) if item.name != "outputs"}
@@ -303,9 +396,13 @@ class ResultGroup(_Saved):
         for part in self.values():
             yield from part.results()
 
-    def __str__(self) -> str:
-        tables = "\n\n".join(map(format_result, self.results()))
-        return "\n".join([tables, *([""] if self.warnings else []), *format_warnings(self.warnings)])
+    def display_blocks(self) -> list[Block]:
+        """Return the tables with their remarks and signatures; lines that several have, and the warnings, come last."""
+        singles = list(self.results())
+        groups, shared = shared_lines(list(map(_blocks, singles)), [single.benchmark for single in singles])
+        below = [*shared, *_warning_lines(self.warnings)]
+        spaced = [block for group in groups for block in (*group, Line(""))]
+        return [*spaced, *below] if below else spaced[:-1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
@@ -323,10 +420,6 @@ class ResultGroup(_Saved):
         parts = read_value(Mapping[str, object], data.get("parts"), "the group's parts")
         name = read_value(str, data.get("name"), "the group's name")
         return cls(name, {part: _from_dict(values) for part, values in parts.items()})
-
-    def _repr_html_(self) -> str:
-        """Show the tables in a notebook."""
-        return "".join(part._repr_html_() for part in self.values())
 
 
 def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -393,12 +486,13 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     return data
 
 
-def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fresh: bool = False) -> None:
     """Write the JSON values of a result with their digests, completely or not at all.
 
     Args:
         data: What ``to_dict()`` of a result or of a group gives.
         path: The file.
+        fresh: Refuse a file that exists already.
 
     Raises:
         ArgumentError: The name of the file has the ending of another format.
@@ -415,7 +509,7 @@ def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str]) -> 
         json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)
         for key, value in with_digests(data).items()
     )
-    write_output(path, [("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")])
+    write_output(path, [("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")], fresh)
 
 
 def _plain(value: Any) -> Any:
@@ -434,14 +528,14 @@ def save_records(result: _Saved, path: str | os.PathLike[str]) -> None:
         ArgumentError: The run did not keep the predictions (``return_outputs=True`` does).
     """
     lines = []
-    for one in result.results():
-        if one.outputs is None:
+    for single in result.results():
+        if single.outputs is None:
             raise ArgumentError(
-                f"the result of {one.benchmark} has no outputs; run with return_outputs=True to keep them"
+                f"the result of {single.benchmark} has no outputs; run with return_outputs=True to keep them"
             )
-        for name, records in one.outputs.items():
+        for name, records in single.outputs.items():
             for record in records:
-                plain = {key: _plain(value) for key, value in (origin(one, name) | record).items()}
+                plain = {key: _plain(value) for key, value in (origin(single, name) | record).items()}
                 lines.append(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
     write_output(path, (line.encode("utf-8", "surrogatepass") for line in lines))
 
@@ -506,6 +600,106 @@ def _check_schema(data: Mapping[str, Any], kind: str) -> None:
         )
 
 
+# -- results split into runs: one run for each model or method. A file may hold one result, a group over benchmarks (a
+# suite: one run), or a group that has the same benchmark several times (all methods on one model: a run for each).
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A group of results on the same data that differ in one setting, which names their parts.
+
+    Verification reads this record to know what such a group must satisfy.
+    """
+
+    name: str
+    """Name of the group."""
+    describes: Callable[[str, Result], bool]
+    """Whether a part with this name may have this result."""
+    varies: tuple[str, ...]
+    """Fields of the signature in which the parts may differ."""
+    recorded: tuple[str, ...] = ()
+    """Further entries of the saved group, which the run records."""
+
+
+RACE = Sweep("Race", lambda part, result: part in ("first", "second") and result.stopping is not None, ("scoring",))
+"""The results of a race between two models (:func:`StaICC.benchmarks.race.race`)."""
+OF_METHODS = Sweep(
+    "Methods",
+    lambda part, result: result.method == part or result.method.startswith((f"{part} ", f"{part}@")),
+    ("method", "channel", "repeats", "demonstrations", "template", "scoring", "prompts", "failed"),
+    ("skipped", "shared"),
+)
+"""The results of several methods with one model (:func:`StaICC.methods.run.run_all`)."""
+OF_SHOTS = Sweep(
+    "Many-shot",
+    lambda part, result: part == f"k={result.signature.fields.get('k')}",
+    ("k", "demonstrations", "template", "prompts", "failed"),
+    ("skipped", "shared"),
+)
+"""The results of a method at several ``k`` (:func:`StaICC.methods.run.run_many_shot`)."""
+SWEEPS: Mapping[str, Sweep] = {sweep.name: sweep for sweep in (RACE, OF_METHODS, OF_SHOTS)}
+
+
+def _runs(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
+    if isinstance(result, Result):
+        yield name, result
+        return
+    parts = ({single.benchmark for single in part.results()} for part in result.values())
+    several = max(Counter(chain.from_iterable(parts)).values(), default=1) > 1
+    for part, inner in result.items():
+        yield from _runs(f"{name}: {part}" if several else name, inner)
+
+
+def split_runs(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
+    """Return the results of each run.
+
+    Args:
+        results: Results, or groups of results, by a name that tells them apart, such as that of their file.
+
+    Returns:
+        For each run its results by benchmark. If a group has several runs, the name of each includes its part.
+
+    Raises:
+        ArgumentError: Two results of one benchmark come under one name.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> result = Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
+        >>> list(split_runs({"gpt2": ResultGroup("methods", {"vanilla": result, "topk": result})}))
+        ['gpt2: vanilla', 'gpt2: topk']
+    """
+    runs: dict[str, dict[str, Result]] = {}
+    for name, result in results.items():
+        for run, single in _runs(name, result):
+            own = runs.setdefault(run, {})
+            if single.benchmark in own:
+                raise ArgumentError(f"{run} holds two results of {single.benchmark}; give them as files of their own")
+            own[single.benchmark] = single
+    return runs
+
+
+def by_benchmark(results: Mapping[str, Result | ResultGroup]) -> dict[str, dict[str, Result]]:
+    """Return the results of each benchmark; groups are split (see :func:`split_runs`).
+
+    Args:
+        results: Results, or groups of results, by name.
+
+    Returns:
+        For each benchmark, the results by the name of their run.
+
+    Raises:
+        ArgumentError: A run has two results of one benchmark.
+    """
+    benchmarks: dict[str, dict[str, Result]] = {}
+    for name, own in split_runs(results).items():
+        for benchmark, result in own.items():
+            benchmarks.setdefault(benchmark, {})[name] = result
+    return benchmarks
+
+
+# -- records and tables
+
+
 def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
     """Yield single scores by key, nested keys joined by dots; texts and settings are left out.
 
@@ -520,7 +714,7 @@ def _figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield name, value[0]
             yield f"{name} (intercept)", value[1]
         elif isinstance(value, (list, tuple)):
-            yield from ((f"{name}.{place}", one) for place, one in enumerate(value))
+            yield from ((f"{name}.{place}", item) for place, item in enumerate(value))
         elif value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
             yield name, value
 
@@ -541,7 +735,7 @@ def _scored(result: Result, dataset: str, metric: str) -> int:
     for record in details.conditions:
         if record.name == condition:
             wrong = details.unparsed if fields.get("unparsed") == "wrong" else ()
-            assumed = {one.query for one in wrong if one.condition == condition}
+            assumed = {reply.query for reply in wrong if reply.condition == condition}
             return sum(label is not None or place in assumed for place, label in enumerate(record.predictions))
     return details.scored
 
@@ -565,30 +759,30 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
         >>> next(score_records(result))["metric"]
         'accuracy'
     """
-    for one in result.results():
-        signature = str(one.signature)
-        for dataset, values in [*one.divided.items(), (None, one.averaged)]:
-            own = one.means if dataset is None else one.details.get(dataset, MeanDetails())
+    for single in result.results():
+        signature = str(single.signature)
+        for dataset, values in [*single.divided.items(), (None, single.averaged)]:
+            own = single.means if dataset is None else single.details.get(dataset, MeanDetails())
             for metric, value in _figures(values):
                 interval = own.intervals.get(metric)
                 if (
-                    one.stopping
-                    and one.stopping.rule == "precision"
-                    and (dataset, metric) == (None, one.stopping.score)
+                    single.stopping
+                    and single.stopping.rule == "precision"
+                    and (dataset, metric) == (None, single.stopping.score)
                 ):
-                    interval = one.stopping.interval if value is not None else interval
+                    interval = single.stopping.interval if value is not None else interval
                 condition, _, last = metric.rpartition(".")
-                slope = not condition and any(metric not in each for each in one.divided.values())  # of label noise
+                of_noise = not condition and any(metric not in own for own in single.divided.values())
                 guess = own.baselines.get(condition or next(iter(own.baselines), ""))
-                guess = guess if last == "accuracy" and not slope else None
+                guess = guess if last == "accuracy" and not of_noise else None
                 yield {
-                    **origin(one, dataset),
+                    **origin(single, dataset),
                     "metric": metric,
                     "value": value,
                     "low": interval.low if interval else None,
                     "high": interval.high if interval else None,
                     "level": interval.level if interval else None,
-                    "n": sum(_scored(one, name, metric) for name in ([dataset] if dataset else one.details)),
+                    "n": sum(_scored(single, name, metric) for name in ([dataset] if dataset else single.details)),
                     "random": guess.max_random if guess else None,
                     "majority": guess.majority if guess else None,
                     "missing": own.missing.get(metric),
@@ -596,16 +790,90 @@ def score_records(result: _Saved) -> Iterator[dict[str, Any]]:
                 }
 
 
+_HUB_METRICS = {"macro_F1": "f1"}
+"""Names of metrics on the model hub, where they differ from the keys."""
+
+
+def model_index(results: Iterable[_Saved]) -> list[dict[str, Any]]:
+    """Return scores as the evaluation results of a model card (``model-index`` of the model hub's metadata).
+
+    Args:
+        results: Results and groups of results.
+
+    Returns:
+        One entry for each model, with one evaluation for each data set (and the mean) of each benchmark and signature.
+        Undefined scores are left out.
+    """
+    models: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
+    for record in (record for result in results for record in score_records(result) if record["value"] is not None):
+        dataset = record["dataset"] or "mean over data sets"
+        evaluation = models.setdefault(record["model"], {}).setdefault(
+            (record["benchmark"], record["signature"], dataset),
+            {
+                "task": {"type": "text-classification", "name": f"StaICC {record['benchmark']}, {record['method']}"},
+                "dataset": {
+                    "type": dataset,
+                    "name": dataset,
+                    "split": "test",
+                    "args": {"signature": record["signature"]},
+                },
+                "metrics": [],
+            },
+        )
+        metric = {"type": _HUB_METRICS.get(record["metric"], record["metric"]), "name": record["metric"]}
+        interval = {name: record[name] for name in ("low", "high", "level") if record[name] is not None}
+        evaluation["metrics"].append({**metric, "value": record["value"], "args": interval})
+    return [{"name": model, "results": list(evaluations.values())} for model, evaluations in models.items()]
+
+
+def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
+    """Yield the queries of a single result."""
+    written = {} if prompts is None else prompts(result)
+    signature = str(result.signature)
+    for dataset, details in result.details.items():
+        texts = written.get(dataset, ())
+        if isinstance(texts, str):
+            _log.warning("%s, %s: no prompts: %s", result.benchmark, dataset, texts)
+        prompt_parts = iter(() if isinstance(texts, str) else texts)
+        lost = {(failed.condition, failed.query): failed.reason for failed in (*details.failures, *details.unparsed)}
+        kept = (result.outputs or {}).get(dataset, ())
+        outputs = {(output["condition"], output["query"]): output for output in kept}
+        for record in details.conditions:
+            width = len(details.labels)
+            columns = (record.truth, record.predictions, record.label_scores(width), record.probabilities(width))
+            rows = zip(query_keys(record.rows), *columns, strict=True)
+            for number, ((row, repeat), truth, prediction, scores, probabilities) in enumerate(rows):
+                parts, output = next(prompt_parts, None), outputs.get((record.name, number), {})
+                yield QueryRecord(
+                    **origin(result, dataset),
+                    condition=record.name,
+                    query=number,
+                    row=row,
+                    repeat=repeat,
+                    ground_truth=truth,
+                    prediction=prediction,
+                    correct=None if prediction is None else prediction == truth,
+                    ground_truth_label=_label(details.labels, truth),
+                    prediction_label=_label(details.labels, prediction),
+                    scores=None if scores is None else tuple(scores),
+                    probabilities=None if probabilities is None else tuple(probabilities),
+                    reply=output.get("response"),
+                    finish_reason=output.get("finish_reason"),
+                    reason=lost.get((record.name, number)),
+                    prompt=None if parts is None else "".join(parts),
+                    demonstrations=None if parts is None else parts[1:-1],
+                    signature=signature,
+                )
+
+
 def query_records(result: _Saved) -> Iterator[dict[str, Any]]:
-    """Yield one record for each query of a result.
+    """Yield one record for each query of a result, as JSON values.
 
     Args:
         result: A result, or a group of results.
 
     Yields:
-        ``benchmark``, ``model``, ``method``, ``dataset``, ``condition``, ``query`` (number within the condition),
-        ``row``, ``ground_truth`` and ``prediction`` (label indexes; ``None`` for a failed query), ``correct``, and the
-        two label names if the result has them.
+        The fields of :class:`QueryRecord` but prompt, demonstrations and signature.
 
     Example:
         >>> from StaICC import Normal
@@ -613,22 +881,9 @@ def query_records(result: _Saved) -> Iterator[dict[str, Any]]:
         >>> next(query_records(result))["prediction_label"]
         'food'
     """
-    for one in result.results():
-        for dataset, details in one.details.items():
-            for record in details.conditions:
-                answers = zip(record.rows, record.truth, record.predictions, strict=True)
-                for number, (row, truth, prediction) in enumerate(answers):
-                    yield {
-                        **origin(one, dataset),
-                        "condition": record.name,
-                        "query": number,
-                        "row": row,
-                        "ground_truth": truth,
-                        "prediction": prediction,
-                        "correct": None if prediction is None else prediction == truth,
-                        "ground_truth_label": _label(details.labels, truth),
-                        "prediction_label": _label(details.labels, prediction),
-                    }
+    for query in result.queries():
+        values = plain_values(query)
+        yield {key: _plain(values[key]) for key in values if key not in ("prompt", "demonstrations", "signature")}
 
 
 def _label(labels: tuple[str, ...], index: int | None) -> str | None:
@@ -666,7 +921,7 @@ def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
     Returns:
         The column heads, and one row for each data set, the mean last.
     """
-    scores = {(one["dataset"], one["metric"]): one for one in score_records(result)}
+    scores = {(record["dataset"], record["metric"]): record for record in score_records(result)}
     places: list[str | None] = [*result.divided, None]
     details = [result.details.get(name) for name in result.divided]
     table: list[tuple[str, list[str]]] = [("data set", [*result.divided, "mean"])]
@@ -676,20 +931,21 @@ def result_rows(result: Result) -> tuple[list[str], list[list[str]]]:
         head = (SCORES[metric].head if metric in SCORES else "") or metric
         head = f"slope of {head}" if metric != key and result.benchmark == "GLER" else head
         column = [scores.get((place, metric if place is None else key), {}) for place in places]
-        table.append((head, [_cell(one.get("value"), one.get("low"), one.get("high")) for one in column]))
-        if any(one and metric in one.bounds for one in details):
-            values = [one.get("value") for one in column]
+        table.append((head, [_cell(record.get("value"), record.get("low"), record.get("high")) for record in column]))
+        if any(own and metric in own.bounds for own in details):
+            values = [record.get("value") for record in column]
             ends = [
-                (one and one.bounds.get(metric)) or (own, own) for one, own in zip(details, values[:-1], strict=True)
+                (detail and detail.bounds.get(metric)) or (own, own)
+                for detail, own in zip(details, values[:-1], strict=True)
             ]
             ends.append(tuple(_mean([pair[side] for pair in ends]) for side in (0, 1)))
             cells = [f"{_figure(low)}, {_figure(high)}" for low, high in ends]
             table.append((f"{head} if unparsed wrong, right", cells))
         for name in ("random", "majority"):
-            if any(one.get(name) is not None for one in column):
-                table.append((name, [_figure(one.get(name)) for one in column]))
-    if any(one and one.unparsed for one in details):
-        counts = [(len(one.unparsed), one.asked) if one else (0, 0) for one in details]
+            if any(record.get(name) is not None for record in column):
+                table.append((name, [_figure(record.get(name)) for record in column]))
+    if any(own and own.unparsed for own in details):
+        counts = [(len(own.unparsed), own.asked) if own else (0, 0) for own in details]
         counts.append((sum(number for number, _ in counts), sum(asked for _, asked in counts)))
         table.append(("unparsed", [f"{number} ({number / asked:.1%})" if asked else "-" for number, asked in counts]))
     rows = [list(row) for row in zip(*(column for _, column in table), strict=True)]
@@ -706,6 +962,25 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if len(known) == len(values) and known else None
 
 
+_EXPERIMENT_COLUMNS = {
+    "demonstrations": "demonstrations",
+    "labels shown": "labels_shown",
+    "queries covered": "share_shown",
+    "per shown label": "per_shown_label",
+    "reference tokens": "reference_tokens",
+    "all contexts": "all_contexts",
+    "model's tokens": "",
+    "unparsed": "",
+    "score": "score",
+    "label shown": "score_shown",
+    "not shown": "score_not_shown",
+    "difference": "difference",
+    "p (Holm)": "p_value",
+}
+"""The columns of the table of an experiment, with the key in a condition."""
+_HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "not shown", "p (Holm)")
+
+
 def experiment_rows(result: Result) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
 
@@ -718,69 +993,41 @@ def experiment_rows(result: Result) -> tuple[list[str], list[list[str]]]:
     rows: list[dict[str, str]] = []
     for dataset, scores in result.divided.items():
         experiment = scores.get("experiment") or {"conditions": {}}
+        replies = scores.get("rounds") or {}
         for name, row in experiment["conditions"].items():
             tokens = result.timing.get(f"{dataset}, {name}, tokens")
             cells = {key: _cell(row.get(key), row.get(f"{key}_low"), row.get(f"{key}_high")) for key in row}
-            rows.append(
-                {
-                    "data set, condition": f"{dataset}, {name}",
-                    "demonstrations": cells.get("demonstrations", "-"),
-                    "reference tokens": cells.get("reference_tokens", "-"),
-                    "all contexts": cells.get("all_contexts", "-"),
-                    "model's tokens": _figure(None if tokens is None else int(tokens)),
-                    "score": cells.get("score", "-"),
-                    "difference": cells.get("difference", "-"),
-                }
-            )
-    hidden = set()
+            columns = {heading: cells.get(key, "-") for heading, key in _EXPERIMENT_COLUMNS.items()}
+            for heading in ("labels shown", "per shown label"):  # numbers, which are seldom fractions
+                columns[heading] = columns[heading].removesuffix(".0000")
+            columns["model's tokens"] = _figure(None if tokens is None else int(tokens))
+            unparsed, cut_off = (replies.get(name, {}).get(key) for key in ("unparsed", "cut_off"))
+            columns["unparsed"] = f"{unparsed} ({cut_off} cut off)" if cut_off else str(unparsed or "-")
+            rows.append({"data set, condition": f"{dataset}, {name}", **columns})
+    hidden = {key for key in _HIDDEN_IF_EMPTY if all(row[key] == "-" for row in rows)}
     if all(row["reference tokens"] == row["all contexts"] for row in rows):  # all test items share their contexts
         hidden.add("all contexts")
-    if all(row["model's tokens"] == "-" for row in rows):
-        hidden.add("model's tokens")
     head = [key for key in (rows[0] if rows else ()) if key not in hidden]
     return head, [[row[key] for key in head] for row in rows]
 
 
 def _experiment_notes(result: Result) -> list[str]:
     """Return what the differences are, and the p-values of the test of positions."""
-    found = {name: one for name, scores in result.divided.items() if (one := scores.get("experiment"))}
-    if not found:
+    experiments = {
+        name: experiment for name, scores in result.divided.items() if (experiment := scores.get("experiment"))
+    }
+    if not experiments:
         return []
-    by_position = any(one["name"] == "position" for one in found.values())
+    by_position = any(experiment["name"] == "position" for experiment in experiments.values())
     others = "the mean of the other parts" if by_position else "the first condition of the data set"
     notes = [f"A difference is that from {others}, on the same test items; its interval is for this row alone."]
-    for name, one in found.items():
-        if (p_value := one.get("p_value")) is not None:
+    pairs = {pair for experiment in experiments.values() for pair in (experiment.get("compared") or {}).items()}
+    if pairs:
+        notes.append(f"Other differences: {'; '.join(f'{name} from {other}' for name, other in sorted(pairs))}.")
+    for name, experiment in experiments.items():
+        if (p_value := experiment.get("p_value")) is not None:
             notes.append(f"{name}: test of no effect of the part of the context: p = {p_value:.4f}.")
     return notes
-
-
-def format_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table as text: the first column left-aligned, the others right-aligned.
-
-    Args:
-        head: Column heads.
-        rows: Cells, as text.
-
-    Returns:
-        Lines joined by newlines.
-
-    Example:
-        >>> print(format_columns(["set", "n"], [["a", "10"], ["bcd", "7"]]))
-        set   n
-        ---  --
-        a    10
-        bcd   7
-    """
-    head, *rows = ([one_line(cell) for cell in row] for row in (head, *rows))
-    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
-    table = [list(head), ["-" * width for width in widths], *rows]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width) for place, (cell, width) in enumerate(cells)
-        ).rstrip()
-        for cells in (list(zip(line, widths, strict=True)) for line in table)
-    )
 
 
 _RIVALS: dict[str, Callable[[Baselines], float | None]] = {
@@ -804,21 +1051,21 @@ def bracket_note(results: Iterable[Result]) -> list[str]:
 def _not_beaten(result: Result) -> list[str]:
     """Return one sentence for each predictor without a model that the accuracy does not beat."""
     places = {
-        name: next(iter(one.baselines.values()), None)
-        for name, one in result.details.items()
+        name: next(iter(own.baselines.values()), None)
+        for name, own in result.details.items()
         if "experiment" not in result.divided.get(name, {})  # its first condition is not the one to look at
     }
     if len(places) > 1:
         places["the mean"] = next(iter(result.means.baselines.values()), None)
-    found = []
+    sentences = []
     for rival, p_value in _RIVALS.items():
         p_values = {name: p_value(base) for name, base in places.items() if base}
         lost = [name for name, p in p_values.items() if p is not None and p > _ALPHA]
         if lost:
             sets = [name for name in lost if name != "the mean"]
             shown = sets if len(sets) < 4 else [f"{len(sets)} data sets"]
-            found.append(f"Not better than {rival} (p > {_ALPHA:g}): {', '.join(shown + lost[len(sets) :])}.")
-    return found
+            sentences.append(f"Not better than {rival} (p > {_ALPHA:g}): {', '.join(shown + lost[len(sets) :])}.")
+    return sentences
 
 
 def remarks(result: Result) -> list[str]:
@@ -831,12 +1078,12 @@ def remarks(result: Result) -> list[str]:
         Where the run stopped early, how many queries failed, why the model is not identified, why scores are
         undefined, warnings of the checks, which predictions without a model are not beaten, and what the brackets are.
     """
-    found = [] if result.stopping is None else [str(result.stopping)]
+    sentences = [] if result.stopping is None else [str(result.stopping)]
     failed = sum(details.failed for details in result.details.values())
     if failed:
         asked = sum(details.asked for details in result.details.values())
-        found.append(f"PARTIAL: {failed} of {asked} queries have no answer; no figure counts them.")
-    found += [f"UNIDENTIFIED: {' '.join(reason.split())}" for reason in result.provenance.unidentified]
+        sentences.append(f"PARTIAL: {failed} of {asked} queries have no answer; no figure counts them.")
+    sentences += [f"UNIDENTIFIED: {' '.join(reason.split())}" for reason in result.provenance.unidentified]
     said: dict[str, list[str]] = {}
     for name, details in result.details.items():
         for key, reason in details.missing.items():
@@ -846,67 +1093,25 @@ def remarks(result: Result) -> list[str]:
     for key, reason in result.means.missing.items():
         if len(result.details) > 1:
             said.setdefault(f"interval of {key} is undefined: {reason}", []).append("mean")
-    found += [
+    sentences += [
         f"{', '.join(names) if len(names) < 4 else f'{len(names)} data sets'}: {note}" for note, names in said.items()
     ]
-    return found + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
+    return sentences + _not_beaten(result) + _experiment_notes(result) + bracket_note([result])
 
 
-def format_result(result: Result) -> str:
-    """Return a result as a text table with its remarks, its model and its signature.
-
-    Args:
-        result: The result.
-    """
+def _blocks(result: Result) -> list[Block]:
+    """Return a result as a table with its remarks, its model and its signature."""
     head, rows = experiment_rows(result)
     if not rows:
         head, rows = result_rows(result)
-    below = lines([*remarks(result), f"model: {result.model}", str(result.signature)])
-    return f"{one_line(result.benchmark)}\n{format_columns(head, rows)}\n{below}"
+    said = [*remarks(result), f"model: {result.model}"]
+    return [
+        Line(result.benchmark, "title"),
+        TextTable(head, rows),
+        *(Line(text, "warning" if text.startswith(("PARTIAL", "UNIDENTIFIED")) else "text") for text in said),
+        Line(str(result.signature), "code"),
+    ]
 
 
-def format_warnings(warnings: Sequence[str]) -> list[str]:
-    """Return the warnings of a run as lines."""
-    return [f"WARNING: {one_line(warning)}" for warning in warnings]
-
-
-def html_text(text: str) -> str:
-    r"""Return a text for the content of HTML elements.
-
-    Args:
-        text: Any text.
-
-    Example:
-        >>> html_text("<b>\u202e")
-        '&lt;b&gt;\\u202e'
-    """
-    import html  # only for notebooks
-
-    return html.escape(one_line(text))
-
-
-def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table as HTML, everything escaped.
-
-    Args:
-        caption: What it shows.
-        head: Names of the columns.
-        rows: The cells.
-    """
-    cells = "".join(f"<th>{html_text(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{html_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><caption>{html_text(caption)}</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def html_result(result: Result) -> str:
-    """Return a result as an HTML table with its remarks, its model and its signature, everything escaped.
-
-    Args:
-        result: The result.
-    """
-    notes = "".join(f"<p>{html_text(line)}</p>" for line in [*remarks(result), *format_warnings(result.warnings)])
-    signature = f"<p><code>{html_text(str(result.signature))}</code></p>"
-    model = f"<p>model: {html_text(result.model)}</p>"
-    head, rows = experiment_rows(result)
-    table = html_table(result.benchmark, head, rows) if rows else html_table(result.benchmark, *result_rows(result))
-    return table + notes + model + signature
+def _warning_lines(warnings: Sequence[str]) -> list[Block]:
+    return [Line(f"WARNING: {warning}", "warning") for warning in warnings]

@@ -76,14 +76,14 @@ class Module:
         for node, after in zip(self.tree.body, [*self.tree.body[1:], None], strict=True):
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
                 target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-                told = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-                if target in self.public and not told:
+                documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                if target in self.public and not documented:
                     found[target] = ast.unparse(node.value)
         return found
 
     @property
     def room(self) -> str:
-        """The room that it stands in."""
+        """The folder that it is in."""
         return max((room for room in ROOMS if f"{self.name}.".startswith(f"{room}.")), key=len)
 
     @property

@@ -172,12 +172,9 @@ def data_set_page(card: Card, balance: Balance | None) -> str:
 
 def _files(card: TaskCard) -> str:
     rows = []
-    for split, specs in card.files.items():
-        for spec in specs:
-            digests = "<br>".join(code(digest) for digest in spec.sha256) or "not known"
-            rows.append(
-                [split, code(spec.names[0]), f"{spec.rows:,}" if spec.rows is not None else "not known", digests]
-            )
+    for split, spec in card.files.items():
+        digests = "<br>".join(code(digest) for digest in spec.sha256) or "not known"
+        rows.append([split, code(spec.names[0]), f"{spec.rows:,}", digests])
     return table(["split", "file", "rows", "SHA-256"], rows)
 
 

@@ -18,10 +18,10 @@ ROLE = re.compile(r":(?:func|class|meth|data|mod|attr):`(?P<short>~)?(?P<target>
 MATH = re.compile(r":math:`([^`]+)`")
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
-"""At the margin: what stands in a section is indented."""
+"""At the margin: the text of a section is indented."""
 ITEMS = re.compile(r"^(?:Args|Attributes|Raises):\n(?:(?: {4}.*)?\n?)+", re.MULTILINE)
 RUN_ON = re.compile(r"^ {4}(?![\w*]+(?: \(.*\))?:|[ ])(?=\S)", re.MULTILINE)
-"""A line of such a section that stands where an item begins and is none: it goes on with the item above."""
+"""A line of such a section where an item could begin: it continues the item above."""
 DEFINED = re.compile(r"^(?P<term>(?![-*] |\d+\. |>>>)\S.{0,60}[^:\n])\n(?P<body>(?: {4}.*(?:\n|\Z))+)", re.MULTILINE)
 
 
@@ -58,7 +58,7 @@ class SphinxRoles(griffe.Extension):
 
 
 def _documented(one: griffe.Object) -> bool:
-    """Whether it stands on a page: it and all around it are public, and it has a docstring."""
+    """Whether it is on a page: it and all around it are public, and it has a docstring."""
     if one.docstring is None or one.name.startswith("_"):
         return False
     return one.parent is None or one.parent.is_module or _documented(one.parent)

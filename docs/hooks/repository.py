@@ -1,6 +1,6 @@
 """What is written for a code host, made to work on the site: links to source files, formulas, drawings.
 
-Pages link to files of the repository (``../StaICC/metrics/bias.py``). On the site, a module's link leads to its API
+Pages link to files of the repository (``../StaICC/metrics/released.py``). On the site, a module's link leads to its API
 page, an example's to the page that shows it, and a link to any other file becomes its text.
 """
 

@@ -2,7 +2,7 @@
 
 Generated pages stand in no folder; they are made anew for every build. Where a page holds the comment
 ``<!-- generated: WHAT -->``, the table of that name is put in its place, so that a reader on a code host misses a table
-and nothing else. In the navigation, ``FOLDER/*`` stands for the generated pages of a folder.
+and nothing else. In the navigation, ``FOLDER/*`` selects the generated pages of a folder.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _example(path: Path) -> str:
     if "# %%" not in source:
         return f"# {path.stem}\n\n{_fenced(source)}\n\n{where}"
     parts = []
-    for cell in re.split(r"^# %%", source, flags=re.MULTILINE)[1:]:  # before the first stands the notebook's header
+    for cell in re.split(r"^# %%", source, flags=re.MULTILINE)[1:]:  # before the first is the notebook's header
         kind, _, body = cell.partition("\n")
         if "[markdown]" in kind:
             parts.append(re.sub(r"^# ?", "", body.strip(), flags=re.MULTILINE))
@@ -130,8 +130,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def _search_boost(place: str) -> float:
+    """Return the weight of a page in the site's search: readers look for guides, and for internals by their names."""
+    if place.startswith("api/") or place in ("changelog.md", "contributing.md", "architecture.md"):
+        return 0.0002
+    return 0.2 if place.startswith(("examples/", "data_sets/")) else 1.0
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Called by MkDocs before a page is read: puts tables in."""
+    """Called by MkDocs before a page is read: puts tables in, and weighs the page for the search."""
+    page.meta["search"] = {"boost": _search_boost(page.file.src_uri)}
     LINKS.page = page.file.src_uri
     from_root = page.file.src_uri in repository.TOP.values() or page.file.src_uri.startswith("examples/")
     LINKS.folder = ("" if from_root else "docs/") + page.file.src_uri.rpartition("/")[0]

@@ -7,7 +7,7 @@ import logging
 import math
 import re
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -33,16 +33,6 @@ def first_label(prompt: str, label_space: list[str]) -> int:
 def by_length(prompt: str, label_space: list[str]) -> list[float]:
     """A function of a module, so that other processes can import it."""
     return [float(len(prompt) * (place + 1) % 11) for place in range(len(label_space))]
-
-
-def test_the_quick_start(stand_in: Any) -> None:
-    benchmark = Normal(datasets=["mini"])
-    result = benchmark(stand_in)
-    assert isinstance(result, dict)
-    assert list(result) == ["Divided results", "Averaged results"]
-    assert list(result["Divided results"]["mini"]) == list(result["Averaged results"])
-    assert result["Divided results"]["mini"] == result["Averaged results"]
-    assert benchmark.auto_run(list_of_forward_inference=[stand_in]) == result
 
 
 def test_experimentors_by_position_and_name(three: Benchmark, make_own: Callable[..., Dataset]) -> None:
@@ -97,12 +87,12 @@ def test_a_list_has_one_function_for_each_data_set(three: Benchmark, stand_in: A
 
 def test_queries_and_progress_are_in_order(three: Benchmark) -> None:
     prompts: list[str] = []
-    told: list[Progress] = []
-    three(lambda prompt, label_space: prompts.append(prompt) or 0, progress=told.append)
+    reported: list[Progress] = []
+    three(lambda prompt, label_space: prompts.append(prompt) or 0, progress=reported.append)
     assert prompts == [prompt for experimentor in three for prompt in dict.fromkeys(experimentor.prompt_set())]
-    ends = [progress.where for progress in told if progress.done == progress.total and not progress.phase]
+    ends = [progress.where for progress in reported if progress.done == progress.total and not progress.phase]
     assert ends == ["Normal, one", "Normal, two", "Normal, mini"]
-    assert {(progress.number, progress.parts) for progress in told} == {(0, 3), (1, 3), (2, 3)}
+    assert {(progress.number, progress.parts) for progress in reported} == {(0, 3), (1, 3), (2, 3)}
 
 
 BAD_CALLS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
@@ -157,17 +147,13 @@ def test_bad_statistics(name: str, value: Any) -> None:
 
 
 def test_predictions_for_each_data_set(three: Benchmark, stand_in: Any, anonymous: Any) -> None:
-    given = {one.name: [stand_in(prompt, one.get_label_space()) for prompt in one.prompt_set()] for one in three}
+    given = {
+        experimentor.name: [stand_in(prompt, experimentor.get_label_space()) for prompt in experimentor.prompt_set()]
+        for experimentor in three
+    }
     result = three(preentered_prediction=given)
     assert anonymous(result) == anonymous(three(stand_in))
     assert three(preentered_prediction=list(given.values())) == result
-
-
-def test_workers_change_nothing(three: Benchmark) -> None:
-    expected = three(by_length)
-    for executor, size in ((ThreadPoolExecutor(4), None), (ThreadPoolExecutor(1), 5), (ProcessPoolExecutor(2), 17)):
-        with executor:
-            assert three(by_length, executor=executor, chunk_size=size) == expected
 
 
 def test_nothing_goes_to_stdout(
@@ -238,15 +224,6 @@ def test_a_second_run_equals_the_first(three: Benchmark, stand_in: Any) -> None:
     assert three(stand_in) == first
     assert json.dumps(first.to_dict()["details"]) == json.dumps(three(stand_in).to_dict()["details"])
     assert first.signature.differences(three.signature()) == {"scoring": ("function", None)}
-
-
-def test_making_a_benchmark_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*given: Any) -> Any:
-        raise AssertionError("drawn before it is needed")
-
-    for name in ("split_dataset", "sample_demonstrations"):
-        monkeypatch.setattr(f"StaICC.benchmarks.experimentor.{name}", never)
-    StaICC.Suite(datasets=["mini"])
 
 
 def test_templates_and_k_changed_in_one_data_set(three: Benchmark, stand_in: Any) -> None:

@@ -29,9 +29,11 @@ from StaICC.benchmarks.exchange import (
     score_predictions,
 )
 from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify_file
+from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.prompting import Query
+from StaICC.results.result import load as load_result
 
 Model = Callable[..., list[float]]
 
@@ -61,7 +63,9 @@ def predicted(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[st
 
 @pytest.mark.parametrize("name", ["Normal", "GLER", "ContextualBias", "Suite", "DemonstrationSensitivity"])
 def test_ids_are_unique_and_the_same_every_time(name: str) -> None:
-    first, again, more = ([one.id for one in identified_queries(mini(name, limit=rows))] for rows in (3, 3, 6))
+    first, again, more = (
+        [identified.id for identified in identified_queries(mini(name, limit=rows))] for rows in (3, 3, 6)
+    )
     assert len(set(first)) == len(first)
     assert first == again
     assert set(first) < set(more)
@@ -69,7 +73,7 @@ def test_ids_are_unique_and_the_same_every_time(name: str) -> None:
 
 def test_an_id_names_the_query_and_its_prompt() -> None:
     ids = {
-        name: {one.id for one in identified_queries(mini(**more))}
+        name: {identified.id for identified in identified_queries(mini(**more))}
         for name, more in (("plain", {}), ("k", {"k": 2}), ("noisy", {"noisy_channel": True}))
     }
     assert all(re.fullmatch(r"Normal/mini/normal/[0-5]/[01]/[0-9a-f]{12}", key) for key in ids["plain"])
@@ -134,7 +138,7 @@ def test_scored_as_if_run(tmp_path: Path, stand_in: Model, suffix: str, field: s
             writer = csv.writer(file)
             writer.writerow(["extra", field, "id"])
             writer.writerows(
-                ["x", json.dumps(one[field]) if field == "logits" else one[field], one["id"]] for one in lines
+                ["x", json.dumps(line[field]) if field == "logits" else line[field], line["id"]] for line in lines
             )
     else:
         path.write_text("\n\n".join(map(json.dumps, lines)), "utf-8")
@@ -160,8 +164,10 @@ def test_groups_and_conditions(stand_in: Model, name: str, anonymous: Model) -> 
 def test_probabilities_by_the_label_s_text(anonymous: Model) -> None:
     benchmark = mini()
     by_text = {
-        one.id: {"probabilities": dict(zip(reversed(one.query.label_space), (0.1, 0.2, 0.7), strict=True))}
-        for one in identified_queries(benchmark)
+        identified.id: {
+            "probabilities": dict(zip(reversed(identified.query.label_space), (0.1, 0.2, 0.7), strict=True))
+        }
+        for identified in identified_queries(benchmark)
     }
     ran = benchmark(lambda prompt, label_space: [0.7, 0.2, 0.1])
     assert anonymous(score_predictions(benchmark, by_text)) == anonymous(ran)
@@ -170,7 +176,7 @@ def test_probabilities_by_the_label_s_text(anonymous: Model) -> None:
 def test_logits_that_look_like_probabilities_are_read_as_the_file_says(anonymous: Model) -> None:
     """The automatic reading would take them for probabilities; the signature names the forced one."""
     benchmark = mini()
-    rows = {one.id: [0.5, 0.25, 0.25] for one in identified_queries(benchmark)}
+    rows = {identified.id: [0.5, 0.25, 0.25] for identified in identified_queries(benchmark)}
     logits = score_predictions(benchmark, {key: {"logits": row} for key, row in rows.items()})
     plain = score_predictions(benchmark, {key: {"probabilities": row} for key, row in rows.items()})
     assert isinstance(logits, StaICC.Result)
@@ -444,3 +450,141 @@ def test_samples_that_are_refused(
     with pytest.raises(SchemaError, match=message) as caught:
         read_samples(file)
     assert f"{file}, line 2" in str(caught.value)
+
+
+# -- batches of providers
+
+
+def replied(provider: str, request: dict[str, Any], text: str, reason: str = "stop") -> dict[str, Any]:
+    """The line of a provider's results for a request, as its documentation shows it."""
+    key = request["custom_id"]
+    if provider == "openai":
+        message = {"role": "assistant", "content": text, "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+        body = {"id": "chatcmpl-1", "object": "chat.completion", "model": "m-2025-01-01", "choices": [choice]}
+        response = {"status_code": 200, "request_id": "r", "body": body}
+        return {"id": "batch_req_1", "custom_id": key, "response": response, "error": None}
+    parts = [{"type": "thinking", "thinking": "It is weather."}, {"type": "text", "text": text}]
+    reason = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}.get(reason, reason)
+    message = {"id": "msg_1", "type": "message", "model": "m-2025-01-01", "content": parts, "stop_reason": reason}
+    return {"custom_id": key, "result": {"type": "succeeded", "message": message}}
+
+
+def failed(provider: str, request: dict[str, Any]) -> dict[str, Any]:
+    key, error = request["custom_id"], {"code": "expired", "message": "This request could not be executed"}
+    if provider == "anthropic":
+        return {"custom_id": key, "result": {"type": "errored", "error": {"type": "error", "error": error}}}
+    return {"id": "batch_req_2", "custom_id": key, "response": None, "error": error}
+
+
+def prompt_of(request: dict[str, Any]) -> str:
+    (message,) = request.get("body", request.get("params"))["messages"]
+    return str(message["content"])
+
+
+BATCH = ["--benchmark", "suite", "--datasets", "mini", "--limit", "4"]
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def batch(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, list[dict[str, Any]]]:
+    """A provider, and the requests for a suite that the command line writes."""
+    path = tmp_path / "requests.jsonl"
+    assert main(["export", f"{request.param}-batch", *BATCH, "--model", "m;max_tokens=9", "-o", str(path)]) == 0
+    return request.param, [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def label_of(prompt: str) -> str:
+    return ["weather", "food", "travel"][len(prompt) % 3]
+
+
+def score_lines(lines: list[dict[str, Any]], folder: Path, *more: str) -> Any:
+    path = folder / "results.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    result = folder / "scored.json"
+    result.unlink(missing_ok=True)
+    status = main(["score", "suite", str(path), *BATCH[2:], "--no-save", "--json", str(result), *more])
+    return status, load_result(result) if result.exists() else None
+
+
+def test_a_batch_scores_as_a_run(batch: Any, tmp_path: Path) -> None:
+    provider, requests = batch
+    suite = mini("Suite", limit=4)
+    prompts = {identified.query.prompt for identified in identified_queries(suite)}
+    assert {prompt_of(request) for request in requests} == prompts
+    assert len(requests) == len(prompts)  # a prompt of two queries is one request
+    assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", request["custom_id"]) for request in requests)  # Anthropic's rule
+    settings = requests[0].get("body", requests[0].get("params"))
+    assert (settings["model"], settings["max_tokens"], settings["temperature"]) == ("m", 9, 0)
+    lines = [replied(provider, request, f"**{label_of(prompt_of(request))}**.") for request in requests]
+    random.Random(1).shuffle(lines)
+    _, scored = score_lines(lines, tmp_path)
+    run = suite(lambda prompt, label_space: label_of(prompt))
+    assert {name: part.divided for name, part in scored.items()} == {name: part.divided for name, part in run.items()}
+
+
+def test_a_request_without_a_reply_is_a_failed_query(
+    batch: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never a wrong prediction, and never silently."""
+    provider, requests = batch
+    lines = [replied(provider, request, label_of(prompt_of(request))) for request in requests]
+    whole = lines.copy()
+    lines[0] = failed(provider, requests[0])
+    lines[1] = replied(provider, requests[1], "fo", "error")
+    del lines[2]
+    assert score_lines(lines, tmp_path) == (2, None)
+    assert "have no prediction" in capsys.readouterr().err
+    _, scored = score_lines(lines, tmp_path, "--partial")
+    lost = {prompt_of(request) for request in requests[:3]}
+    queries = list(identified_queries(mini("Suite", limit=4)))
+    missing = sum(identified.query.prompt in lost for identified in queries)
+    failures = [failure for part in scored.values() for failure in part.details["mini"].failures]
+    assert len(failures) == missing
+    assert {"expired" in failure.reason for failure in failures} == {True, False}
+    again = [*lines, *whole[:3]]  # the failed requests were sent again, and the files joined
+    _, scored = score_lines(again, tmp_path)
+    assert all(part.complete for part in scored.values())
+
+
+def test_a_withheld_reply_is_unparsed(batch: Any, tmp_path: Path) -> None:
+    provider, requests = batch
+    lines = [replied(provider, request, label_of(prompt_of(request))) for request in requests]
+    lines[0] = replied(provider, requests[0], "I", "content_filter")
+    _, scored = score_lines(lines, tmp_path, "--unparsed", "excluded", "--partial")
+    details = [part.details["mini"] for part in scored.values()]
+    assert sum(len(detail.unparsed) for detail in details) > 0
+    assert not any(detail.failures for detail in details)
+
+
+@pytest.mark.parametrize("kind", ["duplicated", "foreign", "foreign failure", "two models", "no result"])
+def test_batches_that_are_refused(batch: Any, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    provider, requests = batch
+    lines = [replied(provider, request, label_of(prompt_of(request))) for request in requests]
+    other = {"custom_id": "0" * 64}
+    if kind == "two models":
+        lines[3] = json.loads(json.dumps(lines[3]).replace("m-2025-01-01", "n"))
+    else:
+        line = {"duplicated": lines[3], "foreign": replied(provider, other, "food"), "no result": {"id": "a"}}
+        lines.append(line.get(kind, failed(provider, other)))
+    assert score_lines(lines, tmp_path, "--partial") == (2, None)
+    said = {"duplicated": "second reply", "two models": "models", "no result": "custom_id"}
+    assert said.get(kind, "belong to no prompt") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["anthropic-batch", "--model", "m;reasoning_effort=low"], "reasoning_effort"),
+        (["anthropic-batch", "--model", "m;max_tokens=none"], "max_tokens"),
+        (["openai-batch", "--model", "m;top_k=3"], "top_k"),
+        (["openai-batch"], "--model"),
+        (["openai-batch", "--model", "m", "--noisy-channel"], "noisy channel"),
+    ],
+)
+def test_batches_that_cannot_be_written(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "requests.jsonl"
+    assert main(["export", *arguments, "-o", str(path)]) == 2
+    assert said in capsys.readouterr().err
+    assert not path.exists()

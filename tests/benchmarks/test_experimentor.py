@@ -55,13 +55,6 @@ def test_scores_and_outputs_are_aligned_with_the_prompts(mini: Experimentor, sta
     json.dumps(outputs, allow_nan=False)
 
 
-def test_the_sets(mini: Experimentor) -> None:
-    split = mini.card.split
-    sets = (mini.calibration_set(), mini.demonstration_set(), mini.test_set())
-    assert tuple(map(len, sets)) == (split.calibration, split.demonstration, split.test)
-    assert repr(mini) == "<Normal on mini: k = 4, default demonstrations>"
-
-
 # -- k, repeats, demonstrations
 
 
@@ -238,22 +231,6 @@ def test_bad_given_predictions(
         mini.auto_run(preentered_prediction=given(n))
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (None, "got None"),
-        ([0.5, 0.5], "got 2 values, expected 3"),
-        ([0.1, float("inf"), 0.2], "'travel' is inf"),
-        (3, "got label index 3, expected 0 to 2"),
-        ("rain", r"unparsed reply \(no label\): 'rain'"),
-    ],
-)
-def test_a_bad_answer_names_benchmark_data_set_query_and_reason(mini: Experimentor, value: Any, reason: str) -> None:
-    answers = iter([[0.2, 0.3, 0.5]] * 17 + [value] * 500)
-    with pytest.raises(OutputError, match=f"^Normal, mini, query 17: .*{reason}"):
-        mini.auto_run(lambda prompt, label_space: next(answers))
-
-
 def test_batched_functions_and_options_of_a_run(mini: Experimentor, stand_in: Any) -> None:
     calls = []
 
@@ -364,28 +341,6 @@ def test_a_changed_template_warns_and_shows_in_the_signature() -> None:
 
 
 # -- custom data
-
-
-@pytest.mark.parametrize("columns", [1, 2, 3])
-@pytest.mark.parametrize("noisy", [False, True])
-def test_any_number_of_input_texts(make_own: Callable[..., Dataset], columns: int, noisy: bool, stand_in: Any) -> None:
-    own = Experimentor(make_own(columns), NormalTask(), k=2, noisy_channel=noisy)
-    names = ["text"] if columns == 1 else [f"sentence{column + 1}" for column in range(columns)]
-    query = own.test_set()[0][0]
-    shown = [own.demonstration_set()[position] for position in own.demonstration_sampler[0]]
-
-    def show(texts: list[str], last: str) -> str:
-        ends = [" "] * (columns - 1) + [last]
-        return "".join(f"{name}: {text}{end}" for name, text, end in zip(names, texts, ends, strict=True))
-
-    if noisy:
-        head = "".join(f"label: {label} {show(texts, chr(10))}" for texts, label in shown)
-        expected: Any = [f"{head}label: {label} {show(query, chr(10))}" for label in ("no", "yes")]
-    else:
-        expected = "".join(f"{show(texts, ' ')}label: {label}\n" for texts, label in shown)
-        expected += f"{show(query, ' ')}label: "
-    assert own.prompt_set()[0] == expected
-    assert own.auto_run(stand_in)[1]
 
 
 # -- arguments

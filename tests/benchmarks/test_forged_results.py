@@ -77,6 +77,7 @@ def honest(folder: Path) -> dict[str, Any]:
         "domain": StaICC.DomainBias(**FEW, domain_query_length=9)(model),
         "gler": StaICC.GLER(**FEW)(model),
         "template": StaICC.TemplateSensitivity(**FEW)(model),
+        "generalisation": StaICC.Generalisation(**FEW)(model),
         "tried": StaICC.Normal(**FEW, statistics=StaICC.Statistics(level=0.9, tried=3))(model),
         "suite": StaICC.Suite(**FEW)(kernel),
         "other": StaICC.Suite(**FEW)(other),
@@ -163,6 +164,8 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
         "gler",
         called("MyGLER") | {"D/mini/sensitivity/accuracy": [0.9, 0.0], "A/accuracy": 0.9},
     ),
+    "draws called templates": ("generalisation", {"arguments/options": {"draws": 3, "templates": 4}}),
+    "fewer templates": ("generalisation", {"arguments/options/templates": 2}),
     "parts swapped": ("suite", swapped("suite", "Template_sens", "Demo_sens")),
     "parts swapped and renamed": (
         "suite",
@@ -437,19 +440,19 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
         files[forger.__name__] = forger(copy.deepcopy(documents))
     for name, document in files.items():
         (folder / f"{name}.json").write_text(json.dumps(with_digests(document)), "utf-8")
-    site, told = folder / "site", folder / "told.txt"
-    with told.open("w", encoding="utf-8") as file, pytest.MonkeyPatch.context() as patch:
+    site, reported = folder / "site", folder / "reported.txt"
+    with reported.open("w", encoding="utf-8") as file, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", file)
         assert main(["leaderboard", str(folder), "-o", str(site), "--json"]) == 1
-    statuses = {Path(one["file"]).stem: one["status"] for one in json.loads(told.read_text("utf-8"))}
+    statuses = {Path(one["file"]).stem: one["status"] for one in json.loads(reported.read_text("utf-8"))}
     return folder, statuses
 
 
 def test_no_forged_result_is_recomputed_or_ranked(board: tuple[Path, dict[str, str]]) -> None:
     folder, statuses = board
-    told = {name: statuses[name].split(":")[0] for name in FORGED}
+    reported = {name: statuses[name].split(":")[0] for name in FORGED}
     assert {
-        name: status for name, status in told.items() if status not in ("CONTRADICTED", "UNCHECKED", "UNREADABLE")
+        name: status for name, status in reported.items() if status not in ("CONTRADICTED", "UNCHECKED", "UNREADABLE")
     } == {}
     assert [name for name in FORGED if (folder / "site" / "results" / f"{name}.json").exists()] == []
     verified = {name: main(["verify", str(folder / f"{name}.json")]) for name in FORGED[::12]}

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import StaICC
 from StaICC import Normal
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import ArgumentError, OutputError
@@ -51,25 +50,6 @@ def test_logits_are_softmaxed(own: Dataset, truth: list[int]) -> None:
     for found in (scores(rows, own), scores(shifted, own), scores(positive, own, outputs="logits")):
         assert found[LIKELIHOOD] == pytest.approx(1 / (1 + math.exp(-4)))
     assert scores(positive, own)[LIKELIHOOD] is None
-
-
-@pytest.mark.parametrize("counts", [[60, 30], [60.0, 30.0], [3, 1]])
-@pytest.mark.parametrize("name", ["Normal", "ContextualBias", "DomainBias", "PosteriorBias"])
-def test_counts_are_never_read_as_logits(own: Dataset, counts: list[float], name: str) -> None:
-    kind = getattr(StaICC, name)
-
-    def function(prompt: str, label_space: list[str]) -> list[float]:
-        return counts if len(prompt) % 2 else counts[::-1]
-
-    result = kind(datasets=[own])(function)
-    undefined = [key for key, value in result.averaged.items() if value is None and key != "distribution"]
-    assert undefined
-    assert all("outputs='probabilities'" in result.details["own"].missing[key] for key in undefined)
-    assert "outputs='logits'" in str(result)
-    forced = kind(datasets=[own], outputs="probabilities")(function).averaged
-    shares = [count / sum(counts) for count in counts]
-    divided = kind(datasets=[own])(lambda prompt, label_space: shares if len(prompt) % 2 else shares[::-1]).averaged
-    assert {key: forced[key] for key in undefined} == pytest.approx({key: divided[key] for key in undefined})
 
 
 def test_what_is_ambiguous_is_named_and_can_be_forced(own: Dataset, truth: list[int]) -> None:

@@ -19,9 +19,8 @@ import pytest
 import StaICC
 from StaICC.benchmarks import Benchmark, Experimentor, Statistics
 from StaICC.benchmarks.benchmark import Settings
-from StaICC.benchmarks.catalogue import BENCHMARKS
-from StaICC.benchmarks.normal import NormalTask
 from StaICC.benchmarks.running import RunSettings
+from StaICC.benchmarks.tasks import BENCHMARKS, NormalTask
 from StaICC.benchmarks.verify import verify
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
 from StaICC.methods.run import Method
@@ -71,6 +70,8 @@ CONSTRUCTOR: dict[str, Any] = {
     "statistics": Statistics(level=0.5),
     "domain_query_length": 4,
     "interpolations": 3,
+    "draws": 3,
+    "templates": 2,
     "unparsed": "wrong",
     "sampler": "nested",
 }
@@ -114,17 +115,20 @@ def parts(found: Result | ResultGroup) -> Iterator[Result]:
 
 def numbers(result: Result) -> dict[str, Any]:
     """Everything of a result but who predicted, how, when and where."""
-    told = ("arguments", "signature", "provenance", "timing", "environment", "with_divided")
-    return {key: value for key, value in result.to_dict().items() if key not in told}
+    reported = ("arguments", "signature", "provenance", "timing", "environment", "with_divided")
+    return {key: value for key, value in result.to_dict().items() if key not in reported}
 
 
 def options_of(name: str) -> list[str]:
     parameters = inspect.signature(BENCHMARKS[name]).parameters.values()
-    own = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    own = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
     return [*own, *Settings.__annotations__]
 
 
-CASES = [(name, option) for name in BENCHMARKS for option in options_of(name)]
+REFUSED = {("generalisation", "sampler")}
+"""Other values end with an error: draws are a factor only if all test rows share their demonstrations."""
+
+CASES = [(name, option) for name in BENCHMARKS for option in options_of(name) if (name, option) not in REFUSED]
 
 
 @pytest.mark.parametrize(("name", "option"), CASES)
@@ -147,11 +151,11 @@ def test_an_option_that_changes_a_number_is_in_the_signature(name: str, option: 
 def test_every_listed_option_exists() -> None:
     assert {option for _, option in CASES} == set(CONSTRUCTOR)
     assert set(RunSettings.__annotations__) == set(RUN)
-    assert {one.name for one in dataclasses.fields(Statistics)} == set(STATISTICS)
+    assert {field.name for field in dataclasses.fields(Statistics)} == set(STATISTICS)
 
 
 @pytest.mark.parametrize("metrics", ["standard", "0.1.1"])
-@pytest.mark.parametrize("option", [one.name for one in dataclasses.fields(Statistics)])
+@pytest.mark.parametrize("option", [field.name for field in dataclasses.fields(Statistics)])
 def test_options_of_the_statistics(option: str, metrics: str) -> None:
     base = make("normal", metrics=metrics)(model)
     other = make("normal", metrics=metrics, statistics=Statistics(**{option: STATISTICS[option]}))(model)
@@ -187,7 +191,7 @@ def test_a_setting_of_the_run_changes_no_number(
 @pytest.mark.parametrize("kind", [StaICC.Normal, StaICC.Suite])
 def test_parameters_of_the_call(kind: Any) -> None:
     parameters = inspect.signature(kind.auto_run).parameters.values()
-    known = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD} - {"self"}
+    known = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD} - {"self"}
     assert known <= CALL_CHANGES | CALL_STOPS | CALL_CHANGES_NONE.keys(), (
         "a new parameter must be listed here, and tested"
     )
@@ -215,7 +219,7 @@ def test_early_stopping_is_told_apart() -> None:
     calls = [{"precision": one, "score": score} for one in (1e-9, 0.4) for score in ("accuracy", "likelihood")]
     signatures = [benchmark(model, **call).signature for call in ({}, *calls)]
     assert len(set(signatures)) == 5
-    assert [one.fields.get("stopping") is not None for one in signatures] == [False, True, True, True, True]
+    assert [signature.fields.get("stopping") is not None for signature in signatures] == [False, True, True, True, True]
 
 
 # -- a limit
@@ -266,11 +270,13 @@ def ways(function: Callable[..., float]) -> Iterator[Benchmark]:
 
 def test_own_metrics_of_one_name_are_told_apart_by_their_code() -> None:
     for made in zip(*map(ways, OTHER_METRICS), strict=True):
-        results = [one(model) for one in made]
+        results = [benchmark(model) for benchmark in made]
         assert len({result.averaged["mine"] for result in results}) == len(OTHER_METRICS)
         assert len({result.signature for result in results}) == len(OTHER_METRICS)
         assert all("mine@" in result.signature.fields["metrics"] for result in results)
-    assert [one.signature() for one in ways(scaled(3.0))] == [one.signature() for one in ways(scaled(3.0))]
+    assert [benchmark.signature() for benchmark in ways(scaled(3.0))] == [
+        benchmark.signature() for benchmark in ways(scaled(3.0))
+    ]
 
 
 def test_a_metric_s_facts_count_too() -> None:

@@ -13,8 +13,7 @@ from StaICC.benchmarks.race import race
 from StaICC.benchmarks.verify import Contradicted, Recomputed, Rerun, Unchecked, Verification, status_of, verify
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError
-from StaICC.inference.identity import Identity
-from StaICC.inference.recheck import difference
+from StaICC.inference.identity import Identity, difference
 from StaICC.methods.run import Method
 from StaICC.results import Result
 from StaICC.results.details import pack_scores, unpack_scores
@@ -56,7 +55,7 @@ def test_the_same_model_predicts_the_same(name: str) -> None:
     benchmark = getattr(StaICC, name)(**FEW)
     found = verify(benchmark(model), rerun=Rerun(model))
     assert status_of(found) == Recomputed()
-    asked = sum(one.details["mini"].asked for one in benchmark(model).results())
+    asked = sum(result.details["mini"].asked for result in benchmark(model).results())
     assert f"{min(asked, 20)} of {asked} queries predicted again" in found[-1].message
     assert isinstance(rerun(benchmark(model), Kernel(9.0)).status, Contradicted)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from StaICC import GLER, DemonstrationSensitivity, Normal, TemplateSensitivity
-from StaICC.benchmarks.diagnosis import L9
+from StaICC.benchmarks.tasks import L9
 from StaICC.datasets import Dataset, SplitSizes, TemplateAlternatives
 from StaICC.errors import ArgumentError
 from StaICC.metrics.intervals import ratio_part
@@ -124,22 +124,6 @@ def test_slopes_are_undefined_without_demonstrations_or_without_a_metric() -> No
 def test_bad_numbers_of_rates(interpolations: Any) -> None:
     with pytest.raises(ArgumentError, match=rf"interpolations must be .* at least 2, not {interpolations!r}$"):
         GLER(datasets=["mini"], interpolations=interpolations)
-
-
-@pytest.mark.parametrize("columns", [2, 3])
-@pytest.mark.parametrize("noisy", [False, True])
-def test_label_noise_with_several_texts(
-    make_own: Callable[..., Dataset], columns: int, noisy: bool, stand_in: Any
-) -> None:
-    benchmark = GLER(k=2, datasets=[make_own(columns)], noisy_channel=noisy)
-    assert benchmark(stand_in).complete
-    clean, falsified = (benchmark[0].conditions()[place].queries[0].prompt for place in (0, 4))
-    if noisy:
-        assert len(clean) == len(falsified) == 2
-        assert clean != falsified
-    else:
-        swap = {"label: no": "label: yes", "label: yes": "label: no"}
-        assert falsified == re.sub("label: (no|yes)", lambda match: swap[match.group()], str(clean))
 
 
 # -- templates

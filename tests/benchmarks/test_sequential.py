@@ -17,7 +17,7 @@ from StaICC.benchmarks.verify import Contradicted, Recomputed, Unchecked, status
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError
 from StaICC.inference.identity import Identity
-from StaICC.metrics.confidence_sequences import ConfidenceSequence
+from StaICC.metrics.intervals import ConfidenceSequence
 from StaICC.results import DIVIDED, Result, ResultGroup, compare
 from StaICC.results.published import compare_with_published
 from StaICC.results.result import result_from_dict
@@ -77,7 +77,7 @@ def full(data: list[Dataset]) -> Result:
 def test_the_order_is_a_random_order_of_the_data_set_alone(data: list[Dataset]) -> None:
     orders = [row_order(one) for one in normal(data)]
     assert [sorted(order) for order in orders] == [list(range(rows)) for rows in (160, 100, 20)]
-    assert orders == [row_order(one) for one in Normal(k=0, datasets=data, noisy_channel=True)]
+    assert orders == [row_order(own) for own in Normal(k=0, datasets=data, noisy_channel=True)]
     assert [row for row in orders[0] if row < 20] != orders[2]  # data sets have different orders
     assert row_order(normal(data, limit=30)[0]) == [row for row in orders[0] if row < 30]
     assert row_order(Normal(datasets=["mini"])[0])[:4] == [29, 21, 12, 94], "frozen: needs a new version if it changes"
@@ -89,7 +89,7 @@ def test_data_sets_with_equal_rows_have_independent_orders() -> None:
     split = SplitSizes(calibration=5, demonstration=30, test=size)
     same = [Dataset.from_rows(rows, name=f"c{n}", label_space=["a", "b"], split=split) for n in range(40 * copies)]
     assert len({one.table.digest for one in same}) == 1
-    orders = [row_order(one) for one in Normal(k=0, datasets=same)]
+    orders = [row_order(own) for own in Normal(k=0, datasets=same)]
     places = [[order.index(row) for order in orders] for row in range(5)]
     assert all(abs(sum(of_row) / len(of_row) - (size - 1) / 2) < 6 for of_row in places)  # three standard errors
     rng, wrong = random.Random("copies"), 0

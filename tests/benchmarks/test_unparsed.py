@@ -67,14 +67,14 @@ def test_scores_counts_bounds_and_examples(policy: Any) -> None:
     assert "such as (no label): 'I cannot tell.'" in str(result)
     assert f"unparsed:{policy}" in str(result.signature)
     assert ";parser=3" in str(result.signature)
-    assert [one["prediction"] for one in result.outputs["mini"]].count(None) == lost
+    assert [record["prediction"] for record in result.outputs["mini"]].count(None) == lost
     again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
     assert again == result
     for given in (benchmark, None):
-        assert all(one.status == Recomputed() for one in verify(again, given))
+        assert all(finding.status == Recomputed() for finding in verify(again, given))
     plain = result.to_dict()
     plain["details"]["mini"]["unparsed"].pop()
-    assert not all(one.status == Recomputed() for one in verify(Result.from_dict(plain)))
+    assert not all(finding.status == Recomputed() for finding in verify(Result.from_dict(plain)))
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
@@ -118,7 +118,7 @@ def test_diagnostics_leave_them_out_where_nothing_is_wrong_or_right() -> None:
     assert "count as wrong" in str(result["GLER"])
     for part in ("Contextual_bias", "Post_bias", "Template_sens"):
         assert "are excluded" in str(result[part])
-        assert all(one.status == Recomputed() for one in verify(result[part]))
+        assert all(finding.status == Recomputed() for finding in verify(result[part]))
 
 
 @pytest.mark.parametrize("logits", [False, True], ids=["probabilities", "logits"])
@@ -144,7 +144,7 @@ def test_among_rows_of_numbers(logits: bool, lost: int) -> None:
         result = found[policy] = Normal(datasets=["mini"], unparsed=policy)(mixed)  # type: ignore[typeddict-item]
         assert result.divided["mini"]["averaged_truelabel_likelihood"] == pytest.approx(expected)
         again = Result.from_dict(json.loads(json.dumps(result.to_dict())))
-        assert all(one.status == Recomputed() for one in verify(again))
+        assert all(finding.status == Recomputed() for finding in verify(again))
     low, high = found["excluded"].details["mini"].bounds["averaged_truelabel_likelihood"]
     assert (low, high) == pytest.approx((total / 192, (total + lost) / 192))
     for metric in ("accuracy", "averaged_truelabel_likelihood", "expected_calibration_error_1"):
@@ -180,11 +180,11 @@ class Kernel:
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     (tmp_path / "writer_module.py").write_text(KERNEL)
     monkeypatch.syspath_prepend(str(tmp_path))
-    command = ["run", "normal", "--datasets", "mini", "--limit", "10", "--model", "writer_module:Kernel", "--quiet"]
-    told = ["--answers", "text", "--max-tokens", "7", "--stop", "Q:", "A:", "--unparsed", "wrong"]
+    command = ["run", "normal", "--datasets", "mini", "--limit", "10", "--model", "writer_module:Kernel", "--no-save"]
+    reported = ["--answers", "text", "--max-tokens", "7", "--stop", "Q:", "A:", "--unparsed", "wrong"]
     for options, status, message in (
         (["--answers", "text"], 2, "unparsed reply"),
-        (told, 0, "unparsed and count as wrong, such as (no label): \"7 ['Q:', 'A:']\""),
+        (reported, 0, "unparsed and count as wrong, such as (no label): \"7 ['Q:', 'A:']\""),
         (["--max-tokens", "7"], 2, "--max-tokens is about generated text: got no --answers text"),
     ):
         assert main([*command, *options]) == status

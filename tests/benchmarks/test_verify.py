@@ -69,14 +69,6 @@ def test_a_saved_result_verifies(tmp_path: Path, name: str, settings: dict[str, 
     assert differences == {"scoring": (None, "function")}  # how f scores is not the benchmark's
 
 
-def test_a_saved_suite_verifies(tmp_path: Path, stand_in: Any) -> None:
-    StaICC.Suite(datasets=["mini"], limit=2)(stand_in).save(tmp_path / "result.json")
-    findings = verify(load(tmp_path / "result.json"))
-    parts = [(part, dataset) for part in StaICC.Suite(datasets=["mini"]) for dataset in ("mini", None)]
-    assert [(finding.benchmark, finding.dataset) for finding in findings] == [*parts, ("Suite", None)]
-    assert_recomputed(findings)
-
-
 @pytest.mark.parametrize("number", [0, 17, 191])
 def test_the_first_query_that_differs_is_named(number: int, stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = Normal(datasets=["mini"])
@@ -159,6 +151,19 @@ def test_of_another_version_the_intervals_are_unchecked_and_the_scores_are_not(
     result.signature = Signature({**fields, "version": "1.0.0"})
     result.averaged["accuracy"] = 0.99
     assert isinstance(status_of(verify(result, given)), Contradicted)
+
+
+def test_warnings_that_another_version_did_not_have_are_unchecked() -> None:
+    benchmark = Normal(datasets=["mini"], limit=40)
+    truth = {query.prompt: query.label for query in benchmark[0].conditions()[0].queries}
+    result = benchmark(lambda prompt, label_space: (truth[prompt] + 1) % 3)
+    assert result.details["mini"].notes
+    result.details["mini"] = dataclasses.replace(result.details["mini"], notes=())
+    assert isinstance(status_of(verify(result)), Contradicted)
+    result.signature = Signature({**result.signature.fields, "version": "1.0.0"})
+    findings = verify(result)
+    assert not [line for finding in findings for line in finding.contradicted]
+    assert any("notes: warnings of version '1.0.0'" in line for finding in findings for line in finding.unchecked)
 
 
 @pytest.mark.parametrize(("ratio", "kinds"), [(1 + 1e-8, [Contradicted]), (1 + 1e-12, [])])

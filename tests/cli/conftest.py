@@ -43,3 +43,9 @@ def program() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(command, env=environment, text=True, check=False, timeout=120, **settings)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder for each test: runs save their results in it."""
+    monkeypatch.chdir(tmp_path)

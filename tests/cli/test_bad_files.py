@@ -111,9 +111,9 @@ def given(command: str, name: str) -> list[str]:
     return [word.replace("FILE", name) for word in COMMANDS[command]]
 
 
-def refused(found: tuple[int, str, str], what: object) -> None:
-    status, out, err = found
-    assert (status, out) == (2, ""), (what, found)
+def refused(outcome: tuple[int, str, str], what: object) -> None:
+    status, out, err = outcome
+    assert (status, out) == (2, ""), (what, outcome)
     assert err.startswith("staicc: "), what
     assert err.count("\n") == 1, what
     assert len(err) < 2000, what
@@ -125,11 +125,11 @@ def test_other_contents(folder: Path, staicc: Cli, command: str) -> None:
     for content, data in TEXTS.items():
         for name in ("bad", "bad.csv"):
             (folder / name).write_bytes(data)
-        found = staicc(*given(command, "bad"))
+        outcome = staicc(*given(command, "bad"))
         if content == "empty" and command in MAKES:
-            assert found[0] == 0  # a run that was killed while it made the store may leave an empty file
+            assert outcome[0] == 0  # a run that was killed while it made the store may leave an empty file
             continue
-        refused(found, content)
+        refused(outcome, content)
         assert not list(folder.glob("out*")), content
         assert (folder / "bad").read_bytes() == data
 
@@ -226,11 +226,11 @@ def test_predictions_of_any_type(staicc: Cli) -> None:
             doc = draw.choice([values(draw), {"id": values(draw), "label_space": values(draw), "prompt": values(draw)}])
             records[0] = {"doc": doc, "resps": values(draw), "filtered_resps": values(draw), "arguments": values(draw)}
         Path("bad").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
-        found = staicc(*given("score", "bad"))
-        if found[0] == 0:  # the value happened to fit
-            assert found[1].startswith("Normal")
+        outcome = staicc(*given("score", "bad"))
+        if outcome[0] == 0:  # the value happened to fit
+            assert outcome[1].startswith("Normal")
         else:
-            refused(found, seed)
+            refused(outcome, seed)
 
 
 def test_changed_bytes(folder: Path, staicc: Cli) -> None:
@@ -244,7 +244,7 @@ def test_changed_bytes(folder: Path, staicc: Cli) -> None:
     }
     commands = [("score", "bad"), ("score", "bad.csv")]
     commands += [(command, "bad.sqlite") for command in ("store info", "store export", "store merge from")]
-    for seed in range(80):
+    for seed in range(40):
         draw = random.Random(seed)
         for name, content in contents.items():
             data = bytearray(content)
@@ -257,9 +257,9 @@ def test_changed_bytes(folder: Path, staicc: Cli) -> None:
         for command, name in commands:
             for left in folder.glob("out*"):
                 left.unlink()
-            found = staicc(*given(command, name))
-            if found[0] not in (0, 1):
-                refused(found, (seed, command))
+            outcome = staicc(*given(command, name))
+            if outcome[0] not in (0, 1):
+                refused(outcome, (seed, command))
 
 
 # -- saved results with any value changed

@@ -40,22 +40,22 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     lines = out.splitlines()
     assert err == ""
-    assert lines[12:14] == ["", "LongICL:"]
+    assert lines[13:15] == ["", "LongICL:"]
     assert lines[0].split() == ["INDEX", "NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE"]
     for index, name in enumerate(names()):
-        assert lines[index + 1].startswith(f"{index}      {name} ")
-        assert " missing " in lines[index + 1]
-    assert lines[11].startswith("-      mini ")
-    assert " shipped " in lines[11]
+        assert lines[index + 2].startswith(f"{index}      {name} ")
+        assert " missing " in lines[index + 2]
+    assert lines[12].startswith("-      mini ")
+    assert " shipped " in lines[12]
 
 
 def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [one["index"] for one in listed[:11]] == [*range(10), None]
-    assert [one["name"] for one in listed] == [*names(), "mini", *cards()]
-    assert [one["state"] for one in listed] == ["missing"] * 10 + ["shipped"] + ["missing"] * 6
-    assert {one["benchmark"] for one in listed[11:]} == {"LongICL"}
+    assert [card["index"] for card in listed[:11]] == [*range(10), None]
+    assert [card["name"] for card in listed] == [*names(), "mini", *cards()]
+    assert [card["state"] for card in listed] == ["missing"] * 10 + ["shipped"] + ["missing"] * 6
+    assert {card["benchmark"] for card in listed[11:]} == {"LongICL"}
     assert {key: value for key, value in listed[4].items() if key not in ("index", "state")} == get_card(
         "TREC"
     ).to_dict()
@@ -79,13 +79,13 @@ def test_data_sets_of_long_icl_are_listed(home: Path, capsys: pytest.CaptureFixt
     lines = capsys.readouterr().out.split("LongICL:\n")[1].splitlines()
     assert lines[0].split() == ["NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE"]
     states = {}
-    for line, own in zip(lines[1:7], cards().values(), strict=True):
+    for line, own in zip(lines[2:8], cards().values(), strict=True):
         assert line.split()[0] == own.name
         assert line.endswith(own.licence)
         assert f" {len(own.labels)} " in line
         states[own.name] = "installed" if " installed " in line else "missing"
     assert [name for name, state in states.items() if state == "installed"] == ["tacred", "few_nerd"]
-    listed = "\n".join(lines[7:])
+    listed = "\n".join(lines[8:])
     assert f"banking77: {card('banking77').obtain}\n" in listed
     assert f"dialogre: {card('dialogre').obtain} {card('dialogre').terms}\n" in listed
     assert "tacred: " not in listed
@@ -100,7 +100,7 @@ def test_data_sets_of_long_icl_are_verified(home: Path, capsys: pytest.CaptureFi
     write_long_icl(home / "long_icl")
     assert run("verify") == 1
     out, err = capsys.readouterr()
-    assert [line.split()[:2] for line in out.splitlines()[11:]] == [["tacred", "installed"], ["few_nerd", "damaged"]]
+    assert [line.split()[:2] for line in out.splitlines()[12:]] == [["tacred", "installed"], ["few_nerd", "damaged"]]
     assert "python -m StaICC data install long-icl" in err
     assert "few_nerd: " in err
     assert "tacred: " not in err
@@ -116,16 +116,16 @@ def test_published_files_are_verified(home: Path, damaged: bool, capsys: pytest.
     if damaged:
         installed.write_bytes(installed.read_bytes().replace(b"card", b"Card", 1))
     run("verify", "--json")
-    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["name"] == "banking77"]
-    assert found["state"] == ("damaged" if damaged else "verified")
-    assert (found["expected"] == found["found"]) is not damaged
-    assert found["rows"] == 13083
+    (table,) = [row for row in json.loads(capsys.readouterr().out) if row["name"] == "banking77"]
+    assert table["state"] == ("damaged" if damaged else "verified")
+    assert (table["expected"] == table["found"]) is not damaged
+    assert table["rows"] == 13083
 
 
 def test_verify_without_data(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("verify") == 1
     out, err = capsys.readouterr()
-    assert len(out.splitlines()) == 11
+    assert len(out.splitlines()) == 12
     assert err.count("is missing") == 10
     assert "python -m StaICC data install" in err
     assert not home.exists()
@@ -136,11 +136,11 @@ def test_verify_as_json_shows_both_digests(home: Path, capsys: pytest.CaptureFix
     table_path("TREC").write_bytes(b"")
     assert run("verify", "--json") == 1
     out, err = capsys.readouterr()
-    found = {one["name"]: one for one in json.loads(out)}
+    tables = {table["name"]: table for table in json.loads(out)}
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    assert (found["TREC"]["state"], found["TREC"]["found"]) == ("damaged", empty)
-    assert found["TREC"]["expected"] == get_card("TREC").digests.file
-    assert found["AGNews"]["state"] == "missing"
+    assert (tables["TREC"]["state"], tables["TREC"]["found"]) == ("damaged", empty)
+    assert tables["TREC"]["expected"] == get_card("TREC").digests.file
+    assert tables["AGNews"]["state"] == "missing"
     assert str(table_path("TREC")) in err
 
 

@@ -1,17 +1,10 @@
-"""Without an option, the command line does what a call in Python does without the argument.
-
-Both defaults are read from the objects: from the parsers, and from the signatures of the functions and classes that the
-module of a command imports.
-"""
+"""Without an option, the command line does what a call in Python does without the argument."""
 
 from __future__ import annotations
 
 import argparse
-import ast
 import dataclasses
-import importlib
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,85 +12,18 @@ import pytest
 
 import StaICC
 from StaICC import Dataset, LongICL, Normal, load_kernel
-from StaICC.benchmarks.catalogue import BENCHMARKS
-from StaICC.cli import _COMMANDS, _parser, long_icl, main
-from StaICC.cli.benchmark_options import make, run_settings
+from StaICC.benchmarks.race import race
+from StaICC.benchmarks.tasks import BENCHMARKS
+from StaICC.cli import _parser, main
+from StaICC.cli.options import load_model, make, run_settings
 from StaICC.inference import RunOptions
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.text_inference import text_inference
 
-EVALUATING = ("run", "race", "score", "prompts", "export")
-
 
 def parsed(*words: str) -> argparse.Namespace:
-    found: argparse.Namespace = _parser(words[0]).parse_args(list(words))
-    return found
-
-
-def options_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for choice in action.choices.values():
-                yield from options_of(choice)
-        elif action.option_strings:
-            yield action
-
-
-def imported_by(command: str) -> Iterator[Any]:
-    """What the module of a command, and the modules of the command line that it imports, import from the library."""
-    waiting, seen = [f"StaICC.cli.{_COMMANDS[command][0]}"], set()
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        file = importlib.import_module(name).__file__
-        assert file is not None
-        for node in ast.walk(ast.parse(Path(file).read_text("utf-8"))):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("StaICC"):
-                continue
-            module = importlib.import_module(node.module or "")
-            for alias in node.names:
-                found = getattr(module, alias.name, None)
-                if inspect.ismodule(found):
-                    waiting.append(found.__name__)
-                elif module.__name__.startswith("StaICC.cli"):
-                    waiting.append(module.__name__)
-                elif callable(found) and not (isinstance(found, type) and issubclass(found, dict)):
-                    yield found
-
-
-def defaults_in_python(command: str) -> Iterator[tuple[str, str, Any]]:
-    """The parameters with a default of everything that a command may call: owner, name, default."""
-    benchmarks = [value for value in BENCHMARKS.values() if isinstance(value, type)]
-    for found in [*imported_by(command), *benchmarks, RunOptions]:
-        members = [found]
-        if isinstance(found, type):
-            members += [value for name, value in vars(found).items() if name[0] != "_" or name == "__init__"]
-        for member in members:
-            function = getattr(member, "__func__", member)
-            if not callable(function):
-                continue
-            try:
-                parameters = inspect.signature(function).parameters.values()
-            except (TypeError, ValueError):
-                continue
-            for one in parameters:
-                if one.default is not one.empty:
-                    yield f"{getattr(found, '__name__', found)}", one.name, one.default
-
-
-@pytest.mark.parametrize("command", EVALUATING)
-def test_an_option_has_the_default_of_the_argument_of_its_name(command: str) -> None:
-    assert command in _COMMANDS
-    parsers = next(one for one in _parser(command)._actions if isinstance(one, argparse._SubParsersAction))
-    options = {one.dest: one for one in options_of(parsers.choices[command])}
-    compared = set()
-    for owner, name, default in defaults_in_python(command):
-        if name in options and options[name].default is not None:  # without a default, nothing is passed on
-            compared.add(name)
-            assert options[name].default == default, f"{command} --{name}: {owner}"
-    assert compared >= {"k", "noisy_channel"}
+    arguments: argparse.Namespace = _parser(words[0]).parse_args(list(words))
+    return arguments
 
 
 @pytest.mark.parametrize("name", list(BENCHMARKS))
@@ -110,9 +36,13 @@ def test_a_benchmark_of_the_command_line_is_that_of_python(name: str) -> None:
     assert [str(made[part].signature()) for part in made] == [str(in_python[part].signature()) for part in in_python]
 
 
+def test_the_margin_of_a_race_is_that_of_python() -> None:
+    assert parsed("race", "--model", "ppm").margin == inspect.signature(race).parameters["margin"].default
+
+
 def test_the_settings_of_a_run_are_those_of_python() -> None:
     given = run_settings(parsed("run", "normal"))
-    known = {one.name: one.default for one in dataclasses.fields(RunOptions)}
+    known = {field.name: field.default for field in dataclasses.fields(RunOptions)}
     assert {name: known.get(name) for name in given} | {"recheck": True} == given
 
 
@@ -123,10 +53,10 @@ def test_a_model_of_the_command_line_is_that_of_python(make_model: Any, make_tok
     make_tokenizer().save_pretrained(tmp_path)
     for model in ("ppm", str(tmp_path), f"{tmp_path};label_scoring=full"):
         args = parsed("run", "long-icl", "--model", model, "--answers", "labels")
-        function, writes = long_icl.load_model(args)
+        function, writes = load_model(args, for_long_icl=True)
         assert not writes
         assert identity_of(function) == identity_of(load_kernel(model))
-    function, writes = long_icl.load_model(parsed("run", "long-icl", "--model", str(tmp_path)))
+    function, writes = load_model(parsed("run", "long-icl", "--model", str(tmp_path)), for_long_icl=True)
     assert writes
     assert identity_of(function) == identity_of(text_inference(load_kernel(str(tmp_path))))
 

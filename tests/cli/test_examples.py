@@ -26,6 +26,7 @@ SHORTER = {
     "run normal --model smollm2 --precision 0.02": "run normal --datasets mini --precision 0.1",
     "run normal --model smollm2 --k 4,16,64 --sampler nested --datasets TREC": "run normal --k 0,1 --sampler nested "
     "--datasets mini --limit 2",
+    "run generalisation --json first.json": "run generalisation --datasets mini --limit 2 --json new.json",
     "race --model smollm2 --model ppm": "race --model ppm --model 'ppm;order=3' --datasets mini --margin 0.1",
     "race --model hf:gpt2 --model hf:distilgpt2 --margin 0.03 --store run.sqlite": "race --model ppm --model "
     "'ppm;order=3' --datasets mini --margin 0.1 --store race.sqlite",
@@ -66,7 +67,7 @@ def examples() -> list[str]:
     return [line.removeprefix(PROGRAM) for line in lines if line.startswith(PROGRAM)]
 
 
-RUN = [one for one in dict.fromkeys(examples()) if one not in ELSEWHERE and not one.endswith("--help")]
+RUN = [example for example in dict.fromkeys(examples()) if example not in ELSEWHERE and not example.endswith("--help")]
 
 
 @pytest.fixture(scope="module")
@@ -83,21 +84,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     StaICC.Normal(datasets=["mini"])(function).save(folder / "result.json")
     StaICC.Normal(datasets=["mini"], limit=20)(StaICC.load_kernel("ppm")).save(folder / "ppm.json")
+    for name, order in (("first", 2), ("second", 3)):
+        crossed = StaICC.Generalisation(datasets=["mini"], limit=10)
+        crossed(StaICC.load_kernel(f"ppm;order={order}")).save(folder / f"{name}.json")
     (folder / "runs").mkdir()
-    (folder / "runs" / "a.json").write_bytes((folder / "a.json").read_bytes())
+    for name in ("a.json", "b.json"):
+        (folder / "runs" / name).write_bytes((folder / name).read_bytes())
     benchmark = StaICC.Normal(datasets=["mini"], limit=10)
     benchmark(function, store=folder / "run.sqlite", model_name="length")
     asked = list(identified_queries(benchmark))
     with (folder / "predictions.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps({"id": one.id, "index": 1}) + "\n" for one in asked)
+        file.writelines(json.dumps({"id": query.id, "index": 1}) + "\n" for query in asked)
     with (folder / "predictions.csv").open("w", encoding="utf-8") as file:
-        file.write("id,label\n" + "".join(f"{one.id},food\n" for one in asked))
+        file.write("id,label\n" + "".join(f"{query.id},food\n" for query in asked))
     (folder / "logged").mkdir()
     with (folder / "logged" / "samples_staicc_normal_mini_2026.jsonl").open("w", encoding="utf-8") as file:
-        for one in asked:
-            space = list(one.query.label_space)
-            doc = {"id": one.id, "prompt": one.query.prompt, "label_space": space}
-            arguments = {f"gen_args_{n}": {"arg_0": one.query.prompt, "arg_1": label} for n, label in enumerate(space)}
+        for query in asked:
+            space = list(query.query.label_space)
+            doc = {"id": query.id, "prompt": query.query.prompt, "label_space": space}
+            arguments = {
+                f"gen_args_{n}": {"arg_0": query.query.prompt, "arg_1": label} for n, label in enumerate(space)
+            }
             answers = [[str(-float(n)), "False"] for n in range(len(space))]
             file.write(json.dumps({"doc": doc, "arguments": arguments, "filtered_resps": answers}) + "\n")
     return folder
@@ -131,7 +138,7 @@ def test_the_tables_name_examples_of_every_command() -> None:
     for example in ELSEWHERE:  # the parser takes them
         words = shlex.split(example)
         assert callable(StaICC.cli._parser(words[0]).parse_args(words).run)
-    assert re.findall(r"^  (\d+) +\w", StaICC.cli._EPILOG, re.MULTILINE) == ["0", "1", "2", "3", "130"]
+    assert re.findall(r"^  (\d+) +\w", StaICC.cli._EPILOG, re.MULTILINE) == ["0", "1", "2", "3", "4", "130"]
 
 
 def test_options_are_the_same_everywhere() -> None:
@@ -159,6 +166,8 @@ def test_json_output_is_json(folder: Path, monkeypatch: pytest.MonkeyPatch, caps
         "cite --json",
         "verify result.json --json",
         "export lm-eval t --datasets mini --limit 2 --json",
+        "components first.json second.json --json",
+        "plan --half-width 0.1 --json",
         "run normal --datasets mini --limit 2 --quiet --json",
         "score normal predictions.jsonl --datasets mini --limit 10 --json",
         "baseline --n 10 --labels 2 --json",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
+import shlex
+import shutil
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 import StaICC
-from StaICC.cli import main
+from StaICC.benchmarks.verify import verify_file
+from StaICC.cli import main, reports
 
 
 @pytest.fixture
@@ -29,8 +35,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_verified_files_are_ranked_and_the_others_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["leaderboard", "runs", "-o", "site", "--json"]) == 1
-    told = {Path(one["file"]).name: one["status"].split(":")[0] for one in json.loads(capsys.readouterr().out)}
-    assert told == {
+    reported = {Path(row["file"]).name: row["status"].split(":")[0] for row in json.loads(capsys.readouterr().out)}
+    assert reported == {
         "a.json": "recomputed",
         "b.json": "recomputed",
         "changed.json": "CONTRADICTED",
@@ -63,8 +69,8 @@ def test_links_lead_to_files_of_any_name(folder: Path) -> None:
     Path("runs/a.json").rename(f"runs/{name}")
     main(["leaderboard", "runs", "-o", "site"])
     links = re.findall('href="(results/k[^"]*)"', Path("site/index.html").read_text("utf-8"))
-    assert [urlsplit(one).path for one in links] == links
-    assert [unquote(one) for one in links] == [f"results/{name}"]
+    assert [urlsplit(link).path for link in links] == links
+    assert [unquote(link) for link in links] == [f"results/{name}"]
     assert Path("site/results", name).exists()
 
 
@@ -82,6 +88,113 @@ def test_the_same_files_give_the_same_site_and_a_file_more_one_run_more(folder: 
 
 def test_a_folder_without_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["leaderboard", str(tmp_path), "-o", str(tmp_path / "site")]) == 2
-    assert "no result is recomputed" in capsys.readouterr().err
+    assert "no saved result" in capsys.readouterr().err
     assert main(["leaderboard", str(tmp_path / "absent")]) == 2
     assert not (tmp_path / "site").exists()
+
+
+@pytest.fixture
+def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that were verified, not read from the verdicts of an earlier build."""
+    names: list[str] = []
+
+    def verify_and_note(path: Path) -> Any:
+        names.append(path.name)
+        return verify_file(path)
+
+    monkeypatch.setattr(reports, "verify_file", verify_and_note)
+    return names
+
+
+def test_unchanged_files_are_verified_once_and_removed_ones_disappear(folder: Path, verified: list[str]) -> None:
+    main(["leaderboard", "runs", "-o", "site"])
+    assert sorted(verified) == ["a.json", "b.json", "changed.json", "other.json"]
+    verified.clear()
+    Path("runs/deep/b.json").rename("runs/renamed.json")
+    main(["leaderboard", "runs", "-o", "site"])
+    assert sorted(verified) == ["changed.json", "other.json"]  # what is not recomputed may be, later
+    assert sorted(path.name for path in Path("site/results").rglob("*.json")) == ["a.json", "renamed.json"]
+    page = Path("site/index.html").read_text("utf-8")
+    assert "deep/b" not in page
+    Path("site/results/added.json").write_text("of the user", "utf-8")
+    Path("site/results/a.json").write_text("of the user", "utf-8")
+    Path("runs/a.json").unlink()
+    main(["leaderboard", "runs", "-o", "site"])
+    assert {Path(f"site/results/{name}.json").read_text("utf-8") for name in ("a", "added")} == {"of the user"}
+
+
+@pytest.mark.parametrize("change", ["digest", "hmac", "half", "list", "key", "code", "other site"])
+def test_a_forged_damaged_or_foreign_verdict_recomputes_nothing(
+    change: str, folder: Path, verified: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = folder / "home"
+    monkeypatch.setattr(reports, "data_home", lambda: home)
+    main(["leaderboard", "runs", "-o", "site"])
+    key = home / "leaderboard.key"
+    assert len(key.read_bytes()) == 32
+    assert os.name == "nt" or key.stat().st_mode & 0o77 == 0
+    saved = Path("site/verdicts.cache").read_text("utf-8")
+    assert key.read_bytes().hex() not in saved
+    forged = json.loads(saved)
+    digest = hashlib.sha256(Path("runs/changed.json").read_bytes()).hexdigest()
+    if change == "key":
+        key.write_bytes(bytes(32))
+    elif change == "code":
+        monkeypatch.setattr(reports, "_digest_of_code", lambda: "another version")
+    elif change == "other site":
+        Path("site/verdicts.cache").unlink()
+    elif change == "half":
+        Path("site/verdicts.cache").write_text(saved[: len(saved) // 2], "utf-8")
+    elif change == "list":
+        Path("site/verdicts.cache").write_text("[]", "utf-8")
+    else:
+        forged["recomputed" if change == "digest" else "hmac"] = {"changed": digest}
+        Path("site/verdicts.cache").write_text(json.dumps(forged), "utf-8")
+    verified.clear()
+    assert main(["leaderboard", "runs", "-o", "site"]) == 1
+    assert sorted(verified) == ["a.json", "b.json", "changed.json", "other.json"]
+    assert not Path("site/results/changed.json").exists()
+
+
+def test_without_a_folder_for_the_key_every_file_is_verified(
+    folder: Path, verified: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "data_home", lambda: folder / "runs" / "a.json")  # a file, no folder
+    for _ in range(2):
+        assert main(["leaderboard", "runs", "-o", "site"]) == 1
+        assert "a.json" in verified
+        verified.clear()
+
+
+def test_many_runs_have_ranks_and_no_sections_of_single_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("c", "d"):
+        shutil.copy("runs/a.json", f"runs/{name}.json")
+    main(["leaderboard", "runs", "-o", "few"])
+    monkeypatch.setattr(reports, "MOST_RUNS", 2)
+    main(["leaderboard", "runs", "-o", "many"])
+    few, many = (Path(f"{site}/index.html").read_text("utf-8") for site in ("few", "many"))
+    for page in (few, many):
+        assert page.count('class="rank">rank 1 .. 4<') == 4
+    assert "Confusion matrices" in few
+    assert "Confusion matrices" not in many
+
+
+def test_the_commands_of_the_template_repository(folder: Path) -> None:
+    """Each command of the workflow and the page that reads submissions runs on a folder of submissions."""
+    yaml = pytest.importorskip("yaml")
+    template = Path(__file__).parents[2] / "examples" / "leaderboard"
+    shutil.copytree(template, folder / "repository")
+    os.chdir(folder / "repository")
+    workflow = yaml.safe_load((template / ".github/workflows/leaderboard.yml").read_text("utf-8"))
+    steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    text = "\n".join([*steps, (template / "README.md").read_text("utf-8")])
+    Path("submissions/my-team").mkdir()
+    shutil.copy(folder / "runs/a.json", "submissions/my-team/gpt2.json")
+    commands = re.findall(r"python -m StaICC ((?:leaderboard|verify|export) [^|<\n`]*)", text)
+    for command in commands:
+        words = shlex.split(command)
+        if words == ["verify"]:  # of the changed files
+            words.append("submissions/my-team/gpt2.json")
+        assert "--rerun" in words or main(words) == 0, command
+    assert {command.split()[0] for command in commands} == {"leaderboard", "verify", "export"}
+    assert Path("site/results/my-team/gpt2.json").is_file()

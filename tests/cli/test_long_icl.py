@@ -85,8 +85,12 @@ def test_installed_data_are_the_default(data: Path, home: Path, capsys: pytest.C
     assert json.loads(capsys.readouterr().out)["benchmark"] == "LongICL"
     named = ["--datasets", "tacred", "dialogre", "--json"]
     assert main(["data", "install", "long-icl", "--from", str(data), *named]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["path"], told["datasets"], list(told["skipped"])) == (str(home / "long_icl"), ["tacred"], ["dialogre"])
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["path"], reported["datasets"], list(reported["skipped"])) == (
+        str(home / "long_icl"),
+        ["tacred"],
+        ["dialogre"],
+    )
     for source, said in ((["--from", str(data / "none")], "there is no folder"), (["--hub"], "STAICC_OFFLINE forbids")):
         assert main(["data", "install", "long-icl", *source]) == 3
         assert said in capsys.readouterr().err

@@ -76,32 +76,13 @@ def test_wrong_words_are_status_2_with_the_usage(line: str, message: str, staicc
     assert message in err
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("verify nosuch.json", "nosuch.json: No such file"),
-        ("verify .", ".: this is a folder, expected the file of a saved result"),
-        ("run normal --datasets TREK", "there is no data set 'TREK'; did you mean 'TREC'?"),
-        ("prompts normal --datasets TREK", "did you mean 'TREC'?"),
-        ("published --model Lama2", "did you mean 'Llama2'?"),
-        ("cite topp-k", "did you mean 'TopK'?"),
-        ("cite TREK", "did you mean 'TREC'?"),
-    ],
-)
-def test_wrong_names_are_one_line(line: str, message: str, staicc: Cli) -> None:
-    status, out, err = staicc(*line.split())
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("staicc: ")
-    assert message in err
-
-
 def test_a_repeated_list_is_joined(staicc: Cli, tmp_path: Path) -> None:
     """One rule for all options that take several values; before, the last list replaced the others."""
     parsed = StaICC.cli._parser("run").parse_args([*MINI, "--datasets", "TREC", "SST5", "--stop", "a", "--stop", "b"])
     assert (parsed.datasets, parsed.stop) == (["mini", "TREC", "SST5"], ["a", "b"])
     assert StaICC.cli._parser("run").parse_args(MINI).datasets == ["mini"]
     _, out, _ = staicc("baseline", "--n", "100", "--labels", "2", "--t", "5", "--t", "10", "20")
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["5", "10", "20"]  # without the default
+    assert [line.split()[0] for line in out.splitlines()[2:]] == ["5", "10", "20"]  # without the default
     files = [tmp_path / name for name in ("a", "b")]
     parsed = StaICC.cli._parser("verify").parse_args(["verify", "r", *(f"--data={file}" for file in files)])
     assert parsed.data == files
@@ -115,23 +96,17 @@ def test_methods_is_short_for_show_methods(staicc: Cli) -> None:
     assert "    knn_k=3 (int): Nearest neighbours that vote." in shown
 
 
-def test_a_full_disk_is_said_and_other_faults_are_not_hidden(
-    staicc: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*given: object) -> None:
+        raise OSError(fault, os.strerror(fault), "p.jsonl")
 
-    def save(self: object, path: object) -> None:
-        raise OSError(fault, os.strerror(fault), "r.json")
-
-    monkeypatch.setattr(StaICC.Result, "save", save)
+    monkeypatch.setattr("StaICC.cli.files.write_output", write)
     fault = errno.ENOSPC
-    status, out, err = staicc(*MINI, "--json", "r.json")
-    assert status == 2
-    assert err.endswith(f"staicc: r.json: {os.strerror(errno.ENOSPC)}\n")
-    assert "StaICC|benchmark:Normal|" in out  # the scores of a long run are not lost with the file
+    status, _, err = staicc("prompts", *MINI[1:], "-o", "p.jsonl")
+    assert (status, err) == (2, f"staicc: p.jsonl: {os.strerror(errno.ENOSPC)}\n")
     fault = errno.EBADF
-    with pytest.raises(OSError, match=r"r\.json"):
-        main([*MINI, "--json", "r.json"])
+    with pytest.raises(OSError, match=r"p\.jsonl"):
+        main(["prompts", *MINI[1:], "-o", "p.jsonl"])
 
 
 def test_an_interrupt_is_status_130(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +126,7 @@ def test_an_interrupt_is_status_130(staicc: Cli, monkeypatch: pytest.MonkeyPatch
 
 def test_the_module_runs_without_data_and_says_where_it_is_missing(program: Any, tmp_path: Path) -> None:
     home = {"STAICC_HOME": str(tmp_path), "STAICC_OFFLINE": "1"}
-    done = program(*MINI, env=home)
+    done = program(*MINI, "--no-save", env=home)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Normal\n")
     assert list(tmp_path.iterdir()) == []
@@ -162,7 +137,7 @@ def test_the_module_runs_without_data_and_says_where_it_is_missing(program: Any,
 
 
 def test_a_reader_that_went_away_is_no_error(program: Any) -> None:
-    for words in (["cite"], MINI):
+    for words in (["cite"], [*MINI, "--no-save"]):
         read, write = os.pipe()
         os.close(read)
         with os.fdopen(write, "w") as gone:

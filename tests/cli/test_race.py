@@ -64,9 +64,9 @@ def test_a_race_prints_and_saves_what_the_library_returns(staicc: Cli) -> None:
     assert status == 0
     assert "recomputed  Race: the parts" in out
     assert "stopped early" in staicc("compare", "race.json")[2]
-    found = scores(staicc, "race.json")
-    assert {row["run"] for row in found} == {"race: first", "race: second"}
-    assert all(row["low"] is None for row in found)  # the interval of a race is that of the difference
+    rows = scores(staicc, "race.json")
+    assert {row["run"] for row in rows} == {"race: first", "race: second"}
+    assert all(row["low"] is None for row in rows)  # the interval of a race is that of the difference
     assert staicc(*command, "--json", "two.json", "--chunk-size", "3")[0] == 0
     again: Any = load("two.json")
     assert list(again.results()) == list(saved.results())
@@ -83,9 +83,9 @@ def test_run_with_precision(staicc: Cli) -> None:
     assert saved.stopping == expected.stopping
     assert str(saved.stopping) in out
     assert staicc("verify", "early.json")[0] == 0
-    found = [row for row in scores(staicc, "early.json") if row["level"]]
+    rows = [row for row in scores(staicc, "early.json") if row["level"]]
     interval = saved.stopping.interval
-    known = [(row["dataset"], row["metric"], row["low"], row["high"], row["level"]) for row in found]
+    known = [(row["dataset"], row["metric"], row["low"], row["high"], row["level"]) for row in rows]
     assert known == [(None, saved.stopping.score, interval.low, interval.high, 0.95)]
     assert staicc("run", "normal", *MINI, "--json", "full.json")[0] == 0
     assert "stopped early" in staicc("compare", "full.json", "early.json")[2]
@@ -104,7 +104,7 @@ PPM = "race --model ppm --model ppm"
         (f"{PPM} --margin 0", "wrong margin"),
         (f"{PPM} --score likelihood", "outputs='auto'"),
         (f"{PPM} --limit 0", "limit"),
-        (f"{PPM} --json racing_models.py --model-option order", "expected name=value"),
+        (f"{PPM} --json racing_models.py --overwrite --model-option order", "expected name=value"),
         (f"{PPM} --model-option ordre=3", "did you mean 'order'"),
         ("run normal --precision 0", "wrong precision: got 0.0"),
         ("run normal --precision nan", "wrong precision: got nan"),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.cli.files import show_result
+from StaICC.cli import main
 
 Cli = Callable[..., tuple[int, str, str]]
 LIMITS = ["--datasets", "mini", "--limit", "10"]
@@ -39,18 +39,6 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def averages(name: str) -> Any:
     return StaICC.load(name)["Averaged results"]
-
-
-def test_a_result_is_saved_before_its_reader_can_go_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Gone(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
-    result = StaICC.results.load("a.json")
-    monkeypatch.setattr("sys.stdout", Gone())
-    with pytest.raises(BrokenPipeError):
-        show_result(result, tmp_path / "kept.json")
-    assert StaICC.results.load(tmp_path / "kept.json") == result
 
 
 def test_compare(staicc: Cli) -> None:
@@ -151,3 +139,52 @@ def test_tables(staicc: Cli) -> None:
     assert "% StaICC|benchmark:Normal" in text
     as_json = staicc("export", "latex", "a.json", "b.json", "--json")[1]
     assert json.loads(as_json)["latex"] == text.rstrip("\n")
+
+
+def test_a_model_card_has_the_scores_in_the_format_of_the_hub(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    yaml = pytest.importorskip("yaml")
+    hub = pytest.importorskip("huggingface_hub.repocard_data")
+    data = json.loads(Path("a.json").read_text("utf-8"))
+    name = "a: 'b' \"c\" # \u2028 \U0001f600 \x85 ---"
+    result = StaICC.Normal(datasets=["mini"], limit=10)(lambda prompt, label_space: 0, model_name=name)
+    result.save("named.json")
+    for file, model in (("a.json", StaICC.load("a.json").model), ("named.json", result.model)):
+        assert main(["export", "model-card", file, "-o", "card.md"]) == 0
+        start, card, end = Path("card.md").read_text("utf-8").split("---\n")[0::1][:3]
+        metadata = yaml.safe_load(card)
+        assert (start, end) == ("", "")
+        found, evaluations = hub.model_index_to_eval_results(metadata["model-index"])
+        assert found == model
+        scores = {(each.dataset_name, each.metric_name): each for each in evaluations}
+        assert scores["mini", "accuracy"].metric_value == data["Divided results"]["mini"]["accuracy"]
+        assert scores["mini", "macro_F1"].metric_type == "f1"
+        interval = scores["mini", "accuracy"].metric_args
+        assert interval["low"] <= scores["mini", "accuracy"].metric_value <= interval["high"]
+        signature = scores["mini", "accuracy"].dataset_args["signature"]
+        assert signature == str(StaICC.load(file).signature)
+    assert main(["export", "model-card", "suite.json", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert len({evaluation["task"]["name"] for evaluation in entry["results"]}) == len(StaICC.load("suite.json"))
+
+
+def test_a_folder_may_have_other_files(staicc: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.json").write_bytes(Path(f"{name}.json").read_bytes())
+    for name, content in {"notes": '{"kind": "notes"}', "damaged": "{"}.items():
+        (folder / f"{name}.json").write_text(content, "utf-8")
+    status, out, err = staicc("compare", str(folder))
+    assert (status, "first a, second b" in out) == (0, True)
+    assert all(f"{folder / name}.json is no saved result" in err for name in ("notes", "damaged"))
+    assert staicc("compare", "a.json", str(folder / "notes.json"))[0] == 2  # a file that the user names is an error
+
+
+def test_two_models_and_a_file_of_another_model_are_refused_before_the_run(staicc: Cli) -> None:
+    status, out, err = staicc("run", "normal", *LIMITS, "--model", "mine:f", "--model", "ppm")
+    assert (status, out) == (2, "")
+    assert "mine:f and ppm" in err
+    before = Path("a.json").read_bytes()
+    status, out, err = staicc("run", "normal", *LIMITS, "--model-name", "another", "--json", "a.json")
+    assert (status, out, Path("a.json").read_bytes()) == (2, "", before)
+    assert "not of another" in err

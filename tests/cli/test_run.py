@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.catalogue import BENCHMARKS
+from StaICC.benchmarks.tasks import BENCHMARKS
 from StaICC.inference.store import PredictionStore
 from StaICC.results import ResultGroup, load
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_every_benchmark_prints_its_table(name: str, staicc: Cli, ppm: Any) -> None:
     expected = BENCHMARKS[name](datasets=["mini"], limit=1)(ppm)
-    assert staicc("run", name, "--datasets", "MINI", "--limit", "1") == (0, f"{expected}\n", "")
+    assert staicc("run", name, "--datasets", "MINI", "--limit", "1", "--no-save") == (0, f"{expected}\n", "")
 
 
 def test_the_settings_reach_the_benchmark(staicc: Cli, ppm: Any) -> None:
@@ -53,22 +53,22 @@ def test_the_settings_reach_the_benchmark(staicc: Cli, ppm: Any) -> None:
 
 
 def test_json_instead_of_the_table(staicc: Cli, ppm: Any) -> None:
-    found = ResultGroup.from_dict(json.loads(staicc("run", "suite", *SMALL, "--json", "-")[1]))
+    printed = ResultGroup.from_dict(json.loads(staicc("run", "suite", *SMALL, "--json", "-")[1]))
     expected = StaICC.Suite(datasets=["mini"], limit=2)(ppm)
     for result in expected.results():
         result.provenance = result.provenance.named("ppm")
-    assert found == expected
+    assert printed == expected
 
 
 def test_predictions_are_kept_in_a_store(staicc: Cli) -> None:
     for name in ("a", "b"):
-        command = ["run", "normal", *SMALL, "--store", "s", "--model-name", name, "--json", "r.json"]
+        command = ["run", "normal", *SMALL, "--store", "s", "--model-name", name, "--json", "r.json", "--overwrite"]
         first = staicc(*command)
         assert staicc(*command)[:2] == first[:2]
         assert load("r.json").provenance.predictors[0].name == name  # type: ignore[union-attr]
     with PredictionStore("s") as store:
-        found = [(name.split()[-1], count) for name, count in store.info().models.items()]
-    assert found == [("name:a", 4), ("name:b", 4)]
+        models = [(name.split()[-1], count) for name, count in store.info().models.items()]
+    assert models == [("name:a", 4), ("name:b", 4)]
 
 
 @pytest.mark.pack
@@ -78,7 +78,7 @@ def test_several_data_sets(staicc: Cli) -> None:
 
 
 def test_a_partial_run_is_status_1(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.cli.benchmark_options as module
+    import StaICC.cli.options as module
 
     lost = StaICC.Normal(datasets=["mini"])[0].prompt_set()[0]
     monkeypatch.setattr(
@@ -118,7 +118,7 @@ def test_bad_arguments_are_refused_before_a_prediction(
     def never(*given: Any) -> Any:
         raise AssertionError("predicted before the arguments were checked")
 
-    monkeypatch.setattr(module, "ask", never)
+    monkeypatch.setattr(module, "predict_queries", never)
     data = [] if "--datasets" in line else ["--datasets", "mini"]
     status, out, err = staicc("run", "normal", *data, *line.split())
     assert (status, out) == (2, "")
@@ -141,7 +141,7 @@ def test_progress_is_drawn_on_a_terminal_and_wiped(
     monkeypatch.setattr("StaICC.progress._FIRST_SECONDS", 0.0)
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
-    assert main(["run", "normal", *SMALL, *more]) == 0
+    assert main(["run", "normal", *SMALL, "--no-save", *more]) == 0
     shown = stream.getvalue()
     assert ("Normal, mini: " in shown) is drawn
     assert not drawn or shown.endswith(" \r")

@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from StaICC.cli import store as command
+from StaICC.cli import data as command
 from StaICC.errors import SchemaError
 from StaICC.inference.store import PredictionStore, query_key
 
@@ -35,8 +35,8 @@ def test_info(path, capsys):
     assert "51 answers" in out
     assert "        50  model A\n         1  model B\n" in out
     assert run("info", path, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["answers"], found["models"]) == (51, {"model A": 50, "model B": 1})
+    info = json.loads(capsys.readouterr().out)
+    assert (info["answers"], info["models"]) == (51, {"model A": 50, "model B": 1})
 
 
 def test_export(path, tmp_path, capsys):

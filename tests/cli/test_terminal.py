@@ -34,12 +34,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         result = StaICC.Normal(datasets=[data], limit=4)(lambda prompt, label_space, run=run: run)
         result.environment["model"] = name
         result.save(f"r{run}.json")
+    cells = [f'"{name} {row}","{name} {row % 2}"' for row in range(60)]
+    Path("own.csv").write_text("\n".join(["text,label", *cells]), "utf-8", newline="")
     with PredictionStore("run.sqlite") as store:
         store.put_many(EVIL, [(b"k" * 32, [0.5, 0.5])])
     return tmp_path
 
 
+OWN = ["--data", "own.csv", "--text", "text", "--label"]
 COMMANDS = [
+    ["run", "normal", *OWN, "label", "--limit", "3"],
+    ["run", "normal", *OWN, WORD],
+    ["prompts", "normal", *OWN, "label", "--limit", "2"],
+    ["export", "latex", "r0.json"],
+    ["show", WORD],
     ["compare", "r0.json", "r1.json"],
     ["compare", "r0.json", "r1.json", "--format", "markdown"],
     ["compare", "r0.json", "r1.json", "--format", "latex"],
@@ -67,7 +75,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda one: " ".join(one).encode("ascii", "replace").decode())
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda words: " ".join(words).encode("ascii", "replace").decode())
 def test_nothing_controls_the_terminal(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     try:
         status = main(arguments)
@@ -75,7 +83,7 @@ def test_nothing_controls_the_terminal(capsys: pytest.CaptureFixture[str], argum
         status = int(str(end.code))
     out, err = capsys.readouterr()
     assert out + err
-    assert [one for one in HIDDEN if one in out + err] == []
+    assert [character for character in HIDDEN if character in out + err] == []
     assert status in (0, 1, 2, 3)
     if "--json" in arguments and status == 0:
         for line in out.splitlines() if arguments[0] == "export" else [out]:

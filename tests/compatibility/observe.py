@@ -23,7 +23,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON: lists and tuples are told apart, and so are texts, numbers and functions."""
+    """A value as JSON: lists and tuples are distinguished, and so are texts, numbers and functions."""
     if value is None or isinstance(value, (bool, int, float)):
         return value if not isinstance(value, float) or math.isfinite(value) else repr(value)
     if isinstance(value, str):

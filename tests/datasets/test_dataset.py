@@ -58,14 +58,6 @@ def test_everything_can_be_given() -> None:
     )
 
 
-def test_other_rows_have_another_digest() -> None:
-    digests = {
-        Dataset.from_rows(rows, name="n", label_space=["a", "b"]).table.digest
-        for rows in ([("x", 0)], [("x", 1)], [("y", 0)], [("x", 0), ("x", 0)], [(("x", ""), 0)])
-    }
-    assert len(digests) == 5
-
-
 @pytest.mark.parametrize(
     ("rows", "changes", "message"),
     [
@@ -127,20 +119,6 @@ def test_default_split(rows: int) -> None:
     assert split.calibration == min(1024, rows // 5)
     assert split.demonstration == min(4096, rows - split.test - split.calibration)
     assert rows < 2 or split.demonstration >= 1
-
-
-def test_mini_needs_no_data_pack(monkeypatch: pytest.MonkeyPatch) -> None:
-    import StaICC.datasets.pack as pack
-
-    def never(*_: Any) -> None:
-        raise AssertionError("the pack was asked for")
-
-    monkeypatch.setattr(pack, "ensure_installed", never)
-    dataset = load_dataset("Mini")
-    assert dataset.card.split == SplitSizes(48, 192, 96)
-    assert len(dataset.table) == dataset.card.rows == 360
-    assert dataset.card.digests is not None
-    assert dataset.table.digest == dataset.card.digests.table
 
 
 def test_damage_in_mini_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

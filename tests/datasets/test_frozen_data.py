@@ -28,4 +28,4 @@ def test_rows_are_the_release(name: str, golden: dict[str, Any]) -> None:
 
 
 def test_everything_verifies() -> None:
-    assert [(one.name, one.state) for one in pack_module.verify()] == [(name, "verified") for name in names()]
+    assert [(table.name, table.state) for table in pack_module.verify()] == [(name, "verified") for name in names()]

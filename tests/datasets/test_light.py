@@ -52,11 +52,3 @@ except DataMissingError as error:
     assert done.stderr.count("\n") == 1
     assert "installing the benchmark's data into" in done.stderr
     assert "python -m StaICC data install StaICC-0.1.1-py3-none-any.whl" in done.stdout
-
-
-def test_all_is_sorted_and_true() -> None:
-    import StaICC.datasets as package
-
-    assert package.__all__ == sorted(package.__all__)
-    for name in package.__all__:
-        assert getattr(package, name).__doc__, name

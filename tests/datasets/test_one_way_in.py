@@ -16,7 +16,7 @@ from StaICC import Dataset, LongICL, Normal, Suite, load, load_kernel
 from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.cli import main
 from StaICC.datasets import SplitSizes
-from StaICC.datasets.dataset import default_split, default_template
+from StaICC.datasets.dataset import default_split
 from StaICC.datasets.source import FileSource
 from StaICC.prompting import split_dataset, split_indexes
 
@@ -36,7 +36,7 @@ def write_files(rows: list[tuple[Any, ...]], names: tuple[str, ...]) -> None:
         with open(name, "w", encoding="utf-8", newline="") as file:
             csv.writer(file, delimiter=separator).writerows([names, *rows])
     records = [dict(zip(names, row, strict=True)) for row in rows]
-    Path("t.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records), "utf-8")
+    Path("t.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     Path("t.json").write_text(json.dumps(records), "utf-8")
 
 
@@ -77,31 +77,35 @@ def doors(rows: list[tuple[Any, str]], names: tuple[str, ...], **facts: Any) -> 
 def prompts_of(dataset: Dataset) -> list[Any]:
     """The test rows and the prompts of all benchmarks."""
     suite = Suite(datasets=[dataset])
-    return [(part, one.triplet_dataset.test.indexes, one.prompt_set()) for part in suite for one in suite[part]]
+    return [
+        (part, experimentor.triplet_dataset.test.indexes, experimentor.prompt_set())
+        for part in suite
+        for experimentor in suite[part]
+    ]
 
 
-@pytest.mark.parametrize("rows", [ROWS, PAIRS], ids=["one text", "two texts"])
 @pytest.mark.parametrize(
-    "facts", [{}, {"split": SplitSizes(50, 150, 100)}, {"split": {"test": 33}}, {"template": {"instruction": "Sort. "}}]
+    ("rows", "facts"),
+    [(ROWS, {}), (PAIRS, {"split": SplitSizes(50, 150, 100), "template": {"instruction": "Sort. "}})],
+    ids=["one text", "two texts"],
 )
 def test_every_door_leads_to_one_data_set(rows: list[Any], facts: dict[str, Any]) -> None:
     names = NAMES if rows is ROWS else ("what_they_wrote", "reply", "kind")
-    found = dict(doors(rows, names, **facts))
-    assert len(found) >= 7
-    first = found["rows"]
+    made_by = dict(doors(rows, names, **facts))
+    assert len(made_by) >= 7
+    first = made_by["rows"]
     expected = prompts_of(first)
-    for door, made in found.items():
+    for door, made in made_by.items():
         assert (made.card, made.table.digest, made.remarks) == (first.card, first.table.digest, first.remarks), door
         assert split_dataset(made).test.indexes == split_dataset(first).test.indexes
         assert str(Normal(datasets=[made]).signature()) == str(Normal(datasets=[first]).signature())
     for door in ("rows, label indexes", "t.csv", "t.json"):
-        assert prompts_of(found[door]) == expected
+        assert prompts_of(made_by[door]) == expected
 
 
-@pytest.mark.parametrize("file", ["t.csv", "t.jsonl"])
-def test_the_command_line_is_a_door_too(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_is_a_door_too(capsys: pytest.CaptureFixture[str]) -> None:
     write_files(ROWS, NAMES)
-    own = ["--data", file, "--text", NAMES[0], "--label", NAMES[1]]
+    own = ["--data", "t.csv", "--text", NAMES[0], "--label", NAMES[1]]
     assert main(["run", "normal", *own, "--limit", "3", "--json", "r.json", "--quiet"]) == 0
     benchmark = Normal(datasets=[Dataset.from_rows(ROWS, name="t")], limit=3)
     result = benchmark(load_kernel("ppm"))
@@ -117,7 +121,7 @@ def test_long_icl_has_the_same_prompts_too() -> None:
     rows = [(f"message {i} of {i % 25}", f"kind {i % 25:02}") for i in range(500)]
     write_files(rows, NAMES)
     made = [Dataset.from_rows(rows, name="t"), Dataset.from_file("t.csv", NAMES[0], NAMES[1])]
-    prompts = [LongICL(datasets=[one], rounds=[1, 2], test_number=9)[0].prompt_set() for one in made]
+    prompts = [LongICL(datasets=[dataset], rounds=[1, 2], test_number=9)[0].prompt_set() for dataset in made]
     assert prompts[0] == prompts[1]
 
 
@@ -149,7 +153,7 @@ def test_a_split_that_is_named_is_drawn_as_the_benchmarks() -> None:
     assert split_dataset(plain).test.indexes == split_indexes(300, sizes).test
     stratified = Dataset.from_rows(ROWS, name="t", split=SplitSizes(60, 120, 120, stratified=True))
     assert stratified.card == Dataset.from_rows(ROWS, name="t").card
-    signatures = [Normal(datasets=[one]).signature().fields["split"] for one in (plain, stratified)]
+    signatures = [Normal(datasets=[dataset]).signature().fields["split"] for dataset in (plain, stratified)]
     assert signatures == ["60+120+120", "stratified-60+120+120"]
 
 
@@ -160,11 +164,6 @@ def test_a_card_of_version_1_0_0_has_the_split_that_it_had() -> None:
     now = Dataset.from_rows(ROWS, name="t").card
     assert type(now).from_dict(json.loads(json.dumps(now.to_dict()))) == now
     assert default_split(300).stratified
-
-
-def test_the_default_template_of_one_text_is_that_of_a_column_called_text() -> None:
-    assert default_template(1).input_text_prefixes == ("text: ",)
-    assert Normal(datasets=[Dataset.from_rows(ROWS, name="t")])[0].prompt_set()[0].startswith("text: message ")
 
 
 def test_label_names_with_spaces_of_their_own() -> None:
@@ -190,8 +189,8 @@ def test_numbers_name_labels_where_they_are_no_indexes() -> None:
 
 @pytest.mark.parametrize(("limit", "tested"), [(None, 120), (99, 99), (20, 20), (100, 100), (500, 120)])
 def test_the_warning_about_few_rows_is_about_those_that_are_evaluated(limit: int | None, tested: int) -> None:
-    found = data_warnings(Normal(datasets=[Dataset.from_rows(ROWS, name="t")], limit=limit))
-    few = [text for text in found if "rows are tested" in text]
+    warnings = data_warnings(Normal(datasets=[Dataset.from_rows(ROWS, name="t")], limit=limit))
+    few = [text for text in warnings if "rows are tested" in text]
     assert len(few) == (tested < 100)
     assert all(text.startswith(f"t: {tested} of 300 rows are tested") and "limit" in text for text in few)
     small = data_warnings(Normal(datasets=[Dataset.from_rows(ROWS[:100], name="t")], limit=limit))

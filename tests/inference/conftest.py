@@ -1,4 +1,4 @@
-"""Lets the tests of this folder, and the worker processes that they start, import the helper modules beside them."""
+"""Lets the tests of this folder, and the worker processes that they start, import the helper modules next to them."""
 
 from __future__ import annotations
 

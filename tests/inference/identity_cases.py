@@ -145,15 +145,11 @@ _pair("a_kernel_that_states_too_little", lambda: (_Stating(1.0), _Stating(2.0)))
 _SMALL_STEPS = "def f(prompt, label_space):\n    return [1e7 + N, 1e7 + 2]\n"
 
 
-@attack
-def small_steps_of_large_numbers(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    made = module(f"N = 0\n{_SMALL_STEPS}")
-    yield made.f
-    made.N = 4
-    yield made.f
-
-
 _SOURCE = "N = 1.0\ndef f(prompt, label_space):\n    return [N, 1.5]\n"
+
+
+def _root(prompt: Any, label_space: Any) -> list[float]:
+    return row(prompt, math.sqrt(4.0))
 
 
 def _weighted(prompt: Any, label_space: Any, weight: float) -> list[float]:
@@ -181,76 +177,61 @@ class _Stating(Scaled):
         return Identity({"model": "stating"})
 
 
-@attack
-def a_global(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    made = module(_SOURCE)
-    yield made.f
-    made.N = 2.0
-    yield made.f
+class _Batched(Scaled):
+    def identity(self) -> Identity:
+        return Identity({"model": "kernel"})
+
+    def batch(self, prompts: Any, label_space: Any) -> Any:
+        return [self(prompt, label_space) for prompt in prompts]
 
 
-@attack
-def one_entry_of_a_dictionary(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    yield lexicon
-    patch.setitem(TABLE, "sad", -3.0)  # 10 % of the predictions
-    yield lexicon
+def _with_batch() -> Function:
+    function = closure(1.0)
+    setattr(function, "batch", lambda prompts, label_space: [row(prompt, 1.0) for prompt in prompts])  # noqa: B010
+    return function
 
 
-@attack
-def another_code_in_a_function(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    def f(prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, 1.0)
+def _changed(name: str, make: Callable[[], Any], change: Callable[[Any, pytest.MonkeyPatch], object]) -> None:
+    """Add a function that is changed in place, or in what it uses."""
 
-    def other(prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, 2.0)
+    def steps(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
+        function = make()
+        yield function
+        change(function, patch)
+        yield function
 
-    yield f
-    f.__code__ = other.__code__
-    yield f
-
-
-@attack
-def another_batch_of_a_function(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    def f(prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, 1.0)
-
-    f.batch = lambda prompts, label_space: [row(prompt, 1.0) for prompt in prompts]  # type: ignore[attr-defined]
-    yield f
-    f.batch = lambda prompts, label_space: [row(prompt, 2.0) for prompt in prompts]  # type: ignore[attr-defined]
-    yield f
+    ATTACKS[name] = steps
 
 
-@attack
-def a_method_of_the_object(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    model = Scaled(1.0)
-    yield model
-    model.predict = lambda prompt, label_space: row(prompt, 2.0)  # type: ignore[method-assign]
-    yield model
+def _doubled(prompts: Any, label_space: Any) -> list[list[float]]:
+    return [row(prompt, 2.0) for prompt in prompts]
 
 
-@attack
-def a_method_of_the_class(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    yield Scaled(1.0)
-    patch.setattr(Scaled, "predict", Turned.predict)
-    yield Scaled(1.0)
+def _global(name: str, value: object) -> Callable[[Any, pytest.MonkeyPatch], object]:
+    return lambda function, patch: function.__globals__.update({name: value})
 
 
-@attack
-def another_class(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    model = Scaled(1.0)
-    yield model
-    model.__class__ = Turned
-    yield model
-
-
-@attack
-def a_function_of_the_standard_library(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    def f(prompt: Any, label_space: Any) -> list[float]:
-        return row(prompt, math.sqrt(4.0))
-
-    yield f
-    patch.setattr(math, "sqrt", lambda number: -number)
-    yield f
+_changed("small_steps_of_large_numbers", lambda: module(f"N = 0\n{_SMALL_STEPS}").f, _global("N", 4))
+_changed("a_global", lambda: module(_SOURCE).f, _global("N", 2.0))
+_changed("one_entry_of_a_dictionary", lambda: lexicon, lambda _, patch: patch.setitem(TABLE, "sad", -3.0))  # 10 %
+_changed("another_code", lambda: module(_SOURCE).f, lambda f, patch: patch.setattr(f, "__code__", _exec(2.0).__code__))
+_changed("another_batch_of_a_function", _with_batch, lambda f, patch: setattr(f, "batch", _doubled))
+_changed(
+    "a_method_of_the_object", lambda: Scaled(1.0), lambda model, patch: setattr(model, "predict", Scaled(2.0).predict)
+)
+_changed(
+    "a_method_of_the_class", lambda: Scaled(1.0), lambda _, patch: patch.setattr(Scaled, "predict", Turned.predict)
+)
+_changed("another_class", lambda: Scaled(1.0), lambda model, patch: setattr(model, "__class__", Turned))
+_changed("the_standard_library", lambda: _root, lambda _, patch: patch.setattr(math, "sqrt", lambda number: -number))
+_changed("the_batch_of_a_kernel", lambda: _Batched(1.0), lambda kernel, patch: setattr(kernel, "batch", _doubled))
+_changed(
+    "the_batch_of_the_class_of_a_kernel",
+    PPMKernel,
+    lambda _, patch: patch.setattr(PPMKernel, "batch", lambda self, prompts, label_space: [[0.1, 0.9]] * len(prompts)),
+)
+_changed("a_setting_of_a_kernel", PPMKernel, lambda kernel, patch: object.__setattr__(kernel, "order", 0))
+_changed("a_helper_of_a_kernel", PPMKernel, lambda _, patch: patch.setattr(math, "exp", lambda number: 0.3))
 
 
 @attack
@@ -274,44 +255,6 @@ def a_module_that_is_edited(patch: pytest.MonkeyPatch, folder: Path) -> Iterator
         patch.delitem(sys.modules, "edited_model", raising=False)
         yield __import__("edited_model").f
         (folder / "edited_model.py").unlink()
-
-
-@attack
-def the_batch_of_a_kernel(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    class Kernel(Scaled):
-        def identity(self) -> Identity:
-            return Identity({"model": "kernel"})
-
-        def batch(self, prompts: Any, label_space: Any) -> Any:
-            return [self(prompt, label_space) for prompt in prompts]
-
-    kernel = Kernel(1.0)
-    yield kernel
-    kernel.batch = lambda prompts, label_space: [row(prompt, 2.0) for prompt in prompts]  # type: ignore[method-assign]
-    yield kernel
-
-
-@attack
-def the_batch_of_the_class_of_a_kernel(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    yield PPMKernel()
-    patch.setattr(PPMKernel, "batch", lambda self, prompts, label_space: [[0.1, 0.9] for _ in prompts])
-    yield PPMKernel()
-
-
-@attack
-def a_setting_of_a_kernel(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    kernel = PPMKernel(12)
-    yield kernel
-    object.__setattr__(kernel, "order", 0)
-    yield kernel
-
-
-@attack
-def a_helper_of_a_kernel(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Function]:
-    yield PPMKernel()
-    patch.setattr(math, "log", lambda *numbers: 1.0)
-    patch.setattr(math, "exp", lambda number: 0.3)
-    yield PPMKernel()
 
 
 # -- ordinary functions

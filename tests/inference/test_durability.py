@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -20,11 +19,9 @@ from durability_kills import QUERIES, WAYS, environment, kill_and_resume, result
 
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference import RunOptions, ask, worker_processes, workers
-from StaICC.inference.identity import Identity, name_in_store
+from StaICC.inference import worker_processes
+from StaICC.inference.identity import name_in_store
 from StaICC.inference.store import BoundStore, PredictionStore, StoreError
-from StaICC.inference.workers import WorkerPool
-from StaICC.prompting import Query
 from StaICC.results import Result
 
 HERE = Path(__file__).parent
@@ -151,45 +148,6 @@ def test_an_executor_made_by_a_function_is_made_once_for_all_data_sets_and_shut_
         made[0].submit(max, 1, 2)
 
 
-def test_a_pool_is_of_use_again_after_a_run_that_broke_off(prompts):
-    def refuse(progress):
-        if progress.done:
-            raise KeyError("the callback's own error")
-
-    queries = [Query(prompt, ("negative", "positive"), 0, row, 0) for row, prompt in enumerate(prompts)]
-    function = Deterministic()
-    pool = WorkerPool(lambda: ThreadPoolExecutor(2))
-    with pytest.raises(KeyError):
-        ask(function, queries, "first", RunOptions(executor=pool, progress=refuse))
-    assert ask(function, queries, "second", RunOptions(executor=pool)) == ask(function, queries, "here")
-    pool.close()
-
-
-class Heavy:
-    """Its weights come with the pickle; ``others`` counts the models in memory when the last one was read."""
-
-    others = -1
-
-    def __reduce__(self) -> Any:
-        return _read_heavy, ()
-
-    def identity(self) -> Identity:
-        return Identity({"model": "heavy"})
-
-
-def _read_heavy() -> Heavy:
-    Heavy.others = len(workers._LOADED)
-    return Heavy()
-
-
-def test_a_worker_lets_go_of_one_model_before_it_reads_the_next():
-    with ProcessPoolExecutor(1) as pool:
-        shipments = [pickle.dumps(WorkerPool(pool).remote(Heavy())) for _ in range(2)]
-    for data in shipments:
-        assert isinstance(pickle.loads(data).load(), Heavy)
-        assert Heavy.others == 0
-
-
 def test_no_executor_is_made_when_all_is_stored(tmp_path, expected):
     normal(Deterministic(), store=tmp_path / "run.sqlite")
 
@@ -268,6 +226,36 @@ def test_a_worker_that_dies_ends_the_run_and_the_same_call_continues(number, on_
     result = normal(kernel, executor=lambda: ProcessPoolExecutor(number), recheck=False, **settings)
     assert content(result) == expected
     assert len(calls_of(calls)) == before + QUERIES - stored
+
+
+def place(_: int) -> tuple[int, str | None, str | None]:
+    """The process, the devices that it sees, and its threads."""
+    time.sleep(0.1)  # so that the other one gets a task, too
+    return os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("OMP_NUM_THREADS")
+
+
+@pytest.mark.parametrize(
+    ("visible", "devices", "expected"),
+    [
+        (None, [3, "GPU-5"], {"3", "GPU-5"}),
+        ("4,7", None, {"4", "7"}),
+        (None, None, {None}),
+    ],
+)
+def test_each_worker_has_its_own_device_or_its_share_of_the_cores(visible, devices, expected, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    places = {}
+    with worker_processes(2, devices)() as pool:
+        until = time.monotonic() + 120
+        while len(places) < 2 and time.monotonic() < until:
+            places |= {process: facts for process, *facts in pool.map(place, range(8))}
+    assert len(places) == 2
+    assert {device for device, _ in places.values()} == expected
+    shared = {None: str(max(1, (os.cpu_count() or 1) // 2))}
+    assert all(threads == shared.get(device) for device, threads in places.values())
 
 
 def _die(*_: object) -> None:
@@ -349,34 +337,6 @@ def test_a_function_without_a_name_is_refused(tmp_path):
         with pytest.raises(ArgumentError, match="the name of a model must be a non-empty text"):
             normal(mine, store=tmp_path / "run.sqlite", model_name=name)
     assert normal(mine, store=tmp_path / "run.sqlite", model_name="mine").complete
-
-
-def test_two_models_never_share_answers(tmp_path, anonymous):
-    store = tmp_path / "run.sqlite"
-
-    def inverted(prompt, label_space):
-        return row_of(prompt, label_space)[::-1]
-
-    one = normal(Deterministic(), store=store)
-    for other in (Deterministic(name="two"), Batching()):
-        calls = tmp_path / f"calls {other.identity().digest}"
-        other.calls = str(calls)
-        normal(other, store=store)
-        assert len(calls_of(calls)) == QUERIES
-    named = normal(inverted, store=store, model_name="deterministic/one")  # the name is no identity
-    assert anonymous(named) == anonymous(normal(inverted))
-    assert content(normal(Deterministic(), store=store)) == content(one)
-
-
-@pytest.mark.parametrize("kernel", [Deterministic, Batching])
-def test_a_run_that_asks_nothing_equals_the_one_that_asked(kernel, tmp_path):
-    calls = tmp_path / "calls"
-    first = normal(kernel(str(calls)), store=tmp_path / "run.sqlite")
-    asked = len(calls_of(calls))
-    again = normal(kernel(str(calls)), store=tmp_path / "run.sqlite", recheck=False)
-    assert len(calls_of(calls)) == asked == QUERIES
-    assert content(again) == content(first)
-    assert again == first
 
 
 def test_where_another_run_was_faster_its_answers_count(tmp_path):

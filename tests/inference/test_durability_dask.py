@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from durability_kernels import Batching, Deterministic, Loading, calls_of, mark_of
+from durability_kernels import Batching, Deterministic, Loading, calls_of
 from durability_kills import QUERIES
 
 from StaICC import Normal
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import ArgumentError
 from StaICC.inference.workers import WorkerPool
 from StaICC.results import Result
 
@@ -100,12 +100,3 @@ def test_workers_killed_during_the_run_change_nothing(client, tmp_path):
     assert len(killed) == 1
     assert not set(killed) & set(client.run(os.getpid).values())
     assert QUERIES <= len(calls_of(calls)) <= QUERIES + 2 * 8
-
-
-def test_a_query_that_kills_workers_ends_the_run(client, tmp_path):
-    prompts = Normal(datasets=["mini"])[0].prompt_set()
-    kernel = Deterministic(str(tmp_path / "calls"), guilty=mark_of(prompts[5]))
-    with pytest.raises(OutputError, match=r"a worker died \(KilledWorker"):
-        Normal(datasets=["mini"], limit=6)(
-            kernel, executor=client.get_executor(), chunk_size=2, store=tmp_path / "run.sqlite"
-        )

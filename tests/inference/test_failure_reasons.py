@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from StaICC.inference.chunk import alike, is_too_long
+from StaICC.inference.workers import alike, is_too_long
 
 TOO_LONG = [
     "prompt 3 has 40123 tokens, but the model reads 32768 at most; use fewer demonstrations",
@@ -35,13 +35,13 @@ def test_which_failures_say_that_a_prompt_is_too_long(reason: str) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["has {} tokens", "refused", "{} (at /x/y.py:{})"]), st.integers(0, 10**6))))
-def test_alike_counts_everything_once(told: list[tuple[str, int]]) -> None:
+def test_alike_counts_everything_once(reported: list[tuple[str, int]]) -> None:
     reasons: dict[str, int] = {}
-    for form, number in told:
+    for form, number in reported:
         reason = form.format(number, number)
         reasons[reason] = reasons.get(reason, 0) + 1
     found = alike(reasons)
-    assert sum(count for _, count in found) == len(told)
-    assert len(found) == len({form for form, _ in told})
+    assert sum(count for _, count in found) == len(reported)
+    assert len(found) == len({form for form, _ in reported})
     assert [count for _, count in found] == sorted((count for _, count in found), reverse=True)
     assert not any(".py" in reason for reason, _ in found)

@@ -22,10 +22,17 @@ from identity_cases import ATTACKS, LABELS, ORDINARY, QUERIES, Scaled, closure, 
 from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, IdentityError, OutputError
-from StaICC.inference import Part, ask
+from StaICC.inference import Part, predict_queries
 from StaICC.inference.contract import batch_form
-from StaICC.inference.identity import Identity, code_mark, identity_of, source_digest
-from StaICC.inference.recheck import RunCounter, RunCounts, RunRecord, tolerance_of
+from StaICC.inference.identity import (
+    Identity,
+    RunCounts,
+    RunRecord,
+    code_mark,
+    identity_of,
+    source_digest,
+    tolerance_of,
+)
 from StaICC.inference.store import PredictionStore
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import TextInference
@@ -40,7 +47,7 @@ def run(function: Any, store: Any = None, queries: Any = None, **settings: Any) 
     """The predictions of a run, and its record."""
     with RunContext(False, store=store, **settings) as running:
         running.start([function])
-        found = ask(function, queries or QUERIES, "Test", running.options_for(function))
+        found = predict_queries(function, queries or QUERIES, "Test", running.options_for(function))
     (record,) = running.records
     return found, record
 
@@ -128,22 +135,6 @@ def test_how_a_run_asks_is_no_part_of_the_identity(settings: Any, kernel: Any, t
     first, _ = run(kernel, tmp_path / "run.sqlite", model_name="m")
     again, record = run(kernel, tmp_path / "run.sqlite", QUERIES[::-1], model_name="m", recheck=False, **settings)
     assert (again[::-1], record.counts) == (first, RunCounts(reused=len(QUERIES)))
-
-
-def test_benchmarks_share_predictions_of_one_function(tmp_path: Path) -> None:
-    store, count = tmp_path / "run.sqlite", []
-
-    def make() -> Any:
-        return lambda prompt, label_space: [len(prompt) % 7 + len(label) for label in label_space]
-
-    named: Any = {"store": store, "model_name": "m"}
-    suite = Suite(datasets=["mini"], limit=4)(make(), **named)
-    with PredictionStore(store) as opened:
-        count.append(opened.info().answers)
-    assert Normal(datasets=["mini"], limit=4)(make(), **named) == suite["Normal"]
-    assert Suite(datasets=["mini"], limit=4)(make(), **named) == suite
-    with PredictionStore(store) as opened:
-        assert [opened.info().answers] == count
 
 
 # -- lists of functions
@@ -263,7 +254,7 @@ def test_retries_in_worker_processes_are_counted(tmp_path: Path) -> None:
     kernel = identity_cases.Retrying()
     with RunContext(False, executor=lambda: ProcessPoolExecutor(2), chunk_size=2) as running:
         running.start([kernel])
-        ask(kernel, _many(12), "Test", running.options_for(kernel))
+        predict_queries(kernel, _many(12), "Test", running.options_for(kernel))
     (record,) = running.records
     assert (kernel.retried, record.counts) == (0, RunCounts(computed=12, retried=12))
 
@@ -289,7 +280,7 @@ def test_the_record_of_a_run(tmp_path: Path) -> None:
     settings = {"model_name": "m", "on_error": "collect"}
     with RunContext(False, store=tmp_path / "run.sqlite", **settings) as running:  # type: ignore[arg-type]
         running.start([kernel])
-        ask(kernel, QUERIES, "Test", running.options_for(kernel))
+        predict_queries(kernel, QUERIES, "Test", running.options_for(kernel))
         assert running.records == ()
     (record,) = running.records
     assert record.identity == identity_of(kernel)
@@ -298,14 +289,6 @@ def test_the_record_of_a_run(tmp_path: Path) -> None:
     assert record.started <= record.finished
     assert record.started.endswith("+00:00")
     assert len(record.started) == len("2026-11-21T22:00:00+00:00")
-
-
-def test_one_record_for_each_function() -> None:
-    functions = [PPMKernel(2), Scaled(1.0), PPMKernel(2)]
-    with RunContext(False) as running:
-        for function in (*functions, functions[0]):
-            ask(function, QUERIES, "Test", running.options_for(function))
-    assert [record.counts.computed for record in running.records] == [2 * len(QUERIES), len(QUERIES), len(QUERIES)]
 
 
 # -- recheck
@@ -358,7 +341,7 @@ def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
         options = running.options_for(kernel)
         for number in range(6):
             part = Part(f"Test {number}", number, 6)
-            ask(kernel, _many(600)[100 * number : 100 * number + 100], part, options)
+            predict_queries(kernel, _many(600)[100 * number : 100 * number + 100], part, options)
             assert options.counter is not None
             found.append(options.counter.counts.rechecked)
     assert [later - before for before, later in itertools.pairwise(found)] == rechecked
@@ -374,12 +357,6 @@ def test_a_recheck_that_fails_is_a_warning_of_the_result(tmp_path: Path) -> None
     working = False
     warnings = [warning for warning in benchmark(works, **settings).warnings if "again" in warning]
     assert "could not be computed again" in "".join(warnings)
-
-
-def test_each_part_with_reused_predictions_is_rechecked() -> None:
-    counter = RunCounter(done=30)  # as many as are needed, in earlier parts
-    counter.reuse({(f"prompt {number}", LABELS): [0.5, 0.5] for number in range(50)}, str)
-    assert len(counter.due(1, computes=True)) == 1
 
 
 def test_the_sample_is_random(tmp_path: Path) -> None:

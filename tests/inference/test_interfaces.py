@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, get_type_hints
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -12,8 +12,7 @@ import StaICC
 import StaICC.benchmarks.running
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Interface, check_interfaces
-from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.recheck import DeclaresTolerance
+from StaICC.inference.identity import DeclaresTolerance, Identity
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.methods.run import Method
 
@@ -90,22 +89,6 @@ def test_an_identity_of_another_kind_or_type_is_refused(method: Any) -> None:
         StaICC.Normal(datasets=["mini"], limit=2)(mine)
 
 
-@pytest.mark.parametrize("value", ["gpt2", None])
-def test_attributes_of_other_objects_mean_what_they_like(value: Any) -> None:
-    """An object to which the function refers may have an attribute of the same name."""
-
-    class Helper:
-        identity = value
-
-    helper = Helper()
-
-    def function(prompt: str, label_space: list[str]) -> int:
-        return 0 if helper else 1
-
-    assert StaICC.Normal(datasets=["mini"], limit=2)(function).complete
-    assert not any("not callable" in reason for reason in identity_of(function).unidentified)
-
-
 def test_functions_that_pass_attributes_on_or_have_all_or_none_of_them_run() -> None:
     class Inner(Model):
         def identity(self) -> Identity:
@@ -123,9 +106,43 @@ def test_functions_that_pass_attributes_on_or_have_all_or_none_of_them_run() -> 
     class Plain(Model):
         identity = batch = None
 
-    for function in (Wrapper(), Plain(), MagicMock(return_value=0)):
+    class CatchAll(Model):
+        def __getattr__(self, name: str) -> Any:
+            return lambda *arguments, **more: None
+
+    for function in (Wrapper(), Plain(), CatchAll(), Mock(return_value=0), MagicMock(return_value=0)):
         assert StaICC.Normal(datasets=["mini"], limit=2)(function).complete
-    assert capabilities_of(Plain()) == {Capability.LABEL_SCORES}
+    assert capabilities_of(Plain()) == capabilities_of(CatchAll()) == {Capability.LABEL_SCORES}
+
+
+def test_a_property_that_the_wrapped_object_lacks_is_no_member() -> None:
+    class Wrapper(Model):
+        """Passes on what not every object has."""
+
+        inner = Model()
+
+        @property
+        def tokens_used(self) -> Any:
+            return self.inner.tokens_used  # type: ignore[attr-defined]
+
+        @property
+        def capabilities(self) -> Any:
+            return self.inner.capabilities  # type: ignore[attr-defined]
+
+    assert StaICC.Normal(datasets=["mini"], limit=2)(Wrapper()).complete
+    assert capabilities_of(Wrapper()) == {Capability.LABEL_SCORES}
+    assert "test_tokens_read" not in Method("vanilla", Wrapper()).run(StaICC.Normal(datasets=["mini"], limit=2)).timing
+
+
+def test_a_method_says_that_what_is_passed_on_does_not_count() -> None:
+    class Wrapper(Model):
+        def __getattr__(self, name: str) -> Any:
+            if name != "hidden_states":
+                raise AttributeError(name)
+            return lambda prompts: [[0.0] for _ in prompts]
+
+    with pytest.raises(ArgumentError, match="Define hidden_states in its class"):
+        Method("hidden_calibration", Wrapper())
 
 
 @pytest.mark.parametrize("declared", [{"text"}, [Capability.LABEL_SCORES], "text", {3}, None])

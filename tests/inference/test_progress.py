@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import random
 import re
 import sys
 
@@ -12,7 +11,7 @@ import pytest
 from StaICC import Normal
 from StaICC.errors import ArgumentError
 from StaICC.inference import Pace, Progress
-from StaICC.progress import ProgressLine, drawn_progress, within
+from StaICC.progress import ProgressLine, drawn_progress
 
 
 class Clock:
@@ -75,25 +74,6 @@ def test_the_rate_follows_a_change_and_long_chunks(seconds, size, rate):
         estimate = pace.update(report(number * size, total=1000))
         clock.now += pause
     assert estimate.rate == pytest.approx(rate, rel=0.05)
-
-
-def test_any_sequence_gives_sensible_numbers():
-    draw = random.Random(1)
-    for _ in range(200):
-        clock, done = Clock(), 0
-        pace = Pace(clock)
-        parts = draw.randint(1, 4)
-        for number in range(parts):
-            total = draw.randint(0, 50)
-            stored = done = draw.randint(0, total)
-            while True:
-                rate, left = pace.update(report(done, total, number, parts, stored))
-                assert (rate is None) == (left is None)
-                assert rate is None or (rate > 0 and left is not None and left >= 0)
-                clock.now += draw.choice([0, 0.1, 3, 100])
-                if done == total:
-                    break
-                done = min(total, done + draw.randint(1, 9))
 
 
 def test_a_run_reports_what_was_stored_and_what_failed(tmp_path):
@@ -210,21 +190,6 @@ def test_where_it_draws(monkeypatch, stream, setting, variable, drawn):
         assert isinstance(line, ProgressLine) is drawn
 
 
-def test_a_saved_notebook_keeps_no_line():
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    pytest.importorskip("ipykernel")
-    code = (
-        "import time\nfrom StaICC import Normal\nimport StaICC.progress as module\n"
-        "module._FIRST_SECONDS = module._REDRAW_SECONDS = 0.0\nshown = []\nplain = module._NotebookLine._draw\n"
-        "module._NotebookLine._draw = lambda line, text: (shown.append(text), plain(line, text))\n"
-        "Normal(datasets=['mini'], limit=3)(lambda prompt, label_space: 0)\n"
-        "assert any('6/6' in text for text in shown), shown\nNone"
-    )
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    nbclient.NotebookClient(notebook, timeout=120).execute()
-    assert [dict(one.data) for one in notebook.cells[0].outputs] == [{"text/plain": ""}]
-
-
 @pytest.mark.parametrize("stream", [None, io.StringIO()])
 def test_a_stderr_that_is_missing_or_closed_draws_nothing(monkeypatch, stream):
     monkeypatch.setattr(sys, "stderr", stream)
@@ -240,16 +205,6 @@ def test_a_stderr_that_is_missing_or_closed_draws_nothing(monkeypatch, stream):
 def test_what_is_no_setting_is_refused(setting):
     with pytest.raises(ArgumentError, match="progress must be True, False or a function"):
         Normal(datasets=["mini"], limit=1)(lambda prompt, label_space: 0, progress=setting)
-
-
-def test_several_runs_count_as_one():
-    seen = []
-    for place in range(3):
-        report_part = within(seen.append, place, 3)
-        for number in range(2):
-            report_part(report(1, number=number, parts=2))
-    assert [(one.number, one.parts) for one in seen] == [(number, 6) for number in range(6)]
-    assert within(None, 0, 3) is False
 
 
 def test_a_run_draws_on_a_terminal_and_erases(monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from StaICC import Normal, load_kernel
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError
-from StaICC.inference import Answer, Failure, Part, Progress, RunOptions, ask
+from StaICC.inference import Answer, Failure, Part, Progress, RunOptions, predict_queries
 from StaICC.inference.store import PredictionStore
 from StaICC.prompting import Query, as_argument
 
@@ -106,7 +106,7 @@ def test_the_function_is_called_by_keyword_with_lists_of_its_own() -> None:
         given["label_space"].append("spoilt")
         return 0
 
-    assert ask(function, [query("a"), query("b"), query(("c", "d"))], "Test") == [0, 0, 0]
+    assert predict_queries(function, [query("a"), query("b"), query(("c", "d"))], "Test") == [0, 0, 0]
     assert [call["prompt"] for call in seen] == ["a", "b", ["c", "d"]]
     assert all(call["label_space"] == [*LABELS, "spoilt"] for call in seen)
 
@@ -114,26 +114,20 @@ def test_the_function_is_called_by_keyword_with_lists_of_its_own() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([LABELS, ("yes", "no"), ("x",)])), max_size=30))
 def test_each_distinct_pair_is_asked_once(pairs: list[tuple[str, tuple[str, ...]]]) -> None:
     function = Counting()
-    answers = ask(function, [query(prompt, labels) for prompt, labels in pairs], "Test")
+    answers = predict_queries(function, [query(prompt, labels) for prompt, labels in pairs], "Test")
     assert answers == [row_of(prompt, labels) for prompt, labels in pairs]
     assert len(function.asked) == len(set(pairs))
 
 
 def test_nothing_to_ask() -> None:
-    assert ask(Counting(), [], "Test") == []
-    assert ask(Counting(), [], "Test", RunOptions(batched=True)) == []
-
-
-def test_equal_texts_in_the_two_channels_are_different_prompts() -> None:
-    function = Counting()
-    ask(function, [query("a"), query(("a",)), query(("a", "a"))], "Test")
-    assert function.asked == ["a", ["a"], ["a", "a"]]
+    assert predict_queries(Counting(), [], "Test") == []
+    assert predict_queries(Counting(), [], "Test", RunOptions(batched=True)) == []
 
 
 def test_prompts_that_share_a_prefix_can_follow_each_other_in_both_channels() -> None:
     function = Counting()
     shuffled = [query(text) for text in ["b1", ("b", "c"), "a2", "b2", ("a", "c"), "a1", "a2"]]
-    answers = ask(function, shuffled, "Test", RunOptions(group_prefixes=True))
+    answers = predict_queries(function, shuffled, "Test", RunOptions(group_prefixes=True))
     assert function.asked == [["a", "c"], ["b", "c"], "a1", "a2", "b1", "b2"]
     assert answers == [row_of(as_argument(one.prompt), LABELS) for one in shuffled]
 
@@ -145,14 +139,16 @@ def test_prompts_that_share_a_prefix_can_follow_each_other_in_both_channels() ->
 def test_a_batch_attribute_gets_whole_chunks(size: int | None) -> None:
     kernel = Batching()
     asked = queries(10)
-    assert ask(kernel, asked, "Test", RunOptions(chunk_size=size)) == [row_of(one.prompt, LABELS) for one in asked]
+    assert predict_queries(kernel, asked, "Test", RunOptions(chunk_size=size)) == [
+        row_of(one.prompt, LABELS) for one in asked
+    ]
     assert [len(batch) for batch in kernel.batches] == {None: [10], 1: [1] * 10, 3: [3, 3, 3, 1], 100: [10]}[size]
 
 
 def test_a_batch_has_one_label_space() -> None:
     kernel = Batching()
     mixed = [query("a"), query("a", ("x", "y")), query("b"), query("b", ("x", "y"))]
-    ask(kernel, mixed, "Test")
+    predict_queries(kernel, mixed, "Test")
     assert kernel.batches == [["a", "b"], ["a", "b"]]
 
 
@@ -164,7 +160,7 @@ def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> 
         return [0] * len(prompt)
 
     asked = [query("b"), query("a"), query("b")]
-    assert ask(batched, asked, "Test", RunOptions(batched=True)) == [0, 0, 0]
+    assert predict_queries(batched, asked, "Test", RunOptions(batched=True)) == [0, 0, 0]
     assert seen == [(["b", "a", "b"], list(LABELS))]
 
 
@@ -173,13 +169,13 @@ def test_a_function_that_its_user_calls_batched_gets_the_list_as_it_stands() -> 
 
 def test_a_failure_ends_the_run_with_place_and_cause() -> None:
     with pytest.raises(OutputError) as caught:
-        ask(fails_at_seven, queries(20), Part("Normal, TREC", 4, 10))
+        predict_queries(fails_at_seven, queries(20), Part("Normal, TREC", 4, 10))
     message = "Normal, TREC, query 7: the inference function raised KeyError: 'seven' (at test_runner.py:"
     assert str(caught.value).startswith(message)
     assert isinstance(caught.value.__cause__, KeyError)
     function = Counting(lambda prompt, labels: [math.nan, 0.0] if prompt == "prompt 3" else [0.0, 1.0])
     with pytest.raises(OutputError, match=r"query 3: .* cannot be scored: the value for label 'no' is nan") as caught:
-        ask(function, queries(20), "Normal, TREC")
+        predict_queries(function, queries(20), "Normal, TREC")
     assert isinstance(caught.value.__cause__, OutputError)
     assert len(function.asked) == 4
 
@@ -187,13 +183,13 @@ def test_a_failure_ends_the_run_with_place_and_cause() -> None:
 def test_the_number_is_that_of_the_first_query_with_this_prompt() -> None:
     asked = [query("a"), query("b"), query("b")]
     with pytest.raises(OutputError, match=r"^Test, query 1: "):
-        ask(Counting(lambda prompt, labels: None if prompt == "b" else 0), asked, "Test")
+        predict_queries(Counting(lambda prompt, labels: None if prompt == "b" else 0), asked, "Test")
 
 
 def test_collecting_goes_on_and_says_what_failed() -> None:
     function = Counting(lambda prompt, labels: 1 / 0 if prompt in ("prompt 3", "prompt 5") else 1)
     asked = [*queries(8), query("prompt 3")]
-    answers = ask(function, asked, "Test", RunOptions(on_error="collect"))
+    answers = predict_queries(function, asked, "Test", RunOptions(on_error="collect"))
     failed = {number for number, answer in enumerate(answers) if isinstance(answer, Failure)}
     assert failed == {3, 5, 8}
     assert len(function.asked) == 8
@@ -220,27 +216,15 @@ def test_what_a_kernel_lacks_ends_the_run_at_once(on_error: Any) -> None:
     ]:
         calls.clear()
         with pytest.raises(MissingDependencyError, match=r"^the kernel needs the package 'torch'$"):
-            ask(function, queries(10), "Test", RunOptions(on_error=on_error, batched=batched))
+            predict_queries(function, queries(10), "Test", RunOptions(on_error=on_error, batched=batched))
         assert len(calls) == 1
-
-
-def test_interruptions_are_not_failures() -> None:
-    def function(prompt: str, label_space: list[str]) -> int:
-        if prompt == "prompt 5":
-            raise KeyboardInterrupt
-        return 0
-
-    store = Memory()
-    with pytest.raises(KeyboardInterrupt):
-        ask(function, queries(20), "Test", RunOptions(store=store, on_error="collect"))
-    assert len(store.answers) == 5
 
 
 @pytest.mark.parametrize("bad", [{"prompt 5"}, {"prompt 0"}, {"prompt 9"}, {"prompt 2", "prompt 3", "prompt 8"}])
 def test_a_failing_batch_is_halved_to_the_guilty_query(bad: set[str]) -> None:
     kernel = Batching(bad)
     asked = queries(10)
-    answers = ask(kernel, asked, "Test", RunOptions(on_error="collect"))
+    answers = predict_queries(kernel, asked, "Test", RunOptions(on_error="collect"))
     for one, answer in zip(asked, answers, strict=True):
         if one.prompt in bad:
             assert isinstance(answer, Failure)
@@ -253,7 +237,7 @@ def test_a_failing_batch_is_halved_to_the_guilty_query(bad: set[str]) -> None:
 def test_a_failing_batch_ends_the_run_at_the_guilty_query() -> None:
     store = Memory()
     with pytest.raises(OutputError, match=r"^Test, query 5: the batched inference function raised MemoryError: too"):
-        ask(Batching(["prompt 5"]), queries(10), "Test", RunOptions(store=store))
+        predict_queries(Batching(["prompt 5"]), queries(10), "Test", RunOptions(store=store))
     assert {prompt for prompt, _ in store.answers} == {f"prompt {number}" for number in range(5)}
 
 
@@ -269,7 +253,7 @@ def test_a_batch_of_a_wrong_shape_is_no_exception_of_the_function(
     failure: Callable[[list[Any]], Any], message: str
 ) -> None:
     with pytest.raises(OutputError) as caught, pytest.warns(RuntimeWarning, match="one prediction for each prompt"):
-        ask(Batching(["prompt 2"], failure), queries(4), "Test")
+        predict_queries(Batching(["prompt 2"], failure), queries(4), "Test")
     assert str(caught.value).startswith(f"Test, query 2: {message}")
 
 
@@ -278,17 +262,17 @@ def test_an_error_of_the_function_itself_is_no_list_of_a_wrong_length(recwarn: p
         raise OutputError("memory ran out")
 
     with pytest.raises(OutputError, match=r"^Test, query 2: .*memory ran out"):
-        ask(Batching(["prompt 2"], full), queries(4), "Test")
+        predict_queries(Batching(["prompt 2"], full), queries(4), "Test")
     assert not [one for one in recwarn if one.category is RuntimeWarning]
 
 
 def test_one_bad_answer_in_a_batch_does_not_cost_the_others() -> None:
     kernel = Batching(["prompt 2"], lambda prompts: ["maybe" if prompt == "prompt 2" else 1 for prompt in prompts])
-    answers = ask(kernel, queries(4), "Test", RunOptions(on_error="collect"))
+    answers = predict_queries(kernel, queries(4), "Test", RunOptions(on_error="collect"))
     assert len(kernel.batches) == 1
     assert [isinstance(answer, Failure) for answer in answers] == [False, False, True, False]
     with pytest.raises(OutputError, match=r"^Test, query 2: unparsed reply \(no label\): .maybe.; expected one"):
-        ask(kernel, queries(4), "Test")
+        predict_queries(kernel, queries(4), "Test")
 
 
 def test_a_users_batched_function_that_fails() -> None:
@@ -307,10 +291,10 @@ def test_a_users_batched_function_that_fails() -> None:
         (odd, "Test, query 1: the inference function's answer cannot be scored: got label index 5, expected 0 to 1"),
     ]:
         with pytest.raises(OutputError) as caught:
-            ask(function, queries(3), "Test", RunOptions(batched=True))
+            predict_queries(function, queries(3), "Test", RunOptions(batched=True))
         assert str(caught.value).startswith(message)
         assert caught.value.__cause__ is not None
-        collected = ask(function, queries(3), "Test", RunOptions(batched=True, on_error="collect"))
+        collected = predict_queries(function, queries(3), "Test", RunOptions(batched=True, on_error="collect"))
         failed = [isinstance(answer, Failure) for answer in collected]
         assert failed == ([False, True, False] if function is odd else [True] * 3)
 
@@ -318,30 +302,9 @@ def test_a_users_batched_function_that_fails() -> None:
 # -- the store
 
 
-def test_what_the_store_has_is_not_asked() -> None:
-    store = Memory({("prompt 2", LABELS): [9.0, 9.0]})
-    function = Counting()
-    answers = ask(function, queries(4), "Test", RunOptions(store=store))
-    assert answers[2] == [9.0, 9.0]
-    assert function.asked == ["prompt 0", "prompt 1", "prompt 3"]
-    assert len(store.answers) == 4
-    again = Counting()
-    assert ask(again, queries(4), "Test", RunOptions(store=store)) == answers
-    assert again.asked == []
-
-
-def test_failures_are_not_kept_and_what_came_before_is() -> None:
-    store = Memory()
-    with pytest.raises(OutputError):
-        ask(fails_at_seven, queries(20), "Test", RunOptions(store=store))
-    assert len(store.answers) == 7
-    ask(fails_at_seven, queries(20), "Test", RunOptions(store=store, on_error="collect"))
-    assert len(store.answers) == 19
-
-
 def test_answers_are_committed_on_the_way() -> None:
     store = Memory()
-    ask(Counting(), queries(200), "Test", RunOptions(store=store))
+    predict_queries(Counting(), queries(200), "Test", RunOptions(store=store))
     assert len(store.commits) >= 3
     assert max(store.commits) <= 64
 
@@ -352,9 +315,9 @@ def test_answers_are_committed_on_the_way() -> None:
 def test_a_failure_in_a_worker_is_named() -> None:
     with ProcessPoolExecutor(2) as executor:
         with pytest.raises(OutputError, match=r"^Test, query 7: the inference function raised KeyError: 'seven' \(at "):
-            ask(fails_at_seven, queries(40), "Test", RunOptions(executor=executor, chunk_size=5))
+            predict_queries(fails_at_seven, queries(40), "Test", RunOptions(executor=executor, chunk_size=5))
         options = RunOptions(executor=executor, chunk_size=5, on_error="collect")
-        answers = ask(fails_at_seven, queries(40), "Test", options)
+        answers = predict_queries(fails_at_seven, queries(40), "Test", options)
     assert [number for number, answer in enumerate(answers) if isinstance(answer, Failure)] == [7]
 
 
@@ -363,37 +326,26 @@ def test_what_cannot_be_sent_to_another_process_is_said() -> None:
         ProcessPoolExecutor(1) as executor,
         pytest.raises(ArgumentError, match=r"the executor could not run a chunk .* must be picklable"),
     ):
-        ask(lambda prompt, label_space: 0, queries(3), "Test", RunOptions(executor=executor))
+        predict_queries(lambda prompt, label_space: 0, queries(3), "Test", RunOptions(executor=executor))
 
 
 # -- progress
 
 
 def reports(asked: Sequence[Query], function: Any, **options: Any) -> list[Progress]:
-    told: list[Progress] = []
-    ask(function, asked, Part("Normal, TREC", 4, 10), RunOptions(progress=told.append, **options))
-    return told
-
-
-def test_progress_counts_distinct_queries() -> None:
-    told = reports([*queries(3), *queries(3)], model)
-    assert told == [Progress(done, 3, "Normal, TREC", 4, 10) for done in range(4)]
-
-
-def test_progress_starts_with_what_the_store_has() -> None:
-    store = Memory({(f"prompt {number}", LABELS): 0 for number in range(4)})
-    told = reports(queries(6), model, store=store)
-    assert [one.done for one in told] == [4, 5, 6]
+    reported: list[Progress] = []
+    predict_queries(function, asked, Part("Normal, TREC", 4, 10), RunOptions(progress=reported.append, **options))
+    return reported
 
 
 @pytest.mark.parametrize("options", [{}, {"chunk_size": 3}, {"batched": True}, {"group_prefixes": True}])
 def test_progress_never_goes_back_and_ends_at_the_total(options: dict[str, Any]) -> None:
     function = (lambda prompts, label_space: [0] * len(prompts)) if "batched" in options else Batching()
-    told = reports(queries(10), function, **options)
-    done = [one.done for one in told]
+    reported = reports(queries(10), function, **options)
+    done = [one.done for one in reported]
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, 10)
-    assert all(one.total == 10 for one in told)
+    assert all(one.total == 10 for one in reported)
 
 
 # -- bad arguments
@@ -417,16 +369,7 @@ def test_bad_options_are_refused(name: str, values: list[Any], expected: str) ->
 @pytest.mark.parametrize("function", [None, "model", 5, [model]])
 def test_what_cannot_be_called_is_refused(function: Any) -> None:
     with pytest.raises(ArgumentError, match=f"must be callable, not {type(function).__name__}$"):
-        ask(function, queries(1), "Test")
-
-
-def iterate() -> Iterator[int]:
-    yield 0
-
-
-def test_a_generator_function_is_not_taken_for_an_answer() -> None:
-    with pytest.raises(OutputError, match=r"query 0: .* got a generator \(return a list\)"):
-        ask(lambda prompt, label_space: iterate(), queries(1), "Test")
+        predict_queries(function, queries(1), "Test")
 
 
 def test_progress_of_workers_counts_what_is_on_disk(tmp_path):

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 import StaICC.inference.store
 from StaICC.errors import ArgumentError, SchemaError
+from StaICC.inference.contract import Text
 from StaICC.inference.store import APPLICATION_ID, SCHEMA, BoundStore, PredictionStore, StoreError, query_key
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(StaICC.inference.store.__file__).parents[2])}
@@ -61,21 +62,6 @@ def test_equal_keys_mean_equal_queries(prompt, labels, data):
     other = data.draw(st.one_of(texts, st.lists(texts, max_size=3), st.just(prompt)))
     others = data.draw(st.one_of(st.lists(texts, max_size=3), st.just(labels)))
     assert (query_key(prompt, labels) == query_key(other, others)) == ((prompt, labels) == (other, others))
-
-
-@pytest.mark.parametrize(
-    ("one", "two"),
-    [
-        (("ab", ["c"]), ("a", ["bc"])),
-        (("a", ["b", "c"]), (["a", "b"], ["c"])),
-        ((["a"], []), ("a", [])),
-        ((["a", "b"], ["c"]), (["a"], ["b", "c"])),
-        (("", [""]), ("", [])),
-        (("é", []), ("e\u0301", [])),
-    ],
-)
-def test_texts_do_not_run_into_each_other(one, two):
-    assert query_key(*one) != query_key(*two)
 
 
 def test_the_key_is_stable_over_versions():
@@ -115,7 +101,7 @@ def test_every_answer_comes_back_bit_for_bit(tmp_path_factory, given_answers):
     with PredictionStore(path) as store:
         found = store.get_many("model", list(items))
     assert {k: bits(v) for k, v in found.items()} == {k: bits(v) for k, v in items.items()}
-    assert [type(found[k]) for k in items] == [type(v) for v in items.values()]
+    assert [type(found[k]) for k in items] == [Text if type(v) is str else type(v) for v in items.values()]
 
 
 def bits(value):
@@ -129,15 +115,6 @@ def test_any_number_of_keys(path):
             keys = [key(number) for number in range(count)]
             expected = {key(number): answer(number) for number in range(count)}
             assert store.get_many("model", keys) == store.get_many("model", [*keys, key(-1), *keys]) == expected
-
-
-def test_two_models_never_share_answers(path):
-    with PredictionStore(path) as store:
-        store.put_many("A", [(key(1), [1.0])])
-        store.put_many("B", [(key(1), [2.0]), (key(2), 1)])
-        assert store.get_many("A", [key(1), key(2)]) == {key(1): [1.0]}
-        assert store.get_many("B", [key(1), key(2)]) == {key(1): [2.0], key(2): 1}
-        assert store.get_many("a", [key(1)]) == store.get_many("A ", [key(1)]) == {}
 
 
 @pytest.mark.parametrize("bad", [[None], [[0.5]], b"x", (key(1),)])
@@ -161,15 +138,6 @@ def test_the_first_answer_stays_and_a_different_one_is_said_once(path, caplog):
         assert store.get_many("model", list(truth)) == truth
     assert len(caplog.records) == 1
     assert "'model' predicted 1 queries differently" in caplog.text
-
-
-def test_info_counts_by_model(path):
-    with PredictionStore(path) as store:
-        store.put_many("B", [(key(number), answer(number)) for number in range(30)])
-        store.put_many("A\ud800", [(key(1), "positive")])
-        info = store.info()
-    assert (info.models, info.answers, info.schema, info.path) == ({"A\ud800": 1, "B": 30}, 31, SCHEMA, path)
-    assert info.size_bytes > 30 * 40
 
 
 def test_removed_predictions_are_gone_and_no_others(path):
@@ -367,21 +335,6 @@ def test_a_forked_child_must_open_the_store_itself(path):
 # -- what cannot be written -----------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_loses_nothing_that_was_stored(path):
-    with PredictionStore(path) as store:
-        store.put_many("model", [(key(number), answer(number)) for number in range(50)])
-        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-        store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-        with pytest.raises(
-            StoreError, match=r"database or disk is full.*what was stored before is kept.*Free the disk"
-        ):
-            store.put_many("model", [(key(number), answer(number)) for number in range(50, 5000)])
-        assert store.info().answers == 50
-        store._connection.execute("PRAGMA max_page_count = 100000")
-        store.put_many("model", [(key(number), answer(number)) for number in range(50, 5000)])
-        assert store.info().answers == 5000
-
-
 def test_a_lock_of_another_process_is_waited_for_and_said_if_it_is_held_too_long(path):
     fill(path, range(3))
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -412,7 +365,9 @@ def open_path():
 
 def as_nobody(code: str, path: Path) -> str:
     """Run a piece of code as a user without rights, where the tests run as root."""
-    before = "import os, sys\nfrom StaICC.inference.store import *\nfrom StaICC.errors import *\nimport sqlite3\n"
+    before = (
+        "import os, sys, urllib.parse, sqlite3\nfrom StaICC.inference.store import *\nfrom StaICC.errors import *\n"
+    )
     before += "if os.geteuid() == 0: os.setgid(65534); os.setuid(65534)\n"
     command = [sys.executable, "-c", before + code, str(path)]
     child = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
@@ -426,7 +381,7 @@ LOOK = "with PredictionStore(sys.argv[1], read_only=True) as store: print(store.
 @pytest.mark.posix
 def test_without_permission_a_store_is_refused_for_writing_and_can_be_read(open_path):
     path = open_path
-    path.parent.chmod(0o555)  # the tests may run as nobody
+    path.parent.chmod(0o555)  # the tests may run as a user without rights
     assert re.match(f"StoreError .*{path}.*cannot be", as_nobody(ATTEMPT, path))
     path.parent.chmod(0o755)
     fill(path, range(3))

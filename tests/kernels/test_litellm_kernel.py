@@ -12,10 +12,10 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, UnknownNameError, WithheldReplyError
+from StaICC.inference.contract import Text
 from StaICC.inference.identity import identity_of
-from StaICC.kernels.litellm_kernel import LiteLLMKernel
 from StaICC.kernels.registry import load_kernel
-from StaICC.kernels.text_inference import TextInference
+from StaICC.kernels.text_inference import LiteLLMKernel, TextInference
 from StaICC.methods.run import Method
 from tests.kernels.endpoint import endpoint_server
 
@@ -59,7 +59,14 @@ def test_failures_take_the_place_of_replies(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(litellm, "completion", completion)
     replies = kernel.batch(["a", "bad", "down", "b", "key", "c"], ["food"])
-    assert [type(one) for one in replies] == [str, WithheldReplyError, OutputError, str, RunEndingError, RunEndingError]
+    assert [type(one) for one in replies] == [
+        Text,
+        WithheldReplyError,
+        OutputError,
+        Text,
+        RunEndingError,
+        RunEndingError,
+    ]
     assert asked == ["a", "bad", "down", "b", "key"]
     with pytest.raises(WithheldReplyError):
         kernel("bad", ["food"])

@@ -95,6 +95,6 @@ def test_the_prompt_format_of_a_served_model() -> None:
         '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a: "}]'
     ]
     assert load_kernel("openai:http://localhost:1/v1#m;prompt_format=plain").rendered(["a: "]) == ["a: "]
-    for wrong in ("prompt_format=chat-turns", "prompt_format=chat;api=chat"):
-        with pytest.raises(ArgumentError, match="expected plain or chat, and no api"):
-            load_kernel(f"openai:http://localhost:1/v1#m;scoring=text;{wrong}")
+    for wrong, message in (("chat-turns", "expected plain or chat"), ("chat;api=chat", "one of the two")):
+        with pytest.raises(ArgumentError, match=message):
+            load_kernel(f"openai:http://localhost:1/v1#m;scoring=text;prompt_format={wrong}")

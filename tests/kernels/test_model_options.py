@@ -11,7 +11,7 @@ import pytest
 
 from StaICC import load_kernel
 from StaICC.cli import main
-from StaICC.cli.benchmark_options import model_files, shown_model
+from StaICC.cli.options import model_files, shown_model
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.kernels.endpoint import NO_NUMBERS
 from StaICC.kernels.huggingface.prompts import NEUTRAL
@@ -24,6 +24,7 @@ OTHER = {
     "order": "3",
     "label_scoring": "full",
     "label_normalisation": "mean",
+    "last_blank": "label",
     "variant": "0.1.1",
     "token_budget": "64",
     "max_length": "99",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC.errors import PromptError
-from StaICC.kernels.label_scores import after_label, check_channel
+from StaICC.kernels.protocol import after_label, check_channel
 
 WORDS = st.text("ab :\n", max_size=12)
 LABELS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=2, max_size=4, unique=True)

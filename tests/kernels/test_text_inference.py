@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.cli import main
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import batch_form
-from StaICC.inference.identity import Identity, identity_of, name_in_store
+from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.text_inference import load_for_text, text_inference
 from StaICC.methods.forecast import forecast_method
 from StaICC.methods.run import run_method
-from StaICC.results import load
 
 
 class Parrot:
@@ -46,20 +44,6 @@ def test_identities() -> None:
     assert all(dict(one.who) == {"model": "parrot"} and not one.unidentified for one in identities)
     assert text_inference(Parrot()).identity() == text_inference(Parrot(), 100, []).identity()
     assert pickle.loads(pickle.dumps(functions[-1])).identity() == identities[-1]
-
-
-def test_a_kernel_that_cannot_be_identified_needs_a_name() -> None:
-    class Nameless:
-        def __init__(self) -> None:
-            self.table = {"a": "b"}
-
-        def generate(self, prompts: list[str], max_new_tokens: int = 32, stop: Any = ()) -> list[str]:
-            return [self.table[prompt] for prompt in prompts]
-
-    identity = identity_of(text_inference(Nameless()))
-    with pytest.raises(ArgumentError, match="name"):
-        name_in_store(identity)
-    assert name_in_store(identity, "m").endswith(" name:m")
 
 
 @pytest.mark.parametrize(
@@ -100,29 +84,6 @@ def test_the_last_blank_is_removed_where_a_model_continues_the_prompt(
     assert identity_of(kept) == identity_of(text_inference(load_for_text(str(tmp_path)).kernel, 5))
     chat = f"{tmp_path};prompt_format=chat-turns"
     assert identity_of(load_for_text(chat, 5, strip_blank=True)) == identity_of(load_for_text(chat, 5))
-
-
-def test_both_prompts_of_one_store_and_the_signature(
-    make_model: Any, make_tokenizer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Predictions of prompts with and without the blank are not mixed, and the signature tells them apart."""
-    pytest.importorskip("torch")
-    make_model("Llama", max_position_embeddings=2048).save_pretrained(tmp_path / "m")
-    make_tokenizer().save_pretrained(tmp_path / "m")
-    store, model = tmp_path / "run.sqlite", str(tmp_path / "m")
-    run = ["run", "normal", "--datasets", "mini", "--limit", "2", "--unparsed", "wrong", "--store", str(store)]
-    run += ["--model", model, "--answers", "text", "--max-tokens", "2", "--json", str(tmp_path / "a.json")]
-    assert main(run) == 0
-    first = load(tmp_path / "a.json")
-    benchmark = Normal(datasets=["mini"], limit=2, unparsed="wrong")
-    verbatim = benchmark(load_for_text(model, 2), store=store, progress=False)
-    assert (first.provenance.predictors[0].computed, verbatim.provenance.predictors[0].computed) == (4, 4)
-    again = benchmark(load_for_text(model, 2, strip_blank=True), store=store, progress=False)
-    assert again.provenance.predictors[0].reused == 4
-    assert str(again.signature) == str(first.signature) != str(verbatim.signature)
-    assert "last blank=removed" in str(first.signature)
-    assert "last blank" not in str(verbatim.signature)
-    capsys.readouterr()
 
 
 def test_limits_of_replies_that_are_given_twice_or_are_none() -> None:

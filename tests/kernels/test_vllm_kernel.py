@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import importlib.util
+import json
 import pickle
 import random
 import subprocess
@@ -16,9 +17,11 @@ from typing import Any
 import pytest
 
 from StaICC import load_kernel
-from StaICC.errors import ArgumentError, MissingDependencyError, PromptError, StaICCError, UnknownNameError
-from StaICC.inference.identity import Identity, identity_of
+from StaICC.cli.options import shown_model
+from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, PromptError, StaICCError, UnknownNameError
+from StaICC.inference.identity import Identity, display_name, identity_of
 from StaICC.kernels import vllm_kernel
+from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.protocol import capabilities_of
 from StaICC.kernels.text_inference import text_inference
 
@@ -126,7 +129,9 @@ class FakeLLM:
             text = text.split(stop)[0]
         if settings.structured_outputs is not None:
             text = settings.structured_outputs.choice[len(ids) % len(settings.structured_outputs.choice)]
-        output = types.SimpleNamespace(logprobs=[entries] if entries else None, text=text)
+        ids_made = made[0, len(ids) :].tolist()
+        output = types.SimpleNamespace(logprobs=[entries] if entries else None, text=text, token_ids=ids_made)
+        output.finish_reason = "length" if len(ids_made) == settings.max_tokens else "stop"
         return types.SimpleNamespace(
             outputs=[output], prompt_logprobs=prompt if settings.prompt_logprobs == 0 else None
         )
@@ -174,7 +179,8 @@ def close(found: Any, expected: Any, tolerance: float = 1e-5) -> None:
 @pytest.mark.parametrize("scoring", ["last", "first", "full"])
 @pytest.mark.parametrize("normalisation", ["sum", "mean"])
 def test_label_scores_equal_the_torch_kernel(fake_vllm: Any, folder: Path, scoring: Any, normalisation: Any) -> None:
-    options = {"label_scoring": scoring, "label_normalisation": normalisation}
+    blank = "label" if normalisation == "mean" else "prompt"
+    options = {"label_scoring": scoring, "label_normalisation": normalisation, "last_blank": blank}
     kernel = load_kernel(f"vllm:{folder}", **options)
     shuffled = random.Random(1).sample(PROMPTS, len(PROMPTS))
     expected = CausalLMKernel.from_spec(str(folder), **options).batch(shuffled, LABELS)
@@ -214,6 +220,25 @@ def test_noisy_channel_losses_and_text(fake_vllm: Any, folder: Path, variant: st
     assert kernel.generate(PROMPTS[:3], 6, ["e"]) == other.generate(PROMPTS[:3], 6, ["e"])
 
 
+@pytest.mark.parametrize("reason", ["stop", "length", "abort", "error", None])
+def test_texts_that_the_engine_did_not_complete_are_errors(
+    fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str | None
+) -> None:
+    def ended(self: FakeLLM, *arguments: Any) -> Any:
+        result = complete(self, *arguments)
+        result.outputs[0].finish_reason = reason
+        return result
+
+    complete = FakeLLM._one
+    monkeypatch.setattr(FakeLLM, "_one", ended)
+    kernel = load_kernel(f"vllm:{folder}")
+    if reason in ("stop", "length"):
+        assert getattr(kernel.generate(PROMPTS[:1], 3)[0], "finish_reason", None) == reason
+    else:
+        with pytest.raises(OutputError, match="finish reason"):
+            kernel.generate(PROMPTS[:1], 3)
+
+
 def test_guided_texts_are_labels(fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm_kernel, "GRAMMAR_LIBRARIES", ("json",))
     kernel = load_kernel(f"vllm:{folder};guided=choice")
@@ -223,6 +248,8 @@ def test_guided_texts_are_labels(fake_vllm: Any, folder: Path, monkeypatch: pyte
     stripped = dataclasses.replace(text_inference(kernel, 9), strip_blank=True)
     assert set(stripped.batch(PROMPTS, LABELS)) <= {f" {label}" for label in LABELS}
     assert kernel.generate(PROMPTS[:1], 9, choices=["only this"]) == ["only this"]
+    of_label = load_kernel(f"vllm:{folder};guided=choice;last_blank=label")
+    assert of_label.generate(PROMPTS[:1], 9, choices=["only this"]) == [" only this"]
     plain = load_kernel(f"vllm:{folder}")
     assert not set(text_inference(plain, 9).batch(PROMPTS, LABELS)) & set(LABELS)
     assert (kernel.identity().settings["guided"], "guided" in plain.identity().settings) == ("choice", False)
@@ -239,28 +266,6 @@ def test_guided_texts_are_labels(fake_vllm: Any, folder: Path, monkeypatch: pyte
     monkeypatch.delattr(sys.modules["vllm.sampling_params"], "StructuredOutputsParams")
     with pytest.raises(StaICCError, match=r"vLLM 0\.0-test has no StructuredOutputsParams"):
         kernel.generate(PROMPTS, choices=LABELS)
-
-
-@pytest.mark.parametrize("style", ["chat", "chat-turns"])
-def test_chat_prompts_equal_the_torch_kernel(
-    fake_vllm: Any, make_model: Any, make_tokenizer: Any, tmp_path: Path, style: str
-) -> None:
-    tokenizer = make_tokenizer()
-    tokenizer.chat_template = (
-        "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
-    )
-    make_model("Llama", **SHAPE).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    for scoring in ("last", "first", "full"):
-        options = {"prompt_format": style, "label_scoring": scoring, "system": "Answer."}
-        kernel, other = load_kernel(f"vllm:{tmp_path}", **options), load_kernel(str(tmp_path), **options)
-        close(kernel.batch(PROMPTS[:4], LABELS), other.batch(PROMPTS[:4], LABELS))
-    assert kernel.rendered(PROMPTS) == other.rendered(PROMPTS)
-    assert kernel.generate(PROMPTS[:2], 5) == other.generate(PROMPTS[:2], 5)
-    assert {one.value for one in kernel.capabilities} == {"label scores", "text", "batch"}
-    with pytest.raises(ArgumentError, match="the noisy channel scores the text of a prompt"):
-        kernel.batch([channel(1)], LABELS)
 
 
 def test_identity_follows_files_engine_device_and_options(
@@ -298,21 +303,27 @@ def test_identity_follows_files_engine_device_and_options(
     assert not identity(hf_overrides={"rope_theta": 5.0}).unidentified
 
 
-def test_files_that_change_while_the_engine_starts(
-    fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("checkpoint", ["float32", "bfloat16", "float16", None])
+def test_the_number_type_is_the_checkpoint_s(
+    fake_vllm: Any, make_model: Any, make_tokenizer: Any, tmp_path: Path, checkpoint: str | None
 ) -> None:
-    copy = tmp_path / "copy"
-    make_model("Llama", **SHAPE).save_pretrained(copy)
-    load_kernel(f"vllm:{folder}").tokenizer.save_pretrained(copy)
-
-    def starting(*arguments: Any, **more: Any) -> Any:
-        made = FakeLLM(*arguments, **more)
-        make_model("Llama", seed=5, **SHAPE).save_pretrained(copy)
-        return made
-
-    monkeypatch.setattr(fake_vllm, "LLM", starting)
-    with pytest.raises(StaICCError, match="changed while it was loaded"):
-        load_kernel(f"vllm:{copy}").batch(PROMPTS[:1], LABELS)
+    """By itself, vLLM computes a checkpoint in float32 with 16 bits, so that its labels are not those of ``hf:``."""
+    make_model("Llama", **SHAPE).save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
+    config = {name: value for name, value in config.items() if name not in ("dtype", "torch_dtype")}
+    stated = {"dtype": checkpoint} if checkpoint else {}
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": stated}))  # of a model that also reads images
+    assert ModelSource(str(tmp_path)).checkpoint_type() == (checkpoint or "auto")
+    (tmp_path / "config.json").write_text(json.dumps(config | stated))
+    kernels = [load_kernel(f"vllm:{tmp_path}{more}") for more in ("", ";dtype=auto", ";dtype=half")]
+    resolved = [kernel.engine.arguments["dtype"] for kernel in kernels]
+    assert resolved == [checkpoint or "auto"] * 2 + ["float16"]
+    identities = [identity_of(kernel) for kernel in kernels]
+    assert [identity.who["dtype"] for identity in identities] == resolved
+    assert identities[0] == identities[1]
+    assert kernels[0].recheck_tolerance == (1e-3 if checkpoint == "float32" else 5e-2)
+    assert display_name(kernels[0]) == f"vllm:{tmp_path.name}" == shown_model(f"vllm:{tmp_path};dtype=half")
 
 
 def test_files_that_change_after_loading_do_not_change_who_predicts(
@@ -359,7 +370,7 @@ def test_names_options_and_errors(fake_vllm: Any, folder: Path, monkeypatch: pyt
     ):
         with pytest.raises(error, match=word):
             load_kernel(f"vllm:{folder};{option}")
-    with pytest.raises(ArgumentError, match="got the text"):
+    with pytest.raises(ArgumentError, match="prompts must be a non-empty list"):
         kernel.batch("a text", LABELS)
     with pytest.raises(PromptError, match="prompt 1 is a list"):
         kernel.batch(["a", ["b"]], LABELS)

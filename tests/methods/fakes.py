@@ -50,7 +50,7 @@ class Kernel:
         return made + self.noise * numpy.random.default_rng(len(self.ran)).normal(0, 1, 12)
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {name: [] for name in wanted}
+        rows: dict[str, Any] = {name: [] for name in wanted}
         for prompt in prompts:
             logits = self.logits(prompt, *wanted)
             logs = (logits - numpy.log(numpy.exp(logits).sum()))[: len(label_space)]
@@ -61,8 +61,8 @@ class Kernel:
                 "hidden": logits[::-1].astype("float32"),
             }
             for name in wanted:
-                found[name].append(values[name])
-        return found
+                rows[name].append(values[name])
+        return rows
 
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
         texts = ["".join(prompt) for prompt in prompts]
@@ -73,6 +73,15 @@ class Kernel:
 
     def hidden_states(self, prompts: Sequence[str]) -> Any:
         return numpy.array(self.features(prompts, [], ["hidden"])["hidden"])
+
+    def layer_states(self, prompts: Sequence[str]) -> Any:
+        return numpy.array([numpy.outer([1, 2, 3], self.logits(prompt, "layers")) for prompt in prompts])
+
+    def patched(self, prompts: Sequence[str], label_space: Sequence[str], layer: int, state: Sequence[float]) -> Any:
+        patch = numpy.resize(state, len(label_space)) * layer
+        texts = [f"{prompt}{layer}" for prompt in prompts]
+        logits = [self.logits(text, "patched")[: len(label_space)] + patch for text in texts]
+        return [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in logits]
 
     def full_vocabulary_logits(self, prompts: Sequence[str]) -> Any:
         return numpy.array(self.features(prompts, [], ["vocabulary"])["vocabulary"])

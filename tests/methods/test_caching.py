@@ -1,4 +1,4 @@
-"""Cached features: computed once for all methods, durable, resumed, shared, and lost by nobody's failure."""
+"""Cached features: computed once for all methods, durable, resumed, shared, and not lost by a failure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_no_prompt_runs_twice(variant: str) -> None:
     assert len(kernel.ran) <= 1.02 * len(set(kernel.ran))
     assert len({result.model for result in table.results()}) == 2  # the noisy channel is another way to score
     alone = [Kernel() for _ in table]
-    for each, name in zip(alone, table, strict=True):
-        assert ms.Method(name, each, variant, 12).run(bench()) == table[name]
-    assert len(kernel.ran) < 0.8 * sum(len(each.ran) for each in alone)
+    for kernel_alone, name in zip(alone, table, strict=True):
+        assert ms.Method(name, kernel_alone, variant, 12).run(bench()) == table[name]
+    assert len(kernel.ran) < 0.8 * sum(len(kernel_alone.ran) for kernel_alone in alone)
 
 
 @pytest.mark.parametrize("variant", ["paper", "staicc", "0.1.1"])
@@ -52,7 +52,7 @@ def test_a_second_run_computes_nothing(variant: str, together: bool, tmp_path: P
     assert again.ran == []
     assert second == first
     for result in second.values():
-        assert all(one.computed == 0 for one in result.provenance.predictors)
+        assert all(entry.computed == 0 for entry in result.provenance.predictors)
         assert result.timing["reused_prompts"] > 0
 
 
@@ -118,9 +118,9 @@ def test_workers_and_chunks_change_nothing(name: str, tmp_path: Path) -> None:
     expected = method.run(bench(), return_outputs=True)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for store in (None, tmp_path / "store.sqlite"):
-            found = method.run(bench(), return_outputs=True, executor=pool, chunk_size=3, store=store)
-            assert found == expected
-            assert found.outputs == expected.outputs
+            result = method.run(bench(), return_outputs=True, executor=pool, chunk_size=3, store=store)
+            assert result == expected
+            assert result.outputs == expected.outputs
 
 
 def test_progress_of_training() -> None:
@@ -143,7 +143,7 @@ def test_other_methods_are_kept(error: type[Exception], policy: Any, caplog: Any
     kept: list[list[str]] = []
     kernel = Kernel(fails=lambda feature, _: error("CUDA out of memory") if feature == "hidden" else None)
     table = ms.run_all(
-        kernel, bench(), calibration_number=12, on_error=policy, finished=lambda one: kept.append([*one])
+        kernel, bench(), calibration_number=12, on_error=policy, finished=lambda entry: kept.append([*entry])
     )
     lost = {"topk", "sa_icl", "hidden_calibration"}
     failed = {name for name, result in table.items() if not result.complete} | set(table.skipped)
@@ -248,7 +248,7 @@ def test_features_are_exact_and_checked() -> None:
     rows = FeatureFunction(Odd(), {"hidden"}).batch(list("abcdef"), [])
     assert [isinstance(row, Exception) for row in rows] == [False, True, True, True, True, False]
     with pytest.raises(OutputError, match="query 1"):
-        FeatureCache(Odd()).rows([Request("hidden", feature_keys("abcdef"))])
+        FeatureCache(Odd()).rows([Request("hidden", feature_keys(list("abcdef")))])
 
 
 def test_single_label_predictions_are_cached_too(tmp_path: Path) -> None:

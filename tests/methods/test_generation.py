@@ -40,7 +40,7 @@ class Writer:
             raise KeyboardInterrupt
         labels = mini()[0].get_label_space()
         place = [(len(prompt) + how.get("seed", 0)) % len(labels) for prompt in prompts]
-        return ["well, who knows" if self.silent else f"{labels[each]}\nmore" for each in place]
+        return ["well, who knows" if self.silent else f"{labels[number]}\nmore" for number in place]
 
 
 def mini() -> Normal:

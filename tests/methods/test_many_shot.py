@@ -12,7 +12,8 @@ from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.methods.run import Method, _distinct_characters, run_many_shot
+from StaICC.kernels.huggingface.prefix_plan import distinct_positions
+from StaICC.methods.run import Method, run_many_shot
 from StaICC.prompting import sample_nested
 from StaICC.results import load
 from tests.methods.fakes import Kernel
@@ -47,10 +48,10 @@ def test_the_sampler_is_signed_and_verified() -> None:
     for sampler in ("nested", "nested-shared"):
         result = nested(4, sampler=sampler)(Kernel())
         assert result.signature.fields["demonstrations"] == sampler
-        assert not any(one.contradicted for one in verify(result))
-    one = nested(4)[0]
-    one.set_k(2)
-    assert one.demonstration_lists() == nested(2)[0].demonstration_lists()
+        assert not any(finding.contradicted for finding in verify(result))
+    experimentor = nested(4)[0]
+    experimentor.set_k(2)
+    assert experimentor.demonstration_lists() == nested(2)[0].demonstration_lists()
     assert GLER(k=2, datasets=["mini"], limit=2, sampler="nested")(Kernel()).complete
     with pytest.raises(UnknownNameError, match="did you mean 'nested'"):
         nested(4, sampler="nestd")
@@ -67,7 +68,8 @@ def test_results_are_those_of_separate_runs(tmp_path: Path) -> None:
     for k in (2, 8):
         assert table[f"k={k}"] == nested(k)(Kernel())
     assert kernel.ran[0][:40] == kernel.ran[1][:40]  # the two k of a query follow each other
-    costs = [(one.timing["prompt_characters"], one.timing["new_characters"]) for one in table.results()]
+    timings = [result.timing for result in table.results()]
+    costs = [(timing["prompt_characters"], timing["new_characters"]) for timing in timings]
     assert costs[0][1] <= costs[0][0] < costs[1][0]
     assert costs[1][1] < costs[1][0] - 0.6 * costs[0][1]
     again = Kernel()
@@ -75,10 +77,10 @@ def test_results_are_those_of_separate_runs(tmp_path: Path) -> None:
     assert again.ran == []
 
 
-def test_distinct_characters() -> None:
+def testdistinct_positions() -> None:
     texts = ["abc", "abd", "abc", "b", ""]
     expected = len({text[:end] for text in texts for end in range(1, len(text) + 1)})
-    assert _distinct_characters(set(texts)) == expected == 5
+    assert distinct_positions(set(texts)) == expected == 5
 
 
 def test_a_context_that_is_too_short(caplog: Any) -> None:

@@ -44,48 +44,48 @@ def test_all_features_of_one_run(parts: tuple[Any, Any], scoring: str, mass: boo
     kernel = kernel_of(parts, label_scoring=scoring, label_mass=mass)
     wanted = kernel.joint_features
     assert wanted == {"probabilities", "log_probabilities", "hidden", "vocabulary"}
-    found = kernel.features(PROMPTS, LABELS, wanted)
+    result = kernel.features(PROMPTS, LABELS, wanted)
     tokens = kernel.format.deciding(LABELS)[0]
     for number, prompt in enumerate(PROMPTS):
         logs = token_logs(parts, prompt)
-        assert found["log_probabilities"][number] == pytest.approx(logs[tokens].tolist(), abs=1e-5)
-        assert found["probabilities"][number] == pytest.approx(logs[tokens].softmax(-1).tolist(), abs=1e-6)
-        assert torch.tensor(found["vocabulary"][number]).log_softmax(-1).tolist() == pytest.approx(
+        assert result["log_probabilities"][number] == pytest.approx(logs[tokens].tolist(), abs=1e-5)
+        assert result["probabilities"][number] == pytest.approx(logs[tokens].softmax(-1).tolist(), abs=1e-6)
+        assert torch.tensor(result["vocabulary"][number]).log_softmax(-1).tolist() == pytest.approx(
             logs.tolist(), abs=1e-4
         )
-    assert numpy.allclose(found["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
-    assert numpy.allclose(found["probabilities"], kernel.batch(PROMPTS, LABELS), atol=1e-7)
+    assert numpy.allclose(result["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
+    assert numpy.allclose(result["probabilities"], kernel.batch(PROMPTS, LABELS), atol=1e-7)
     for only in wanted:
-        assert numpy.allclose(kernel.features(PROMPTS, LABELS, {only})[only], found[only], atol=1e-5)
+        assert numpy.allclose(kernel.features(PROMPTS, LABELS, {only})[only], result[only], atol=1e-5)
 
 
 def test_features_of_fully_scored_labels(parts: tuple[Any, Any]) -> None:
     kernel = kernel_of(parts, label_scoring="full")
-    found = kernel.features(PROMPTS, LABELS, kernel.joint_features)
+    result = kernel.features(PROMPTS, LABELS, kernel.joint_features)
     score = kernel.score(PROMPTS, LABELS)
-    assert found["log_probabilities"] == score.log_scores
-    assert found["probabilities"] == score.probabilities
-    assert numpy.allclose(found["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
+    assert result["log_probabilities"] == score.log_scores
+    assert result["probabilities"] == score.probabilities
+    assert numpy.allclose(result["hidden"], kernel.hidden_states(PROMPTS), atol=1e-5)
     means = kernel_of(parts, label_scoring="full", label_normalisation="mean")
     assert "log_probabilities" not in means.joint_features  # means are no log-probabilities of labels
     assert "log_probabilities" not in extra_features(means)
-    found = means.features(PROMPTS, LABELS, means.joint_features)
-    assert found["probabilities"] == means.score(PROMPTS, LABELS).probabilities
+    result = means.features(PROMPTS, LABELS, means.joint_features)
+    assert result["probabilities"] == means.score(PROMPTS, LABELS).probabilities
 
 
 def test_contextual_calibration_from_the_models_own_logits(parts: tuple[Any, Any]) -> None:
     """The authors' evaluation, from plain calls of the model in double precision, to 1e-6."""
     parts = copy.deepcopy(parts[0]).double(), parts[1]
     benchmark = Normal(k=2, datasets=["mini"], limit=3)
-    one = benchmark[0]
-    labels = one.get_label_space()
+    experimentor = benchmark[0]
+    labels = experimentor.get_label_space()
     tokens = kernel_of(parts).format.deciding(labels)[0]
     result = Method("contextual_calibration", kernel_of(parts)).run(benchmark, return_outputs=True)
-    for query, record in zip(one.all_queries(), result.outputs["mini"], strict=True):
-        text = one.test_set().texts(query.row)[0]
-        head, found, tail = query.prompt.rpartition(text)
-        assert found
-        free = [token_logs(parts, head + each + tail)[tokens].exp().numpy() for each in ("N/A", "", "[MASK]")]
+    for query, record in zip(experimentor.all_queries(), result.outputs["mini"], strict=True):
+        text = experimentor.test_set().texts(query.row)[0]
+        head, features, tail = query.prompt.rpartition(text)
+        assert features
+        free = [token_logs(parts, head + part + tail)[tokens].exp().numpy() for part in ("N/A", "", "[MASK]")]
         prior = numpy.mean(free, axis=0)
         prior = prior / prior.sum()
         row = token_logs(parts, query.prompt)[tokens].exp().numpy()
@@ -108,7 +108,7 @@ def test_together_as_alone(parts: tuple[Any, Any], options: dict[str, Any], tmp_
     )
     for name, result in table.items():
         alone = Method(name, kernel_of(parts, **options), calibration_number=9).run(benchmark, return_outputs=True)
-        rows = [[one["predicted_probabilities"] for one in each.outputs["mini"]] for each in (result, alone)]
+        rows = [[record["predicted_probabilities"] for record in run.outputs["mini"]] for run in (result, alone)]
         assert numpy.allclose(*rows, atol=1e-5), name
     again = kernel_of(parts, token_budget=64, **options)
     second = run_all(again, benchmark, calibration_number=9, methods=methods, store=store)
@@ -119,13 +119,18 @@ def test_together_as_alone(parts: tuple[Any, Any], options: dict[str, Any], tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["paper", "staicc"])
 def test_positions(parts: tuple[Any, Any], variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All methods together compute at most 1.3 times the distinct prefixes of all that they need."""
+    """Methods together compute hardly more than the distinct prefixes of all that they need.
+
+    A small model computes some positions twice, where attention between the prompts of a row would cost more. What the
+    harness requests is seen where attention costs nothing, as nearly in large models.
+    """
     import sys
 
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "performance"))
+    monkeypatch.setattr("StaICC.kernels.huggingface.forward.PAIR_COST", 0.0)
     performance = importlib.import_module("methods")
-
+    model = copy.deepcopy(parts[0]), parts[1]  # what is known about a model is kept with it
     with performance.counted() as together:
-        run_all(kernel_of(parts), Normal(k=2, datasets=["mini"], limit=4), variant, 12)
-    assert together.computed <= 1.3 * together.distinct
+        run_all(kernel_of(model, token_budget=1 << 14), Normal(k=2, datasets=["mini"], limit=4), variant, 12)
+    assert together.computed <= 1.05 * together.distinct
     sys.modules.pop("methods")

@@ -9,8 +9,8 @@ import pytest
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.kernels.registry import OptionFact, options_of
-from StaICC.methods.catalogue import METHODS
 from StaICC.methods.run import Method
+from StaICC.methods.specification import METHODS
 from StaICC.results import Signature
 from tests.methods.fakes import Kernel
 

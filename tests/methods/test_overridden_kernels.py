@@ -11,7 +11,7 @@ import pytest
 from StaICC import Normal
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.kernels.protocol import represents
+from StaICC.kernels.protocol import can_call_directly
 from StaICC.methods.run import Method, run_all
 
 
@@ -103,8 +103,8 @@ def test_methods_use_what_a_kernel_overrides(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["batch", "inner", "patched"])
 def test_the_noisy_channel_uses_what_a_kernel_overrides(name: str) -> None:
     noisy = Normal(datasets=["mini"], limit=6, noisy_channel=True)
-    found = Method("noisy_channel", KERNELS[name]()).run(Normal(datasets=["mini"], limit=6))
-    assert found.divided == noisy(KERNELS[name]()).divided != noisy(Model()).divided
+    result = Method("noisy_channel", KERNELS[name]()).run(Normal(datasets=["mini"], limit=6))
+    assert result.divided == noisy(KERNELS[name]()).divided != noisy(Model()).divided
 
 
 def test_methods_share_no_feature_of_a_model_that_changed_between_them() -> None:
@@ -136,7 +136,7 @@ def test_what_computes_no_score_may_be_overridden() -> None:
         def identity(self) -> Identity:
             return Identity({"model": "named"})
 
-    assert represents(Named(), "features")
-    assert represents(Model(), "noisy_channel")
-    assert not represents(Model(), "no_such_method")
+    assert can_call_directly(Named(), "features")
+    assert can_call_directly(Model(), "noisy_channel")
+    assert not can_call_directly(Model(), "no_such_method")
     assert identity_of(Named()).who["model"] == "named"

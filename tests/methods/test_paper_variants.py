@@ -14,23 +14,23 @@ from StaICC import Dataset, Normal
 from StaICC.benchmarks import GLER, ContextualBias, TemplateSensitivity
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.methods import run as ms
-from StaICC.methods.calibration.base import domain_texts, labelled_prompts
-from StaICC.methods.calibration.label_probabilities import ContextualCalibration, calibrated_in_context
-from StaICC.methods.selection import order_patterns
+from StaICC.methods.calibration.prior import ContextualCalibration, calibrated_in_context
+from StaICC.methods.calibration.samples import domain_texts, labelled_prompts
+from StaICC.methods.retrieval import order_patterns
 from tests.methods.fakes import Kernel, rows_of
 from tests.methods.fakes import mini as bench
 
 TEXTS = ("N/A", "[MASK]", "")
 
 
-def shown(one: Any) -> list[Any]:
+def shown(experimentor: Any) -> list[Any]:
     """The demonstrations of each query, as rows."""
-    lists = one.demonstration_lists()
-    size = len(one.test_set())
+    lists = experimentor.demonstration_lists()
+    size = len(experimentor.test_set())
     return [
-        [one.demonstration_set()[place] for place in lists[repeat * size + row]]
+        [experimentor.demonstration_set()[place] for place in lists[repeat * size + row]]
         for repeat in range(2)
-        for row in range(one.limit or size)
+        for row in range(experimentor.limit or size)
     ]
 
 
@@ -48,14 +48,14 @@ def authors_prior(kernel: Any, prompts: list[str], labels: list[str]) -> Any:
 
 @pytest.mark.parametrize("k", [0, 2])
 def test_contextual_calibration_is_the_authors(k: int) -> None:
-    kernel, one = Kernel(), bench(6, k)[0]
-    labels = one.get_label_space()
-    write = one.prompt_former.write_prompt_from_dataline
-    found = rows_of(ms.Method("contextual_calibration", kernel).run(bench(6, k), return_outputs=True))
+    kernel, experimentor = Kernel(), bench(6, k)[0]
+    labels = experimentor.get_label_space()
+    write = experimentor.prompt_former.write_prompt_from_dataline
+    predicted = rows_of(ms.Method("contextual_calibration", kernel).run(bench(6, k), return_outputs=True))
     plain = rows_of(bench(6, k)(kernel, return_outputs=True))
-    assert len(found) == 12
+    assert len(predicted) == 12
     differ = 0
-    for row, answer, demonstrations in zip(plain, found, shown(one), strict=True):
+    for row, answer, demonstrations in zip(plain, predicted, shown(experimentor), strict=True):
         prior = authors_prior(Kernel(), [write(demonstrations, [text]) for text in TEXTS], labels)
         weights = numpy.linalg.inv(numpy.identity(len(labels)) * prior)
         calibrated = numpy.matmul(weights, numpy.expand_dims(numpy.array(row) / numpy.sum(row), -1))[:, 0]
@@ -67,18 +67,18 @@ def test_contextual_calibration_is_the_authors(k: int) -> None:
 
 
 def test_domain_calibration_is_the_authors() -> None:
-    kernel, one = Kernel(), bench(6)[0]
-    labels = one.get_label_space()
-    write = one.prompt_former.write_prompt_from_dataline
-    texts = domain_texts(one.calibration_set(), 20)
-    lengths = [len(row[0][0].split()) for row in one.calibration_set()]
+    kernel, experimentor = Kernel(), bench(6)[0]
+    labels = experimentor.get_label_space()
+    write = experimentor.prompt_former.write_prompt_from_dataline
+    texts = domain_texts(experimentor.calibration_set(), 20)
+    lengths = [len(row[0][0].split()) for row in experimentor.calibration_set()]
     assert {len(text.split()) for (text,) in texts} == {int(numpy.mean(lengths)) + 1}  # the full stop is a word here
-    words = {word for row in one.calibration_set() for word in row[0][0].lower().split()}
+    words = {word for row in experimentor.calibration_set() for word in row[0][0].lower().split()}
     assert {word for (text,) in texts for word in text.removesuffix(" .").split()} <= words
     assert len(set(texts)) == 20
-    found = rows_of(ms.Method("domain_calibration", kernel).run(bench(6), return_outputs=True))
+    predicted = rows_of(ms.Method("domain_calibration", kernel).run(bench(6), return_outputs=True))
     plain = rows_of(bench(6)(kernel, return_outputs=True))
-    for row, answer, demonstrations in zip(plain, found, shown(one), strict=True):
+    for row, answer, demonstrations in zip(plain, predicted, shown(experimentor), strict=True):
         prior = authors_prior(Kernel(), [write(demonstrations, list(text)) for text in texts], labels)
         ratio = numpy.array(row) / prior
         assert answer == pytest.approx((ratio / ratio.sum()).tolist(), abs=1e-9)
@@ -98,14 +98,14 @@ def test_templates_and_label_noise_are_those_of_the_query() -> None:
     """The content-free prompts of a condition have its template; those of GLER its wrong labels."""
     for kind in (TemplateSensitivity, GLER):
         kernel = Kernel()
-        one = bench(2, kind=kind)[0]
+        experimentor = bench(2, kind=kind)[0]
         assert ms.Method("contextual_calibration", kernel).run(bench(2, kind=kind)).complete
-        queries = {query.prompt: query for query in one.all_queries()}
-        test = one.test_set()
+        queries = {query.prompt: query for query in experimentor.all_queries()}
+        test = experimentor.test_set()
         for prompt, query in queries.items():
             head, text, tail = prompt.rpartition(test.texts(query.row)[0])
             assert text
-            assert {head + each + tail for each in TEXTS} <= set(kernel.ran)
+            assert {head + centroid + tail for centroid in TEXTS} <= set(kernel.ran)
 
 
 def test_queries_without_texts_of_their_own() -> None:
@@ -117,13 +117,13 @@ def test_queries_without_texts_of_their_own() -> None:
 def test_a_kernel_without_log_probabilities_averages_normalised_rows() -> None:
     kernel = Kernel()
     plain = lambda prompt, label_space: kernel(prompt, label_space)  # noqa: E731
-    one = bench(6)[0]
-    write = one.prompt_former.write_prompt_from_dataline
-    found = rows_of(ms.Method("contextual_calibration", plain).run(bench(6), return_outputs=True))
-    first = shown(one)[0]
-    prior = numpy.mean([plain(write(first, [text]), one.get_label_space()) for text in TEXTS], axis=0)
-    weights = numpy.exp(numpy.array(plain(one.prompt_set()[0], one.get_label_space())) / prior)
-    assert found[0] == pytest.approx((weights / weights.sum()).tolist())
+    experimentor = bench(6)[0]
+    write = experimentor.prompt_former.write_prompt_from_dataline
+    predicted = rows_of(ms.Method("contextual_calibration", plain).run(bench(6), return_outputs=True))
+    first = shown(experimentor)[0]
+    prior = numpy.mean([plain(write(first, [text]), experimentor.get_label_space()) for text in TEXTS], axis=0)
+    weights = numpy.exp(numpy.array(plain(experimentor.prompt_set()[0], experimentor.get_label_space())) / prior)
+    assert predicted[0] == pytest.approx((weights / weights.sum()).tolist())
 
 
 @pytest.mark.parametrize("least", [-1e6, -math.inf])
@@ -136,10 +136,10 @@ def test_labels_without_probability(least: float) -> None:
         least = 0.0
 
         def features(self, prompts: Any, label_space: Any, wanted: Any) -> dict[str, Any]:
-            found = super().features(prompts, label_space, wanted)
+            predicted = super().features(prompts, label_space, wanted)
             if "log_probabilities" in wanted:
-                found["log_probabilities"] = [[self.least, -1.0, -1.0] for _ in prompts]
-            return found
+                predicted["log_probabilities"] = [[self.least, -1.0, -1.0] for _ in prompts]
+            return predicted
 
     Never.least = least
 
@@ -151,38 +151,38 @@ def test_labels_without_probability(least: float) -> None:
 
 def test_hidden_calibration_is_the_authors() -> None:
     """Sixteen rows of each label (all where there are fewer), their centroids, the nearest one."""
-    kernel, one = Kernel(), bench(6)[0]
-    labels = one.get_label_space()
+    kernel, experimentor = Kernel(), bench(6)[0]
+    labels = experimentor.get_label_space()
     prompts, drawn = labelled_prompts(
-        one.prompt_former.write_prompt_from_dataline, one.calibration_set(), labels, 1, 2, "paper", 16
+        experimentor.prompt_former.write_prompt_from_dataline, experimentor.calibration_set(), labels, 1, 2, "paper", 16
     )
-    available = Counter(index(row[1]) for row in one.calibration_set())
+    available = Counter(index(row[1]) for row in experimentor.calibration_set())
     assert Counter(drawn) == {label: min(16, count) for label, count in available.items()}
     assert len(set(prompts)) == len(prompts)
     states = kernel.hidden_states(prompts).astype(float)
     centroids = [states[numpy.array(drawn) == label].mean(axis=0) for label in range(len(labels))]
-    found = rows_of(ms.Method("hidden_calibration", kernel).run(bench(6), return_outputs=True))
-    for prompt, row in zip(one.prompt_set(), found, strict=True):
-        distances = [numpy.linalg.norm(kernel.hidden_states([prompt])[0].astype(float) - each) for each in centroids]
+    predicted = rows_of(ms.Method("hidden_calibration", kernel).run(bench(6), return_outputs=True))
+    for prompt, row in zip(experimentor.prompt_set(), predicted, strict=True):
+        distances = [numpy.linalg.norm(kernel.hidden_states([prompt])[0].astype(float) - text) for text in centroids]
         assert row.index(max(row)) == int(numpy.argmin(distances))
 
 
 def test_k_nn_has_balanced_anchors_and_may_share_demonstrations() -> None:
-    kernel, one = Kernel(), bench(6)[0]
+    kernel, experimentor = Kernel(), bench(6)[0]
     assert ms.Method("knn_prompt", kernel, calibration_number=13).run(bench(6)).timing["training_prompts"] == 12
     for options in ({}, {"shared_demonstrations": True}):
         kernel = Kernel()
-        found = ms.Method("knn_prompt", kernel, samples_per_label=5, **options).run(bench(6), return_outputs=True)
-        assert found.timing["training_prompts"] == 15
-        first = one.prompt_set()[0]
-        head = first[: first.index(one.test_set().texts(0)[0])]
+        predicted = ms.Method("knn_prompt", kernel, samples_per_label=5, **options).run(bench(6), return_outputs=True)
+        assert predicted.timing["training_prompts"] == 15
+        first = experimentor.prompt_set()[0]
+        head = first[: first.index(experimentor.test_set().texts(0)[0])]
         sharing = {prompt.startswith(head) for prompt in kernel.ran}
         assert sharing == ({True} if options else {True, False})
-        assert len(rows_of(found)) == (6 if options else 12)  # demonstrations set by hand: each example once
+        assert len(rows_of(predicted)) == (6 if options else 12)  # demonstrations set by hand: each example once
     # the authors' distance and vote, on the same anchors
-    labels = one.get_label_space()
+    labels = experimentor.get_label_space()
     prompts, drawn = labelled_prompts(
-        one.prompt_former.write_prompt_from_dataline, one.calibration_set(), labels, 1, 2, "paper", 5
+        experimentor.prompt_former.write_prompt_from_dataline, experimentor.calibration_set(), labels, 1, 2, "paper", 5
     )
 
     def distribution(prompt: str) -> Any:
@@ -190,8 +190,8 @@ def test_k_nn_has_balanced_anchors_and_may_share_demonstrations() -> None:
         return numpy.exp(logits) / numpy.exp(logits).sum()
 
     anchors = numpy.array([distribution(prompt) for prompt in prompts])
-    found = rows_of(ms.Method("knn_prompt", kernel, samples_per_label=5).run(bench(6), return_outputs=True))
-    for prompt, row in zip(one.prompt_set(), found, strict=True):
+    predicted = rows_of(ms.Method("knn_prompt", kernel, samples_per_label=5).run(bench(6), return_outputs=True))
+    for prompt, row in zip(experimentor.prompt_set(), predicted, strict=True):
         divergence = (anchors * (numpy.log(anchors) - numpy.log(distribution(prompt)))).mean(axis=1)
         nearest = numpy.argsort(divergence)[:3]
         assert row == pytest.approx([sum(drawn[place] == label for place in nearest) / 3 for label in range(3)])

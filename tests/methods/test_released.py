@@ -190,7 +190,7 @@ def release(tmp_path_factory: Any) -> Path:
     except DataError as error:
         if os.environ.get("STAICC_REQUIRE_PACK") == "1":
             pytest.fail(f"STAICC_REQUIRE_PACK=1, but the released wheel cannot be had: {error}", pytrace=False)
-        pytest.skip(f"THE RELEASED WHEEL CANNOT BE HAD, so nothing was set beside it: {error}")
+        pytest.skip(f"THE RELEASED WHEEL IS NOT AVAILABLE, so nothing was compared with it: {error}")
     folder = tmp_path_factory.mktemp("release")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -217,8 +217,8 @@ def released(model_folder: Path, release: Path) -> dict[str, Any]:
     """What the release computes."""
     out = release / "found.json"
     run_release(release, RELEASE, str(model_folder), str(out), *map(str, (SAMPLES, DEMONSTRATIONS, ROWS, CUT)))
-    found: dict[str, Any] = json.loads(out.read_text())
-    return found
+    ours: dict[str, Any] = json.loads(out.read_text())
+    return ours
 
 
 def test_the_arithmetic_in_870_cases(release: Path) -> None:
@@ -236,9 +236,9 @@ def test_the_arithmetic_in_870_cases(release: Path) -> None:
     def make(name: str, labels: list[str]) -> Calibration:
         return Calibration.types[name](labels, variant="0.1.1")
 
-    found = list(namespace["cases"](make, partial(batch_calibration, variant="0.1.1")))
-    assert len(found) == len(expected) == 870
-    worst = max(abs(a - b) for row, other in zip(found, expected, strict=True) for a, b in zip(row, other, strict=True))
+    ours = list(namespace["cases"](make, partial(batch_calibration, variant="0.1.1")))
+    assert len(ours) == len(expected) == 870
+    worst = max(abs(a - b) for row, other in zip(ours, expected, strict=True) for a, b in zip(row, other, strict=True))
     assert worst <= 1e-14, worst
     assert sum(max(row) < 0.999 for row in expected) > 600  # not all are certain, where agreement means little
 
@@ -262,9 +262,9 @@ def prompts(trec: Any) -> list[str]:
     return trec.prompt_set()[:ROWS]
 
 
-def close(found: Any, expected: Any) -> None:
-    assert len(found) == len(expected)
-    for row, other in zip(found, expected, strict=True):
+def close(ours: Any, expected: Any) -> None:
+    assert len(ours) == len(expected)
+    for row, other in zip(ours, expected, strict=True):
         assert row == pytest.approx(other, abs=1e-5)
 
 
@@ -276,8 +276,7 @@ def test_vanilla(released: dict[str, Any], kernel: Any, trec: Any, prompts: list
 
 @pytest.mark.parametrize("number", [SAMPLES, 4])
 @pytest.mark.parametrize(
-    "name",
-    ["contextual_calibration", "domain_calibration", "hidden_calibration", "knn_prompt", "knn_prompt_centroid"],
+    "name", ["contextual_calibration", "domain_calibration", "hidden_calibration", "knn_prompt", "knn_prompt_centroid"]
 )
 def test_trained(released: dict[str, Any], kernel: Any, trec: Any, prompts: list[str], name: str, number: int) -> None:
     """With 4 samples some of the 6 labels are missing: the release then answers as the model does."""
@@ -286,10 +285,10 @@ def test_trained(released: dict[str, Any], kernel: Any, trec: Any, prompts: list
     calibration = getattr(standard_calibration, name)(trec.get_label_space(), variant="0.1.1")
     write = trec.prompt_former.write_prompt_from_dataline
     calibration.train(write, kernel, trec.calibration_set(), calibration_number=number, k=DEMONSTRATIONS)
-    found = standard_calibration.CalibratedKernel(kernel, calibration).batch(prompts, trec.get_label_space())
-    close(found, released[f"{name} {number}"])
+    ours = standard_calibration.CalibratedKernel(kernel, calibration).batch(prompts, trec.get_label_space())
+    close(ours, released[f"{name} {number}"])
     if number == SAMPLES:
-        assert max(abs(a - b) for a, b in zip(found[0], released["vanilla"][0], strict=True)) > 1e-3
+        assert max(abs(a - b) for a, b in zip(ours[0], released["vanilla"][0], strict=True)) > 1e-3
 
 
 def test_batch_calibration(released: dict[str, Any]) -> None:
@@ -302,21 +301,21 @@ def test_noisy_channel(released: dict[str, Any], kernel: Any) -> None:
     from StaICC import Normal
 
     noisy = Normal(k=DEMONSTRATIONS, datasets=["TREC"], noisy_channel=True)[0]
-    found = kernel.noisy_channel(noisy.prompt_set()[:ROWS], noisy.get_label_space(), "0.1.1")
-    close(found, released["noisy_channel"])
+    ours = kernel.noisy_channel(noisy.prompt_set()[:ROWS], noisy.get_label_space(), "0.1.1")
+    close(ours, released["noisy_channel"])
 
 
 def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
     from StaICC import Normal
-    from StaICC.methods.selection import instructions_for
+    from StaICC.methods.ppl_icl import instructions_for
     from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL
     from StaICC.prompting import TemplateWarning
 
-    one = Normal(k=DEMONSTRATIONS, datasets=["TREC"])[0]
+    experimentor = Normal(k=DEMONSTRATIONS, datasets=["TREC"])[0]
     with pytest.warns(TemplateWarning):
-        chosen = PPL_ICL(kernel, None, None, one, variant="0.1.1")
+        chosen = PPL_ICL(kernel, None, None, experimentor, variant="0.1.1")
     assert chosen == released["ppl_icl"]
-    assert one.prompt_set()[0] == released["ppl_icl prompt"]
+    assert experimentor.prompt_set()[0] == released["ppl_icl prompt"]
     for name, instructions in released["instructions"].items():
         assert instructions_for(name) == instructions
 
@@ -324,23 +323,23 @@ def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
 @pytest.mark.parametrize("dataset", ["TREC", "SST5"])
 def test_topk_and_sa_icl(released: dict[str, Any], kernel: Any, dataset: str) -> None:
     from StaICC import Normal
-    from StaICC.methods.selection import lowest_entropy, order_patterns
+    from StaICC.methods.retrieval import lowest_entropy, order_patterns
     from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
 
-    released, one = released[dataset], Normal(k=4, datasets=[dataset], limit=ROWS)[0]
-    method = SA_ICL(kernel, None, one, demonstration_set_cut=CUT, variant="0.1.1")
+    released, experimentor = released[dataset], Normal(k=4, datasets=[dataset], limit=ROWS)[0]
+    method = SA_ICL(kernel, None, experimentor, demonstration_set_cut=CUT, variant="0.1.1")
     neighbours = method.neighbours(range(ROWS), 5)
     assert neighbours == released["neighbours"]
     patterns = order_patterns(ROWS, 5, 4, 10, "0.1.1")
     for row in range(ROWS):
         candidates = released["candidates"][row]
         orders = [[neighbours[row][place] for place in pattern] for pattern in patterns[row]]
-        prompts = [one.prompt_former.write_prompt(order, row) for order in orders]
-        close(kernel.batch(prompts, one.get_label_space()), candidates)
+        prompts = [experimentor.prompt_former.write_prompt(order, row) for order in orders]
+        close(kernel.batch(prompts, experimentor.get_label_space()), candidates)
         # The release's entropy turns on the last bit of a sum, so its choice is checked on its own numbers.
         assert candidates[lowest_entropy(candidates, "0.1.1")] == released["sa_icl"][row]
-    found = method.inference_interface(one.prompt_set()[:ROWS], one.get_label_space())
-    for answer, candidates in zip(found, released["candidates"], strict=True):
+    ours = method.inference_interface(experimentor.prompt_set()[:ROWS], experimentor.get_label_space())
+    for answer, candidates in zip(ours, released["candidates"], strict=True):
         assert min(max(abs(a - b) for a, b in zip(answer, row, strict=True)) for row in candidates) < 1e-5
 
 
@@ -349,12 +348,12 @@ def test_topk_where_a_demonstration_is_empty(released: dict[str, Any], kernel: A
     from StaICC import Normal
     from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
 
-    one = Normal(k=4, datasets=["tweet_eval_hate"])[0]
-    assert not one.demonstration_set()[228][0][0]
-    found = {}
+    experimentor = Normal(k=4, datasets=["tweet_eval_hate"])[0]
+    assert not experimentor.demonstration_set()[228][0][0]
+    ours = {}
     for variant in ("0.1.1", "staicc"):
-        method = SA_ICL(kernel, None, one, demonstration_set_cut=240, variant=variant)
-        found[variant] = method.neighbours(range(ROWS), 12)
-    assert found["0.1.1"] == released["hate"]
-    assert found["staicc"] == [[place + (place >= 228) for place in row] for row in released["hate"]]
-    assert found["staicc"] != released["hate"]
+        method = SA_ICL(kernel, None, experimentor, demonstration_set_cut=240, variant=variant)
+        ours[variant] = method.neighbours(range(ROWS), 12)
+    assert ours["0.1.1"] == released["hate"]
+    assert ours["staicc"] == [[place + (place >= 228) for place in row] for row in released["hate"]]
+    assert ours["staicc"] != released["hate"]

@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, UnknownNameError
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods import selection as pte
-from StaICC.methods.run import Method, run_all
-from StaICC.methods.selection import (
-    _representatives,
+from StaICC.methods import ppl_icl as instructions
+from StaICC.methods import retrieval
+from StaICC.methods.retrieval import (
     bm25_distances,
     nearest_demonstrations,
     order_patterns,
+    representatives,
     vector_distances,
 )
+from StaICC.methods.run import Method, run_all
 from StaICC.prompting import TemplateWarning
 
 numpy = pytest.importorskip("numpy")
@@ -80,29 +81,29 @@ def mini(k: int = 2, limit: int | None = None) -> Any:
 def test_instruction_of_the_lowest_perplexity() -> None:
     """The made-up losses fall with length: the longest instruction wins, in both variants."""
     for variant in ("paper", "0.1.1"):
-        one = mini()
-        assert pte.ppl_icl(Kernel(), None, ["Topic? ", "What is the topic? ", "x"], one, variant=variant) == (
-            "What is the topic? "
-        )
-        assert one.prompt_former.get_config_dict()["instruction"] == "What is the topic? "
-        assert one.prompt_set()[0].startswith("What is the topic? ")
+        experimentor = mini()
+        assert instructions.ppl_icl(
+            Kernel(), None, ["Topic? ", "What is the topic? ", "x"], experimentor, variant=variant
+        ) == ("What is the topic? ")
+        assert experimentor.prompt_former.get_config_dict()["instruction"] == "What is the topic? "
+        assert experimentor.prompt_set()[0].startswith("What is the topic? ")
 
 
 def test_perplexities_are_averaged_not_losses() -> None:
     """Losses (0, 4) have the mean 2 and the mean perplexity 27.8; (3, 3) have 3 and 20.1; the first of equals wins."""
-    assert pte.least_perplexity([0.0, 4.0, 3.0, 3.0], 2) == 1
-    assert pte.least_perplexity([1.0, 1.0, 1.0], 3) == 0
-    assert pte.least_perplexity([2000.0, 1999.0], 2) == 1
+    assert instructions.least_perplexity([0.0, 4.0, 3.0, 3.0], 2) == 1
+    assert instructions.least_perplexity([1.0, 1.0, 1.0], 3) == 0
+    assert instructions.least_perplexity([2000.0, 1999.0], 2) == 1
     for bad in ([math.nan], [math.inf], [OutputError("gone")]):
         with pytest.raises(OutputError, match=r"not finite|gone"):
-            pte.least_perplexity(bad, 1)
+            instructions.least_perplexity(bad, 1)
 
 
 def test_tried_prompts_have_instruction_and_input_only() -> None:
-    one = mini()
-    tried = pte.instruction_prompts(["A. ", "B. "], one, "paper", 3)
+    experimentor = mini()
+    tried = instructions.instruction_prompts(["A. ", "B. "], experimentor, "paper", 3)
     assert [[text[:3] for text in some] for some in tried] == [["A. "] * 3, ["B. "] * 3]
-    texts = {row[0][0] for row in one.calibration_set()}
+    texts = {row[0][0] for row in experimentor.calibration_set()}
     assert all(text[3:].removeprefix("sentence: ").removesuffix(" topic: ") in texts for text in tried[0])
 
 
@@ -111,28 +112,30 @@ def test_ppl_icl_refusals() -> None:
     rows = [((f"text {i}",), i % 2) for i in range(40)]
     mine = Normal(datasets=[Dataset.from_rows(rows, name="mine", label_space=["a", "b"])])[0]
     with pytest.raises(ArgumentError, match="no candidate instructions for 'mine'"):
-        pte.ppl_icl(Kernel(), None, None, mine)
+        instructions.ppl_icl(Kernel(), None, None, mine)
     with pytest.raises(ArgumentError, match="instruction_set must be a list of texts"):
-        pte.ppl_icl(Kernel(), None, [], mini())
+        instructions.ppl_icl(Kernel(), None, [], mini())
     with pytest.raises(ArgumentError, match="instruction_set must be a list of texts"):
-        pte.ppl_icl(Kernel(), None, "one", mini())
+        instructions.ppl_icl(Kernel(), None, "one", mini())
     with pytest.raises(ArgumentError, match="PPL-ICL needs losses, which object does not provide"):
-        pte.ppl_icl(object(), None, ["a"], mini())
+        instructions.ppl_icl(object(), None, ["a"], mini())
     with pytest.raises(ArgumentError, match="experimentor is missing"):
-        pte.ppl_icl(Kernel(), None, ["a"])
+        instructions.ppl_icl(Kernel(), None, ["a"])
     with pytest.raises(ArgumentError, match="got neither instruction_set nor experimentor"):
-        pte.ppl_icl(Kernel(), None)
-    assert pte.ppl_icl(Kernel(), None, ["a", "bb"], variant="0.1.1") == "bb"  # as the release, without an experimentor
+        instructions.ppl_icl(Kernel(), None)
+    assert (
+        instructions.ppl_icl(Kernel(), None, ["a", "bb"], variant="0.1.1") == "bb"
+    )  # as the release, without an experimentor
 
     with pytest.raises(UnknownNameError, match="no variant"):
-        pte.ppl_icl(Kernel(), None, ["a"], mini(), variant="0.1")
+        instructions.ppl_icl(Kernel(), None, ["a"], mini(), variant="0.1")
 
 
 def test_cache_is_emptied_when_asked() -> None:
     emptied = []
     with pytest.warns(TemplateWarning):
-        pte.ppl_icl(Kernel(), None, ["a"], mini(), lambda: emptied.append(1))
-    pte.SelfAdaptiveICL(Kernel(), None, mini(), lambda: emptied.append(1)).neighbours([0], 1)
+        instructions.ppl_icl(Kernel(), None, ["a"], mini(), lambda: emptied.append(1))
+    retrieval.SelfAdaptiveICL(Kernel(), None, mini(), lambda: emptied.append(1)).neighbours([0], 1)
     assert len(emptied) == 2
 
 
@@ -158,15 +161,15 @@ def test_nearest_is_a_stable_sort_by_distance(texts: list[str], query: str) -> N
         text = texts[place]
         return math.hypot(len(text) - len(query), text.count(" ") - query.count(" "))
 
-    found = nearest_demonstrations(encoded(Kernel().hidden_states), [([t], 0) for t in texts], [[query]], len(usable))[
+    chosen = nearest_demonstrations(encoded(Kernel().hidden_states), [([t], 0) for t in texts], [[query]], len(usable))[
         0
     ]
-    assert found == sorted(usable, key=lambda place: (round(distance(place), 9), place))
+    assert chosen == sorted(usable, key=lambda place: (round(distance(place), 9), place))
 
 
 def test_kernel_without_states_and_states_without_meaning() -> None:
     with pytest.raises(ArgumentError, match="needs hidden states, which <lambda> does not provide"):
-        pte.SelfAdaptiveICL(lambda prompt, label_space: 0, None, mini())
+        retrieval.SelfAdaptiveICL(lambda prompt, label_space: 0, None, mini())
     with pytest.raises(OutputError, match="encoding 1 has NaN"):
         vector_distances(["a", "b"], [[1.0], [math.nan]])
 
@@ -175,43 +178,44 @@ def test_kernel_without_states_and_states_without_meaning() -> None:
 
 
 def test_topk_sets_demonstrations_and_nothing_else() -> None:
-    one, kernel = mini(), Kernel()
-    before = len(one.demonstration_set())
-    method = pte.SelfAdaptiveICL(kernel, None, one)
+    experimentor, kernel = mini(), Kernel()
+    before = len(experimentor.demonstration_set())
+    method = retrieval.SelfAdaptiveICL(kernel, None, experimentor)
     method.set_TopK_to_demonstration(3)
-    assert one.get_k() == 3
-    assert len(one.demonstration_set()) == before
+    assert experimentor.get_k() == 3
+    assert len(experimentor.demonstration_set()) == before
     assert len(kernel.encoded) == len(set(kernel.encoded))
-    assert one.get_repeat_times() == 1
-    query, row = one.test_set()[0][0][0], one.demonstration_sampler[0]
-    nearest_text = one.demonstration_set()[row[0]][0][0]
+    assert experimentor.get_repeat_times() == 1
+    query, row = experimentor.test_set()[0][0][0], experimentor.demonstration_sampler[0]
+    nearest_text = experimentor.demonstration_set()[row[0]][0][0]
     best = min(
-        math.hypot(len(t[0]) - len(query), t[0].count(" ") - query.count(" ")) for t, _ in one.demonstration_set()
+        math.hypot(len(t[0]) - len(query), t[0].count(" ") - query.count(" "))
+        for t, _ in experimentor.demonstration_set()
     )
     assert math.hypot(len(nearest_text) - len(query), nearest_text.count(" ") - query.count(" ")) == best
-    assert one.prompt_set()[0].startswith(f"sentence: {nearest_text}")
+    assert experimentor.prompt_set()[0].startswith(f"sentence: {nearest_text}")
 
 
 def test_cut_demonstration_sets() -> None:
-    one = mini()
-    assert len(pte.SelfAdaptiveICL(Kernel(), None, one).demonstration_set) == 192
-    cut = pte.SelfAdaptiveICL(Kernel(), None, one, demonstration_set_cut=10)
+    experimentor = mini()
+    assert len(retrieval.SelfAdaptiveICL(Kernel(), None, experimentor).demonstration_set) == 192
+    cut = retrieval.SelfAdaptiveICL(Kernel(), None, experimentor, demonstration_set_cut=10)
     assert max(max(row) for row in cut.neighbours(range(20), 3)) < 10
     rows = [((f"text {i} " + "x" * (i % 50),), i % 2) for i in range(3000)]
     many = Normal(datasets=[Dataset.from_rows(rows, name="many", label_space=["a", "b"])])[0]
-    assert len(pte.SelfAdaptiveICL(Kernel(), None, many, variant="0.1.1").demonstration_set) == 512
+    assert len(retrieval.SelfAdaptiveICL(Kernel(), None, many, variant="0.1.1").demonstration_set) == 512
 
 
 def test_topk_refusals() -> None:
-    method = pte.SelfAdaptiveICL(Kernel(), None, mini(), demonstration_set_cut=2)
+    method = retrieval.SelfAdaptiveICL(Kernel(), None, mini(), demonstration_set_cut=2)
     with pytest.raises(ArgumentError, match="k, the number of nearest demonstrations, must be an integer"):
         method.set_TopK_to_demonstration(0)
     with pytest.raises(ArgumentError, match="expected at least 3"):
         method.set_TopK_to_demonstration(3)
     with pytest.raises(ArgumentError, match="demonstration_set_cut"):
-        pte.SelfAdaptiveICL(Kernel(), None, mini(), demonstration_set_cut=0)
+        retrieval.SelfAdaptiveICL(Kernel(), None, mini(), demonstration_set_cut=0)
     with pytest.raises(ArgumentError, match="experimentor is missing"):
-        pte.SelfAdaptiveICL(Kernel(), None)
+        retrieval.SelfAdaptiveICL(Kernel(), None)
 
 
 # -- SA-ICL
@@ -230,43 +234,49 @@ def test_orders() -> None:
 
 
 def test_entropy_by_hand() -> None:
-    assert pte.lowest_entropy([[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]) == 1
+    assert retrieval.lowest_entropy([[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]) == 1
     # 0.7 + 0.2 + 0.1 misses 1.0 by an ulp from left to right: the release takes its softmax, so the flatter row wins.
     rows = [[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]]
-    assert pte.lowest_entropy(rows) == 0
-    assert pte.lowest_entropy(rows, "0.1.1") == 1
+    assert retrieval.lowest_entropy(rows) == 0
+    assert retrieval.lowest_entropy(rows, "0.1.1") == 1
 
 
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
 def test_sa_icl_keeps_the_surest_order(variant: str) -> None:
     """The made-up kernel is surer the longer the first line is: the order that begins with the longest wins."""
-    one, kernel = mini(k=2, limit=4), Kernel()
-    method = pte.SelfAdaptiveICL(kernel, None, one, variant=variant)
-    found = method.inference_interface(one.prompt_set(), one.get_label_space(), 3, 2, 6)
-    assert len(found) == 8
-    assert found[:4] == found[4:]  # both repeats ask the same rows
+    experimentor, kernel = mini(k=2, limit=4), Kernel()
+    method = retrieval.SelfAdaptiveICL(kernel, None, experimentor, variant=variant)
+    chosen = method.inference_interface(experimentor.prompt_set(), experimentor.get_label_space(), 3, 2, 6)
+    assert len(chosen) == 8
+    assert chosen[:4] == chosen[4:]  # both repeats ask the same rows
     assert len(kernel.prompts) == 4 * 6  # all six orders of each row, each once
     lengths = [len(prompt.split("\n")[0]) for prompt in kernel.prompts[:6]]
-    assert found[0][0] == pytest.approx(1.0 - 2 / (max(lengths) + 3))
-    assert method.inference_interface(one.prompt_set()[1], one.get_label_space(), 3, 2, 6) == found[1]
+    assert chosen[0][0] == pytest.approx(1.0 - 2 / (max(lengths) + 3))
+    assert (
+        method.inference_interface(experimentor.prompt_set()[1], experimentor.get_label_space(), 3, 2, 6) == chosen[1]
+    )
 
 
 def test_sa_icl_with_calibrated_predictions() -> None:
-    one = mini(limit=2)
-    method = pte.SelfAdaptiveICL(Kernel(), None, one, calibrate_function=lambda row, logits, state: [0.0, 0.0, 1.0])
-    assert method.inference_interface(one.prompt_set(), one.get_label_space()) == [[0.0, 0.0, 1.0]] * 4
+    experimentor = mini(limit=2)
+    method = retrieval.SelfAdaptiveICL(
+        Kernel(), None, experimentor, calibrate_function=lambda row, logits, state: [0.0, 0.0, 1.0]
+    )
+    assert (
+        method.inference_interface(experimentor.prompt_set(), experimentor.get_label_space()) == [[0.0, 0.0, 1.0]] * 4
+    )
 
 
 def test_sa_icl_refusals() -> None:
-    one = mini(limit=2)
-    method = pte.SelfAdaptiveICL(Kernel(), None, one)
+    experimentor = mini(limit=2)
+    method = retrieval.SelfAdaptiveICL(Kernel(), None, experimentor)
     with pytest.raises(ArgumentError, match="prompt 0 is none of the experimentor's"):
-        method.inference_interface(["what?"], one.get_label_space())
+        method.inference_interface(["what?"], experimentor.get_label_space())
     with pytest.raises(ArgumentError, match="nearest_k must be an integer of at least 4, not 2"):
-        method.inference_interface(one.prompt_set(), one.get_label_space(), nearest_k=2)
+        method.inference_interface(experimentor.prompt_set(), experimentor.get_label_space(), nearest_k=2)
     for name in ("inference_demos_number", "return_length"):
         with pytest.raises(ArgumentError, match=name):
-            method.inference_interface(one.prompt_set(), one.get_label_space(), **{name: 0})
+            method.inference_interface(experimentor.prompt_set(), experimentor.get_label_space(), **{name: 0})
 
 
 words = st.lists(st.sampled_from(["red", "blue", "Green", "a", "the", "cat!"]), min_size=1, max_size=6).map(" ".join)
@@ -301,18 +311,18 @@ def test_bm25_is_its_formula(texts: list[str], query: str) -> None:
 @settings(max_examples=40, deadline=None)
 def test_rules_are_brute_force(texts: list[str], queries: list[str], count: int) -> None:
     labels = [len(text) % 3 for text in texts]
-    data, asked = rows(texts, labels), [(query,) for query in queries]
+    data, query_texts = rows(texts, labels), [(query,) for query in queries]
     for encoder in (encoded(bag), bm25_distances):
-        near = nearest_demonstrations(encoder, data, asked, count)
-        balanced = nearest_demonstrations(encoder, data, asked, count, rule="balanced")
-        diverse = nearest_demonstrations(encoder, data, asked, count, rule="diverse")
+        near = nearest_demonstrations(encoder, data, query_texts, count)
+        balanced = nearest_demonstrations(encoder, data, query_texts, count, rule="balanced")
+        diverse = nearest_demonstrations(encoder, data, query_texts, count, rule="diverse")
         distinct = list(dict.fromkeys(texts))
         for number, query in enumerate(queries):
             own = encoder(list(dict.fromkeys(queries)), distinct)[list(dict.fromkeys(queries)).index(query)]
             distance = [own[distinct.index(text)] for text in texts]
             order = sorted(range(len(texts)), key=lambda place: distance[place])
             assert near[number] == order[:count]
-            assert all(len(set(found[number])) == count for found in (balanced, diverse))
+            assert all(len(set(predicted[number])) == count for predicted in (balanced, diverse))
             shares = [sum(labels[place] == label for place in balanced[number]) for label in range(3)]
             for label in range(3):  # a label has fewer than another by two only if it has no more rows
                 if shares[label] < max(shares) - 1:
@@ -344,11 +354,11 @@ def test_vote_k_is_the_authors() -> None:
     """
     points = sphere(260)
     between = numpy.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
-    found = _representatives(between, 12)
-    assert found == [54, 232, 143, 198, 20, 109, 89, 219, 29, 41, 75, 144]
+    predicted = representatives(between, 12)
+    assert predicted == [54, 232, 143, 198, 20, 109, 89, 219, 29, 41, 75, 144]
     votes = [set(numpy.argsort(line)[1:151].tolist()) for line in between]  # the nearest is the row itself
-    for place, chosen in enumerate(found):
-        before = found[:place]
+    for place, chosen in enumerate(predicted):
+        before = predicted[:place]
         scores = [
             sum(Fraction(1, 10 ** len(votes[voter] & set(before))) for voter in range(260) if row in votes[voter])
             - sum(Fraction(1, 10 ** len(votes[voter] & set(before))) for voter in before if row in votes[voter])
@@ -362,8 +372,8 @@ def test_duplicates_are_counted_and_excluded(caplog: Any) -> None:
     encoder = encoded(bag)
     assert nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2)[0] == [0, 2]
     for rule in ("nearest", "balanced", "diverse", "vote-k"):
-        found = nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2, rule=rule, exclude_duplicates=True)[0]
-        assert set(found) == {1, 3}, rule
+        chosen = nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2, rule=rule, exclude_duplicates=True)[0]
+        assert set(chosen) == {1, 3}, rule
     with pytest.raises(ArgumentError, match="too many duplicates of a query, expected at least 3"):
         nearest_demonstrations(encoder, rows(texts), [("the cat",)], 3, exclude_duplicates=True)
     same = [((f"text {number % 7}",), number % 2) for number in range(80)]
@@ -377,10 +387,10 @@ def test_duplicates_are_counted_and_excluded(caplog: Any) -> None:
 
 def test_encoders() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'bm25'"):
-        pte.encoder("bm52")
+        retrieval.encoder("bm52")
     with pytest.raises((MissingDependencyError, OSError, ValueError)):
-        pte.encoder("sentence-transformers:nowhere/nothing")
-    assert (pte.encoder(bag), pte.encoder("hidden")) == (bag, "hidden")
+        retrieval.encoder("sentence-transformers:nowhere/nothing")
+    assert (retrieval.encoder(bag), retrieval.encoder("hidden")) == (bag, "hidden")
 
 
 def test_methods_with_other_retrieval_need_no_hidden_states() -> None:

@@ -21,8 +21,8 @@ from StaICC.datasets import SplitSizes
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.methods.calibration import ContextualCalibration, HiddenCalibration
-from StaICC.methods.catalogue import BUILT_IN, RetrievalOptions
 from StaICC.methods.features import FeatureCache
+from StaICC.methods.retrieval import RetrievalOptions
 from StaICC.methods.run import METHODS, Method, run_all
 from StaICC.methods.specification import option
 from StaICC.prompting import StableRandom, TemplateWarning
@@ -30,7 +30,8 @@ from tests.methods.fakes import Kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.prompting.TemplateWarning")
 
-REFUSED = {"ppl_icl": "Template_sens", "topk": "Demo_sens", "sa_icl": "Demo_sens", "ensemble": "Demo_sens"}
+CHOOSE_DEMONSTRATIONS = ("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors")
+REFUSED = {"ppl_icl": "Template_sens"} | dict.fromkeys(CHOOSE_DEMONSTRATIONS, "Demo_sens")
 """The member of a suite that sets what a method chooses."""
 
 
@@ -69,8 +70,8 @@ def test_a_member_of_a_group_has_the_scores_that_it_has_alone(name: str, variant
             run(BenchmarkGroup("refused", {REFUSED[name]: members.pop(REFUSED[name])}))
     alone = {part: facts(run(member)) for part, member in members.items()}
     for order in (list(reversed(alone)), sorted(alone, key=lambda part: part != "Template_sens")):
-        found = run(BenchmarkGroup("group", {part: members[part] for part in order}))
-        assert {part: facts(result) for part, result in found.items()} == alone
+        results = run(BenchmarkGroup("group", {part: members[part] for part in order}))
+        assert {part: facts(result) for part, result in results.items()} == alone
 
 
 # -- one calibration for each template
@@ -81,10 +82,10 @@ def test_each_template_has_the_calibration_of_its_own_prompts() -> None:
     kernel, number, k, limit = Kernel(), 12, 2, 3
     by_hand: list[list[float]] = []
     for levels in ("0000", "0111", "0222", "1012", "1120", "1201", "2021", "2102", "2210"):
-        one = TemplateSensitivity(k=k, datasets=["mini"])[0]
-        others, (instruction, inputs, prefix, affix) = one.card.alternatives, map(int, levels)
+        experimentor = TemplateSensitivity(k=k, datasets=["mini"])[0]
+        others, (instruction, inputs, prefix, affix) = experimentor.card.alternatives, map(int, levels)
         assert others is not None
-        writer, rows, generator = one.prompt_former, one.calibration_set(), StableRandom()
+        writer, rows, generator = experimentor.prompt_former, experimentor.calibration_set(), StableRandom()
         writer.change_instruction(others.instruction[instruction])
         writer.change_input_text_prefixes(others.input_text_prefixes[inputs])
         writer.change_label_prefix(others.label_prefix[prefix])
@@ -94,10 +95,12 @@ def test_each_template_has_the_calibration_of_its_own_prompts() -> None:
             writer.write_prompt_from_dataline([rows[place] for place in places], [("N/A", "[MASK]", "")[turn % 3]])
             for turn, places in enumerate(lists)
         ]
-        labels = one.get_label_space()
+        labels = experimentor.get_label_space()
         prior = numpy.mean(kernel.batch(prompts, labels), axis=0)
-        asked: list[Any] = [writer.write_prompt(one.demonstration_lists()[row], row) for row in range(limit)]
-        shares = numpy.exp(numpy.array(kernel.batch(asked, labels)) / prior)
+        prompts_of_queries: list[Any] = [
+            writer.write_prompt(experimentor.demonstration_lists()[row], row) for row in range(limit)
+        ]
+        shares = numpy.exp(numpy.array(kernel.batch(prompts_of_queries, labels)) / prior)
         by_hand += (shares / shares.sum(1, keepdims=True)).tolist()
     guesses = [numpy.argmax(by_hand[row::limit], axis=1).tolist() for row in range(limit)]
     consistency = numpy.mean([Counter(labels).most_common(1)[0][1] / 9 for labels in guesses])
@@ -105,8 +108,8 @@ def test_each_template_has_the_calibration_of_its_own_prompts() -> None:
     members = suite().members
     for order in (members, dict(reversed(members.items())), {"Template_sens": members["Template_sens"]}):
         method = Method("contextual_calibration", Kernel(), "staicc", calibration_number=number)
-        found: Any = method.run(BenchmarkGroup("group", order), return_outputs=True)
-        result = found["Template_sens"]
+        results: Any = method.run(BenchmarkGroup("group", order), return_outputs=True)
+        result = results["Template_sens"]
         assert result.timing["training_prompts"] == 9 * number
         assert result["Averaged results"]["consistency"] == pytest.approx(consistency, abs=1e-12)
         for record, expected in zip(result.outputs["mini"], by_hand, strict=True):
@@ -172,10 +175,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def needs_direct(name: str) -> bool:
     """Whether a method cannot run in the noisy channel with the made-up kernel."""
-    return name in ("knn_prompt", "knn_prompt_centroid", "hidden_calibration", "dc_pmi")
+    return name in ("knn_prompt", "knn_prompt_centroid", "hidden_calibration", "dc_pmi", "task_vectors")
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "generate"])
+@pytest.mark.parametrize("name", [name for name in METHODS if "generat" not in name])
 def test_no_other_benchmark_gets_what_was_learned(name: str) -> None:
     """One cache, one data set after the other: each has the result of a run of its own."""
     method = Method(name, Kernel(), calibration_number=12, **OPTIONS.get(name, {}))
@@ -209,9 +212,9 @@ class Scaled(Kernel):
 @pytest.mark.parametrize("name", ["hidden_calibration", "topk", "sa_icl"])
 def test_no_other_model_gets_what_was_learned(name: str) -> None:
     kernel = Scaled()
-    found = {}
+    results = {}
     for kernel.share in (0.0, 1.0):
-        found[kernel.share] = Method(name, kernel, calibration_number=12).run(suite()["GLER"], return_outputs=True)
+        results[kernel.share] = Method(name, kernel, calibration_number=12).run(suite()["GLER"], return_outputs=True)
     kernel.share = 0.0
     group = BenchmarkGroup("group", {"first": suite()["GLER"], "second": suite()["GLER"]})
 
@@ -219,8 +222,8 @@ def test_no_other_model_gets_what_was_learned(name: str) -> None:
         kernel.share = 1.0
 
     parts: Any = Method(name, kernel, calibration_number=12).run(group, return_outputs=True, on_result=changes)
-    assert found[0.0].outputs != found[1.0].outputs
-    assert [parts["first"].outputs, parts["second"].outputs] == [found[0.0].outputs, found[1.0].outputs]
+    assert results[0.0].outputs != results[1.0].outputs
+    assert [parts["first"].outputs, parts["second"].outputs] == [results[0.0].outputs, results[1.0].outputs]
 
 
 class Encoder:
@@ -252,7 +255,7 @@ class Second(RetrievalOptions):
 
 def test_encoders_that_look_the_same_do_not_share_vectors() -> None:
     specs = [
-        dataclasses.replace(BUILT_IN.topk, name=kind.__name__, options=kind, requires=frozenset())
+        dataclasses.replace(METHODS["topk"], name=kind.__name__, options=kind, requires=frozenset())
         for kind in (First, Second)
     ]
     table: Any = run_all(Kernel(), suite()["Normal"], methods=specs, return_outputs=True)
@@ -274,10 +277,13 @@ def test_calibrations_are_one_only_if_trained_on_the_same(first: Any, second: An
         kernel = Scaled()
         kernel.share = share * number
         split = SplitSizes(calibration=16, demonstration=8, test=4)
-        one = Normal(1, datasets=[Dataset.from_rows(table, name="own", label_space=labels, split=split)])[0]
+        experimentor = Normal(1, datasets=[Dataset.from_rows(table, name="own", label_space=labels, split=split)])[0]
         for kind in (ContextualCalibration, HiddenCalibration):
-            calibration = kind(one.get_label_space())
-            writer, calibration_set = one.prompt_former.write_prompt_from_dataline, one.calibration_set()
+            calibration = kind(experimentor.get_label_space())
+            writer, calibration_set = (
+                experimentor.prompt_former.write_prompt_from_dataline,
+                experimentor.calibration_set(),
+            )
             prompts, truths = calibration.samples(writer, calibration_set, 16, 1)
             try:
                 calibration.train(writer, kernel, calibration_set, 16, k=1)

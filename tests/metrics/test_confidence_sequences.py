@@ -1,4 +1,4 @@
-"""Confidence sequences: valid by enumeration of all orders, equal to the direct product, exact at the end."""
+"""Confidence sequences: valid by enumeration of all orders, with frozen limits, exact at the end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError
-from StaICC.metrics.confidence_sequences import ConfidenceSequence
+from StaICC.metrics.intervals import ConfidenceSequence
 
 Population = Sequence[Sequence[float]]
 
@@ -70,66 +70,27 @@ def test_all_orders(population: Population, gap: float) -> None:
     assert all(count <= (1 - level) * orders for level, count in wrong.items())
 
 
-def direct_capital(rounds: Sequence[Sequence[float | None]], sizes: Sequence[int], means: Sequence[float]) -> float:
-    """Log capital against these means, as the product over draws; bets for a gap of 0.05, written again."""
-    drawn, sums = [0] * len(sizes), [0.0] * len(sizes)
-    squares, total = 0.25, 0.0
-    for values in rounds:
-        alive = [number for number, value in enumerate(values) if value is not None]
-        left = {number: (sizes[number] - drawn[number]) / sizes[number] for number in alive}
-        pooled = (0.5 + sum(sums)) / (1 + sum(drawn))
-        centres = {number: (2 * pooled + sums[number]) / (2 + drawn[number]) for number in alive}
-        shift = 0.05 * len(sizes)
-        variance = squares / (1 + sum(drawn))
-        bet = shift / (variance * sum(one**2 for one in left.values()) + shift**2 / len(alive))
-        bet = min(bet, *(0.9 / (left[number] * centres[number]) for number in alive))
-        for number in alive:
-            value = values[number]
-            assert value is not None
-            rest = (sizes[number] * means[number] - sums[number]) / (sizes[number] - drawn[number])
-            own = bet * left[number]
-            total += math.log(1 + own * (value - centres[number])) - own * (rest - centres[number])
-        for number in alive:
-            value = values[number]
-            assert value is not None
-            squares += (value - centres[number]) ** 2
-            sums[number] += value
-            drawn[number] += 1
-    return total
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**9), st.lists(st.integers(3, 30), min_size=1, max_size=4))
-def test_the_lower_bound_is_where_the_direct_product_reaches_the_threshold(seed: int, sizes: list[int]) -> None:
-    rng = random.Random(seed)
-    chance = rng.random()
-    rounds = [
-        [float(rng.random() < chance) if place < size else None for size in sizes] for place in range(max(sizes) - 1)
-    ]
-    sequence = ConfidenceSequence(sizes)
-    low = 0.0
-    for number, values in enumerate(rounds):
-        sequence.update(values, 0.05)
-        bound = sequence._below.value / len(sizes)
-        drawn = [[one[place] for one in rounds[: number + 1] if one[place] is not None] for place in range(len(sizes))]
-        sums = [sum(filter(None, rows)) / size for rows, size in zip(drawn, sizes, strict=True)]
-        if bound <= max(low, sum(sums) / len(sizes) + 1e-12):
-            continue  # an earlier round, or what is certain, gives the bound
-        low = bound
-        known = {place: sums[place] for place, rows in enumerate(drawn) if len(rows) == sizes[place]}
-        alive = [place for place in range(len(sizes)) if place not in known]
-        assume(alive)
-        share = (bound * len(sizes) - sum(known.values())) / len(alive)
-        for _ in range(3):  # how the sum is spread over the data sets makes no difference
-            means = dict.fromkeys(alive, share)
-            if len(alive) > 1:
-                one, other = rng.sample(alive, 2)
-                moved = rng.uniform(-0.3, 0.3)
-                means[one], means[other] = means[one] + moved, means[other] - moved
-            capital = direct_capital(
-                rounds[: number + 1], sizes, [(means | known)[place] for place in range(len(sizes))]
-            )
-            assert capital == pytest.approx(math.log(2 / 0.05), abs=1e-6)
+@pytest.mark.parametrize(
+    ("gap", "limits"),
+    [
+        (0.05, {40: (0.520015718, 0.804164012), 80: (0.596334673, 0.716251403), 140: (0.663019864, 0.716251403)}),
+        (0.2, {40: (0.539386941, 0.759450124), 80: (0.570315081, 0.730977758), 140: (0.599892919, 0.730977758)}),
+    ],
+)
+def test_limits_are_those_of_the_stated_version(gap: float, limits: dict[int, tuple[float, float]]) -> None:
+    """A second implementation, the direct product over draws, had these limits, too; one data set ends at 120."""
+    draw = random.Random("limits")
+    sizes = {200: 0.9, 120: 0.5, 300: 0.7}
+    population = [[float(draw.random() < chance) for _ in range(size)] for size, chance in sizes.items()]
+    sequence = sequence_of(population)
+    found = {}
+    for place in range(140):
+        sequence.update(round_of(population, place), gap)
+        found[sequence.rounds] = sequence.interval
+    assert {number: found[number] for number in limits} == {
+        number: pytest.approx(ends) for number, ends in limits.items()
+    }
+    assert sequence.standard_error == pytest.approx(0.011259121)
 
 
 @settings(max_examples=50, deadline=None)

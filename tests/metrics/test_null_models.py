@@ -99,6 +99,20 @@ def test_few_guesses_next_to_many_equal_simulation(guesses: list[tuple[float, in
         assert expected_best(guesses, tried) == pytest.approx(scores.reshape(-1, tried).max(1).mean(), abs=2e-3)
 
 
+def test_thin_tails_next_to_enumeration() -> None:
+    """Scores that are on a grid: all outcomes of the three other groups, and the exact tail of the third."""
+    guesses = [(1 / 4096, 2, 1024), (1 / 4092, 2, 1023), (1 / 4088, 2, 1022), (1 / 24, 2, 6)]
+    first, second = np.arange(1025)[:, None], np.arange(1024)[None, :]
+    chances = stats.binom.pmf(first, 1024, 0.5) * stats.binom.pmf(second, 1023, 0.5)
+    for score in (0.675, 0.7):
+        exact = 0.0
+        for few in range(7):
+            needed = np.ceil((score - few / 24 - first / 4096 - second / 4092) * 4088 - 1e-7)
+            exact += stats.binom.pmf(few, 6, 0.5) * (chances * stats.binom.sf(needed - 1, 1022, 0.5)).sum()
+        assert exact < 1e-14
+        assert guessing_p_value(guesses, score) == pytest.approx(exact, rel=0.15)
+
+
 def test_equal_guesses_are_exact() -> None:
     baseline = RandomBaseline(1024, 1 / 6)
     guesses = [(1 / 1024, 6, 1024)]

@@ -127,22 +127,6 @@ def test_the_ends_of_floating_point_and_of_the_levels() -> None:
     assert RandomBaseline(3, 0.5).critical_count() is None  # three right of three happen by chance
 
 
-@pytest.mark.parametrize("t", [1, 2, 3])
-def test_small_cases_by_enumeration(t: int) -> None:
-    chances = [Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)]
-    one: dict[int, Fraction] = dict.fromkeys(range(4), Fraction(0))
-    for right in itertools.product((0, 1), repeat=3):
-        one[sum(right)] += math.prod(c if hit else 1 - c for c, hit in zip(chances, right, strict=True))
-    best: dict[int, Fraction] = dict.fromkeys(range(4), Fraction(0))
-    for scores in itertools.product(one, repeat=t):
-        best[max(scores)] += math.prod(one[score] for score in scores)
-    p = [float(chance) for chance in chances]
-    assert max_random_baseline(3, p, t) == pytest.approx(float(sum(k * m for k, m in best.items()) / 3), abs=1e-15)
-    for k in range(4):
-        p_value = RandomBaseline(3, p).p_value(k / 3, t)
-        assert p_value == pytest.approx(float(sum(best[j] for j in range(k, 4))), abs=1e-15)
-
-
 def test_counts_are_recovered_without_slips() -> None:
     for n in (1, 3, 7, 100, 512, 1000, 1024, 10_000):
         baseline = RandomBaseline(n, 0.5)
@@ -175,25 +159,25 @@ def test_rounded_accuracies_give_their_count(n: int, digits: int, data: st.DataO
 
 def test_chances_next_to_one_keep_their_digits() -> None:
     chances = [1.0, 1.0, 0.75, 0.9999999999999999]
-    exactly, _, _ = log_tail(RandomBaseline(4, chances).p, 3)
-    assert relative(math.exp(exactly), exact_poisson_binomial(chances)[3]) < 1e-12
+    tail, _ = log_tail(RandomBaseline(4, chances).p, 3)
+    assert relative(math.exp(tail), sum(exact_poisson_binomial(chances)[:4])) < 1e-12
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.data())
 def test_any_mixture_equals_exact_arithmetic(chances: list[float], data: st.DataObject) -> None:
-    """Chances from 0 to 1, tiny ones included: the smaller tail and the probability of each count, to nine digits."""
+    """Chances from 0 to 1, tiny ones included: the smaller tail, to nine digits."""
     chances = [chance if chance > 1e-300 else 0.0 for chance in chances]
     values = exact_poisson_binomial(chances)
     upper, lower = exact_upper(values), list(itertools.accumulate(values))
     k = data.draw(st.integers(0, len(chances)))
-    exactly, tail, is_upper = log_tail(RandomBaseline(len(chances), chances).p, k)
-    for ours, truth in ((exactly, values[k]), (tail, upper[k] if is_upper else lower[k])):
-        if truth == 0:
-            assert ours == -math.inf
-        elif truth > 1e-290:
-            assert relative(math.exp(ours), truth) < 1e-9
-        else:
-            assert ours == pytest.approx(float(DIGITS.log(truth)), rel=1e-9)
+    tail, is_upper = log_tail(RandomBaseline(len(chances), chances).p, k)
+    truth = upper[k] if is_upper else lower[k]
+    if truth == 0:
+        assert tail == -math.inf
+    elif truth > 1e-290:
+        assert relative(math.exp(tail), truth) < 1e-9
+    else:
+        assert tail == pytest.approx(float(DIGITS.log(truth)), rel=1e-9)
 
 
 @pytest.mark.parametrize("t", [1, 10, 10**6, 10**30])
@@ -279,6 +263,6 @@ def test_figures_of_the_paper() -> None:
 
 def test_thirty_million_examples_where_a_lower_tail_is_below_floating_point() -> None:
     guessing = RandomBaseline(30_000_000, 0.5)
-    # The best of 10 normal variables lies 1.5387527 standard deviations above the mean (David and Nagaraja 2003).
+    # The best of 10 normal variables is 1.5387527 standard deviations above the mean (David and Nagaraja 2003).
     expected = 0.5 + 1.5387527 * math.sqrt(0.25 / 30_000_000)
     assert guessing.max_random_baseline(10) == pytest.approx(expected, rel=1e-7)

@@ -9,9 +9,9 @@ import pytest
 
 import StaICC
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, UnknownNameError
-from StaICC.metrics import classification
+from StaICC.metrics import classification, diagnosis
 from StaICC.metrics.normalisation import softmax
-from StaICC.metrics.registry import Metric, MetricSet, Score, metric_set, score_record
+from StaICC.metrics.registry import SCORES, Metric, MetricSet, Score, metric_set, score_record
 from StaICC.results import compare
 
 NAMES = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
@@ -218,3 +218,28 @@ def test_a_function_under_the_name_of_a_score_is_not_compared_as_this_score():
     assert score_record("Normal", "accuracy", results[0].higher_is_better).higher_is_better is None
     with pytest.raises(ArgumentError, match="accuracy cannot be recomputed"):
         compare(*results, "accuracy")
+
+
+def test_every_score_of_the_library_has_its_direction_and_range():
+    """The better of two extreme models has the better value by the record of the score."""
+    even, sure, truth = [[0.5, 0.5]] * 4, [[1.0, 0.0]] * 4, [0, 0, 1, 1]
+    right, wrong = [[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 2, [[0.0, 1.0]] * 2 + [[1.0, 0.0]] * 2
+    better_and_worse = {
+        "accuracy": [classification.accuracy(truth, rows) for rows in (right, wrong)],
+        "likelihood": [classification.averaged_truelabel_likelihood(truth, rows) for rows in (right, wrong)],
+        "macro F1": [classification.macro_F1(truth, rows) for rows in (right, wrong)],
+        "calibration error": [classification.expected_calibration_error_1(truth, rows) for rows in (right, wrong)],
+        "mean entropy": [diagnosis.negated_mean_entropy(rows) for rows in (even, sure)],
+        "entropy of mean": [diagnosis.entropy_of_mean(rows) for rows in (even, sure)],
+        "divergence": [diagnosis.empirical_bias(rows, truth) for rows in (even, sure)],
+        "consistency": [diagnosis.consistency([[0] * 4]), diagnosis.consistency([[0, 0, 1, 1]])],
+    }
+    assert {score.statistic for score in SCORES.values()} == better_and_worse.keys()
+    for score in SCORES.values():
+        better, worse = better_and_worse[score.statistic]
+        assert (better > worse) is score.higher_is_better, score.key
+        low, high = score.range(2)
+        assert all(low <= value <= high for value in (better, worse)), score.key
+        reached = (better, worse) if score.higher_is_better else (worse, better)
+        if score.statistic not in ("divergence", "consistency"):
+            assert (high, low) == pytest.approx(reached), score.key

@@ -14,7 +14,7 @@ import pytest
 
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, metric_set, released
-from StaICC.metrics.robustness import shares_of_correct_labels
+from StaICC.metrics.diagnosis import shares_of_correct_labels
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "released_metrics.json").read_text("utf-8"))
 METRICS = {metric.name: metric.function for metric in metric_set("0.1.1").metrics}
@@ -101,7 +101,7 @@ def test_gler_falls_short_of_the_true_slope():
     assert released.gler_abscissas(5) == [1, 0.75, 0.25, -0.5, -1.5]
 
 
-# -- the defects themselves, so that nobody mends them here
+# -- the defects themselves, so that they are not corrected here
 
 
 def test_one_ulp_in_one_row_softmaxes_all_rows():

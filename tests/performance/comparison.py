@@ -1,4 +1,4 @@
-"""``compare``: type I error, power, coverage, share of untested pairs, and error of non-inferiority.
+"""``compare``: type I error, power, coverage and share of untested pairs.
 
 In an environment that has NumPy::
 
@@ -6,8 +6,8 @@ In an environment that has NumPy::
 
 Simulated runs: a test row has a true label and a score for each label, which both runs and all repeats share; each run
 and each repeat adds noise of its own, and the softmax is the prediction. Nulls: "equal" runs are exchangeable;
-"similar" ones also copy nine of ten rows; "mirror" runs have the same scores but biases towards opposite labels; runs
-of LongICL may have the same F1 with other numbers of predicted labels. "skewed" are the pairs of ``skewed_nulls.py``.
+"similar" ones also copy nine of ten rows; "mirror" runs have the same scores but biases towards opposite labels.
+"skewed" are the pairs of ``skewed_nulls.py``.
 The interval has the differences that the test does not reject, so its coverage is one minus the type I error. A line is
 written for each cell, as JSON; with ``--resume`` cells that the file has are not repeated.
 """
@@ -27,29 +27,11 @@ import numpy as np
 from records import arguments, record, resumed
 from skewed_nulls import NULLS, SLOPE, of_pair
 
-from StaICC.metrics.paired_tests import (
-    Contributions,
-    PairedDifference,
-    detectable_difference,
-    difference_interval,
-    holm,
-    mean_difference,
-    of_calibration_error,
-    of_divergence,
-    of_entropy,
-    of_f1,
-    of_macro_f1,
-    of_mean,
-    p_value,
-    paired_difference,
-    too_few_rows,
-    upper_p_value,
-)
+from StaICC.metrics import paired_tests as paired
 
 Array = np.ndarray[Any, Any]
-Differences = Mapping[str, PairedDifference]
+Differences = Mapping[str, paired.PairedDifference]
 PRIORS = {2: (0.5, 0.5), 3: (0.28, 0.59, 0.13), 4: (0.87, 0.11, 0.015, 0.005), 6: (0.22, 0.2, 0.2, 0.19, 0.17, 0.02)}
-MARGIN = 0.01
 SIZES = (20, 50, 100, 128, 256, 512)
 
 
@@ -96,19 +78,19 @@ class Pair:
         made[1] = np.where(draw.random((rows, 1, 1)) < self.copied, made[0], made[1])
         return truth, made
 
-    def slope(self, draw: Any, rows: int) -> PairedDifference:
+    def slope(self, draw: Any, rows: int) -> paired.PairedDifference:
         """The difference of two slopes of accuracy over five shares of correct labels, on the same rows."""
         truth, right, shared = self.rows(draw, rows)
         own = [draw.normal(size=(rows, 1, self.labels)) * self.noise for _ in self.gains]
         place = np.repeat(np.arange(rows), self.repeats).tolist()
-        found: tuple[list[tuple[float, Contributions]], ...] = ([], [])
+        found: tuple[list[tuple[float, paired.Contributions]], ...] = ([], [])
         for step, weight in enumerate(SLOPE):
             for gain, mine, parts in zip(self.gains, own, found, strict=True):
                 new = draw.normal(size=(rows, self.repeats, self.labels)) * 0.5
                 scores = gain * (1 - 0.15 * step) * right + shared + mine + new
                 hits = (scores.argmax(2) == truth[:, None]).ravel().astype(float).tolist()
-                parts.append((weight, of_mean(hits, place, rows)))
-        return paired_difference(*found)
+                parts.append((weight, paired.of_mean(hits, place, rows)))
+        return paired.paired_difference(*found)
 
     def differences(self, draw: Any, rows: int) -> Differences:
         """The difference by each metric of Normal, of the bias benchmarks and of GLER; infinite ones are left out."""
@@ -122,47 +104,20 @@ class Pair:
         likelihoods = [[row[label] for row, label in zip(run, true, strict=True)] for run in lists]
         entropies, most = [(run * np.log(run)).sum(1).tolist() for run in flat], math.log(self.labels)
         found = {
-            "accuracy": of_pair([of_mean(run, place, rows) for run in hits]),
-            "likelihood": of_pair([of_mean(run, place, rows) for run in likelihoods]),
-            "macro F1": of_pair(of_macro_f1(true, guesses[0], guesses[1], place, rows, self.labels)),
-            "ECE-1": of_pair([of_calibration_error(true, run, place, rows) for run in lists]),
-            "entropy": of_pair([of_entropy(run, place, rows) for run in lists]),
-            "contextual bias": of_pair([of_mean(run, place, rows, (-most, 0.0)) for run in entropies]),
-            "DL div.": of_pair([of_divergence(true, run, place, rows) for run in lists]),
+            "accuracy": of_pair([paired.of_mean(run, place, rows) for run in hits]),
+            "likelihood": of_pair([paired.of_mean(run, place, rows) for run in likelihoods]),
+            "macro F1": of_pair(paired.of_macro_f1(true, guesses[0], guesses[1], place, rows, self.labels)),
+            "ECE-1": of_pair([paired.of_calibration_error(true, run, place, rows) for run in lists]),
+            "entropy": of_pair([paired.of_entropy(run, place, rows) for run in lists]),
+            "contextual bias": of_pair([paired.of_mean(run, place, rows, (-most, 0.0)) for run in entropies]),
+            "DL div.": of_pair([paired.of_divergence(true, run, place, rows) for run in lists]),
             "slope": self.slope(draw, rows),
         }
         if self.repeats > 1:
             modes = [[float(np.bincount(one).max() / self.repeats) for one in run.argmax(2)] for run in pair]
             ends = (-(-self.repeats // self.labels) / self.repeats, 1.0)
-            found["consistency"] = of_pair([of_mean(run, range(rows), rows, ends) for run in modes])
+            found["consistency"] = of_pair([paired.of_mean(run, range(rows), rows, ends) for run in modes])
         return {name: steps for name, steps in found.items() if math.isfinite(steps.difference)}
-
-
-def long_icl(draw: Any, shape: str, rows: int, rates: Any) -> PairedDifference:
-    """The difference of two micro F1 scores; rates: by run how often a label is predicted, and is then correct."""
-    gold = draw.integers(1, 5, rows) if shape == "few_nerd" else np.ones(rows, int)
-    hard = draw.random((rows, gold.max()))
-    parts = []
-    for answered, right in rates:
-        mask = np.arange(gold.max()) < gold[:, None]
-        named = (draw.random((rows, gold.max())) < answered) & mask
-        ease = np.where(draw.random((rows, gold.max())) < 0.7, hard, draw.random((rows, gold.max())))
-        correct = (named & (ease < right)).sum(1)
-        extra = draw.poisson(0.3, rows) if shape == "few_nerd" else 0
-        parts.append([(float(c), float(s)) for c, s in zip(correct, gold + named.sum(1) + extra, strict=True)])
-    return of_pair(of_f1(parts[0], parts[1], (4.0, 100.0) if shape == "few_nerd" else (1.0, 1.0)))
-
-
-def tilted(draw: Any, rows: int, shares: dict[float, float], difference: float) -> PairedDifference:
-    """Steps of given sizes (by share of the rows) with random signs, and a given true difference."""
-    mean = sum(size * share for size, share in shares.items())
-    counts = draw.multinomial(rows, [*shares.values(), 1 - sum(shares.values())])
-    steps: list[float] = []
-    for size, count in zip(shares, counts, strict=False):
-        ahead = draw.binomial(count, (1 + difference / mean) / 2)
-        steps += [size / rows] * ahead + [-size / rows] * (count - ahead)
-    steps += [0.0] * (rows - len(steps))
-    return PairedDifference(math.fsum(steps), 0.0, steps, -1 / rows, 1 / rows, 1.0)
 
 
 # -- cells
@@ -174,10 +129,10 @@ def tally(pairs: Iterable[Differences], truth: Mapping[str, float] = {}) -> dict
     for differences in pairs:
         for name, steps in differences.items():
             count = counts.setdefault(name, Counter())
-            untested, stated = too_few_rows(steps) is not None, detectable_difference(steps)
-            count.update(n=1, untested=untested, rejected=not untested and p_value(steps) <= 0.05)
+            untested, stated = paired.too_few_rows(steps) is not None, paired.detectable_difference(steps)
+            count.update(n=1, untested=untested, rejected=not untested and paired.p_value(steps) <= 0.05)
             if name in truth:
-                interval = difference_interval(steps)
+                interval = paired.difference_interval(steps)
                 count["covered"] += interval is None or interval.low <= truth[name] <= interval.high
             if stated is not None:
                 count.update(stated=1, detectable=stated)  # type: ignore[call-overload]
@@ -252,102 +207,7 @@ def unequal(samples: int) -> Cells:
             yield name, partial(of_models, samples, "unequal", pair, rows, with_truth=True)
 
 
-def shapes(samples: int) -> Cells:
-    """Micro F1 of LongICL: the same F1 with other numbers of predicted labels."""
-
-    def cell(shape: str, rates: Any, rows: int) -> dict[str, Any]:
-        draw = seeded(shape, rates, rows)
-        for _ in range(2 if rates[0] != rates[1] else 0):  # the accuracy at which the second run has the same F1
-            large = long_icl(draw, shape, 400_000, rates)
-            rates = (rates[0], (rates[1][0], rates[1][1] * large.first / large.second))
-        return tally({"micro F1": long_icl(draw, shape, rows, rates)} for _ in range(samples))
-
-    for shape, rates in (
-        ("tacred", ((1.0, 0.5), (1.0, 0.5))),
-        ("tacred", ((0.5, 2 / 3 * 1.0), (1.0, 0.5))),
-        ("tacred", ((1.0, 0.05), (1.0, 0.05))),
-        ("few_nerd", ((0.8, 0.6), (0.8, 0.6))),
-        ("few_nerd", ((0.5, 0.9), (0.9, 0.6))),
-    ):
-        for rows in (50, 500):
-            yield f"{shape}: {rates}, {rows} rows", partial(cell, shape, rates, rows)
-
-
-def families(samples: int) -> Cells:
-    """Ten data sets: any false alarm among them after Holm's correction, and the mean."""
-
-    def family(draw: Any, rows: int) -> list[PairedDifference]:
-        found = []
-        for labels in (2, 2, 3, 6, 6, 4, 2, 4, 2, 4):
-            latent = draw.random((rows, 1)) < 0.5
-            easy = np.where(latent, draw.random((rows, 1)), draw.random((rows, 2)))
-            own = (np.where(draw.random((rows, 2)) < 0.6, easy, draw.random((rows, 2))) for _run in (0, 1))
-            hits = [(run < 1.2 / labels**0.5).ravel().astype(float).tolist() for run in own]
-            found.append(of_pair([of_mean(run, np.repeat(np.arange(rows), 2).tolist(), rows) for run in hits]))
-        return found
-
-    def cell(rows: int) -> dict[str, Any]:
-        draw = seeded("family", rows)
-        drawn = [family(draw, rows) for _ in range(samples)]
-        alarms = sum(min(filter(None, holm(list(map(p_value, found))))) <= 0.05 for found in drawn)
-        means = tally({"mean": mean_difference(found)} for found in drawn)
-        return {"any of ten (Holm)": {"rejected": round(alarms / samples, 4)}, **means}
-
-    for rows in (20, 128, 512):
-        yield f"ten data sets, {rows} rows x 2", partial(cell, rows)
-
-
-def power(samples: int) -> Cells:
-    """Power where the true difference is the one that such samples state."""
-
-    def cell(make: Callable[[Any, float], PairedDifference], name: str) -> dict[str, Any]:
-        draw, true = seeded(name), 0.0
-        for _ in range(5):
-            stated = [detectable_difference(make(draw, true)) for _ in range(300)]
-            true = float(np.mean([one for one in stated if one is not None]))
-        return {**tally(({"power": make(draw, true)} for _ in range(samples)), {"power": true}), "true": round(true, 4)}
-
-    def likelihood(draw: Any, true: float, rows: int) -> PairedDifference:
-        steps = (draw.laplace(size=rows) * 0.2 + true) / rows
-        return PairedDifference(float(steps.sum()), 0.0, steps.tolist(), -1 / rows, 1 / rows, 1.0)
-
-    def micro_f1(draw: Any, true: float, rows: int) -> PairedDifference:
-        return long_icl(draw, "tacred", rows, ((0.7, (2 * 0.7 * 0.5 / 1.7 + true) * 1.7 / 1.4), (0.7, 0.5)))
-
-    def ten(draw: Any, true: float) -> PairedDifference:
-        return mean_difference([tilted(draw, 100 + 40 * n, {1.0: 0.1, 0.5: 0.1}, true) for n in range(10)])
-
-    makers: dict[str, Callable[[Any, float], PairedDifference]] = {"mean of ten data sets": ten}
-    for rows, share in ((50, 0.6), (128, 0.25), (128, 0.5), (512, 0.06), (512, 0.1), (512, 0.25), (5120, 0.15)):
-        for half in (0.0, 0.5):
-            sizes = {1.0: share * (1 - half), 0.5: share * half}
-            makers[f"accuracy, {rows} rows, {share} differ, {half} of them in one repeat"] = (
-                lambda draw, true, rows=rows, sizes=sizes: tilted(draw, rows, sizes, true)
-            )
-    for rows in (50, 128, 512):
-        makers[f"likelihood, {rows} rows"] = partial(likelihood, rows=rows)
-    for rows in (128, 500):
-        makers[f"micro F1, {rows} rows"] = partial(micro_f1, rows=rows)
-    for name, make in makers.items():
-        yield f"power: {name}", partial(cell, make, name)
-
-
-def margins(samples: int) -> Cells:
-    """How often a run that is worse by exactly the margin is called not worse."""
-
-    def cell(rows: int, share: float, half: float) -> dict[str, Any]:
-        draw, sizes = seeded("margin", rows, share, half), {1.0: share * (1 - half), 0.5: share * half}
-        wrong = sum(upper_p_value(tilted(draw, rows, sizes, -MARGIN), -MARGIN) <= 0.025 for _ in range(samples))
-        return {"non-inferiority": {"rejected": round(wrong / samples, 4)}}
-
-    sizes = ((50, 0.3), (128, 0.1), (128, 0.4), (512, 0.03), (512, 0.1), (512, 0.4), (5120, 0.05), (5120, 0.2))
-    for rows, share in sizes:
-        for half in (0.0, 0.5):
-            name = f"margin: {rows} rows, {share} differ, {half} of them in one repeat"
-            yield name, partial(cell, rows, share, half)
-
-
-PARTS = {part.__name__: part for part in (skewed, ordinary, equal, unequal, shapes, families, power, margins)}
+PARTS = {part.__name__: part for part in (skewed, ordinary, equal, unequal)}
 
 
 if __name__ == "__main__":

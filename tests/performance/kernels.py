@@ -153,7 +153,7 @@ class LmEval:
         if isinstance(prompts[0], str):
             pairs = [(prompt.rstrip(" "), " " + label) for prompt in prompts for label in labels]
         else:
-            from StaICC.kernels.label_scores import after_label
+            from StaICC.kernels.protocol import after_label
 
             cuts = [zip(query, after_label(query, labels), strict=True) for query in prompts]
             pairs = [(prompt[:cut], prompt[cut:]) for query in cuts for prompt, cut in query]

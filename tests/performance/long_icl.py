@@ -10,29 +10,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
-import torch
 import transformers
 from records import arguments, markdown, record
 
 from StaICC import LongICL
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-POSITIONS = 32768
-
-
-def trained_tokenizer(texts: list[str]) -> Any:
-    """A byte-level tokenizer made from the prompts."""
-    import tokenizers
-
-    made = tokenizers.Tokenizer(tokenizers.models.BPE())
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
-    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=8000, initial_alphabet=alphabet, show_progress=False)
-    made.train_from_iterator(texts, trainer)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+from tests.tiny_models import random_llama, train_tokenizer
 
 
 class Reports:
@@ -59,18 +43,9 @@ if __name__ == "__main__":
         __doc__, {"--data": os.environ.get("STAICC_LONGICL_DATA", str), "--queries": 20, "--scoring": "last"}
     )
     benchmark = LongICL(options.data, ["banking77"], test_number=options.queries, announce=lambda notice: None)
-    tokenizer = trained_tokenizer([benchmark[0].context(5)])
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=384,
-        intermediate_size=1536,
-        num_hidden_layers=6,
-        num_attention_heads=6,
-        num_key_value_heads=2,
-        max_position_embeddings=POSITIONS,
-    )
-    model = transformers.LlamaForCausalLM(config).eval()
+    made = train_tokenizer([benchmark[0].context(5)], 8000)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+    model = random_llama(tokenizer, 384, 6, 6, intermediate_size=1536, num_key_value_heads=2)
     kernel = Reports(CausalLMKernel(model, tokenizer, label_scoring=options.scoring))
     benchmark(kernel, progress=False)
     rows = [*kernel.rows, [sum(column) for column in zip(*kernel.rows, strict=True)]]

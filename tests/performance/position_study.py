@@ -104,9 +104,9 @@ def simulate(own: LongICLExperimentor, make: Callable[[random.Random], Chance], 
     return [found["p_value"], row["difference"], row["difference_low"], row["difference_high"]]
 
 
-def made_up(folder: Path) -> LongICLData:
+def made_up(folder: Path, shots: int = 1) -> LongICLData:
     """Write rows with the labels of BANKING77, and load them."""
-    for split, turns in (("train", 1), ("test", 7)):
+    for split, turns in (("train", shots), ("test", 7)):
         with open(folder / f"banking77_{split}.csv", "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["text", "category"])

@@ -12,7 +12,7 @@ from typing import Any
 
 from records import best_seconds, markdown, record
 
-from StaICC.metrics.random_baselines import GuessRates, RandomBaseline, log_tail, poisson_binomial_probabilities
+from StaICC.metrics.random_baselines import GuessRates, RandomBaseline, _circle
 
 PACKAGE = "max_random_baseline"
 
@@ -35,8 +35,7 @@ CASES: list[tuple[str, int, GuessRates]] = [
 
 
 def ours(n: int, p: GuessRates, acc: float | None) -> float:
-    log_tail.cache_clear()  # what a call costs that finds nothing remembered
-    poisson_binomial_probabilities.cache_clear()
+    _circle.cache_clear()  # what a call costs that finds nothing remembered
     guessing = RandomBaseline(n, p)
     return guessing.max_random_baseline(10) if acc is None else guessing.p_value(acc, 10)
 

@@ -13,75 +13,64 @@ from typing import Any
 
 import numpy as np
 
-from StaICC.metrics.paired_tests import (
-    Contributions,
-    PairedDifference,
-    mean_difference,
-    of_calibration_error,
-    of_divergence,
-    of_entropy,
-    of_f1,
-    of_macro_f1,
-    of_mean,
-    paired_difference,
-)
+from StaICC.metrics import paired_tests as paired
 
 Array = np.ndarray[Any, Any]
-Null = Callable[[Any, int], PairedDifference]
+Null = Callable[[Any, int], paired.PairedDifference]
 SLOPE = (0.4, 0.2, 0.0, -0.2, -0.4)
 
 
-def of_pair(parts: Sequence[Contributions]) -> PairedDifference:
-    return paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
+def of_pair(parts: Sequence[paired.Contributions]) -> paired.PairedDifference:
+    return paired.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
 
 
 def binary(confidence: float) -> list[float]:
     return [confidence, 1.0 - confidence]
 
 
-def means(first: Any, second: Any, ends: tuple[float, float] = (0.0, 1.0)) -> PairedDifference:
+def means(first: Any, second: Any, ends: tuple[float, float] = (0.0, 1.0)) -> paired.PairedDifference:
     n = len(first)
-    return of_pair([of_mean([float(x) for x in run], range(n), n, ends) for run in (first, second)])
+    return of_pair([paired.of_mean([float(x) for x in run], range(n), n, ends) for run in (first, second)])
 
 
 def calibration(
     truth: Any, first: Any, second: Any, rows: Sequence[int] | None = None, n: int | None = None
-) -> PairedDifference:
+) -> paired.PairedDifference:
     """Both runs predict the first label with these confidences."""
     places, count = (range(len(truth)), len(truth)) if rows is None else (rows, n or 0)
     true = [int(one) for one in truth]
     return of_pair(
-        [of_calibration_error(true, [binary(float(c)) for c in run], places, count) for run in (first, second)]
+        [paired.of_calibration_error(true, [binary(float(c)) for c in run], places, count) for run in (first, second)]
     )
 
 
 # -- calibration error
 
 
-def constant_confidences(draw: Any, n: int) -> PairedDifference:
+def constant_confidences(draw: Any, n: int) -> paired.PairedDifference:
     """Accuracy .98; confidence 1 or .96: both errors are .02."""
     return calibration(draw.random(n) < 0.02, [1.0] * n, [0.96] * n)
 
 
-def continuous_confidences(draw: Any, n: int) -> PairedDifference:
+def continuous_confidences(draw: Any, n: int) -> paired.PairedDifference:
     """Accuracy .97; confidences around .985 or .955."""
     wrong = draw.random(n) < 0.03
     return calibration(wrong, 0.985 + 0.03 * (draw.random(n) - 0.5), 0.955 + 0.03 * (draw.random(n) - 0.5))
 
 
-def repeats_that_share_errors(draw: Any, n: int) -> PairedDifference:
+def repeats_that_share_errors(draw: Any, n: int) -> paired.PairedDifference:
     """Four queries for each row, right or wrong together."""
     wrong = np.repeat(draw.random(n) < 0.02, 4)
     return calibration(wrong, [1.0] * 4 * n, [0.96] * 4 * n, np.repeat(np.arange(n), 4).tolist(), n)
 
 
-def noise_and_one_gap(draw: Any, n: int) -> PairedDifference:
+def noise_and_one_gap(draw: Any, n: int) -> paired.PairedDifference:
     """Calibrated in five bins, or one confidence that is right on average: no error in either."""
     confidences = draw.choice([0.55, 0.65, 0.75, 0.85, 0.95], n)
     return calibration(draw.random(n) >= confidences, confidences, [0.75] * n)
 
 
-def noise_and_none(draw: Any, n: int) -> PairedDifference:
+def noise_and_none(draw: Any, n: int) -> paired.PairedDifference:
     """A calibrated run, and one that is always right and sure: no error in either, but one has noise."""
     confidences = draw.choice([0.55, 0.65, 0.75, 0.85, 0.95], n)
     right = draw.random(n) < confidences
@@ -89,44 +78,44 @@ def noise_and_none(draw: Any, n: int) -> PairedDifference:
         [binary(float(c) if r else float(1 - c)) for c, r in zip(confidences, right, strict=True)],
         [[1.0, 0.0]] * n,
     ]
-    return of_pair([of_calibration_error([0] * n, run, range(n), n) for run in runs])
+    return of_pair([paired.of_calibration_error([0] * n, run, range(n), n) for run in runs])
 
 
 # -- entropies and divergences
 
 
-def entropy_of_flips(draw: Any, n: int, labels: int = 2) -> PairedDifference:
+def entropy_of_flips(draw: Any, n: int, labels: int = 2) -> paired.PairedDifference:
     """2 % other labels, or a constant row with the same mean."""
     flipped = np.where(draw.random(n) < 0.02, draw.integers(1, labels, n), 0)
     constant = [0.98] + [0.02 / (labels - 1)] * (labels - 1)
-    return of_pair([of_entropy(run, range(n), n) for run in ([constant] * n, np.eye(labels)[flipped].tolist())])
+    return of_pair([paired.of_entropy(run, range(n), n) for run in ([constant] * n, np.eye(labels)[flipped].tolist())])
 
 
-def entropy_of_many_labels(draw: Any, n: int, labels: int, often: float) -> PairedDifference:
+def entropy_of_many_labels(draw: Any, n: int, labels: int, often: float) -> paired.PairedDifference:
     """A constant row, and certain predictions of one label, or else of any label: a sample lacks most of the labels."""
     mean = np.full(labels, (1.0 - often) / labels)
     mean[0] += often
     certain = np.eye(labels)[draw.choice(labels, n, p=mean)]
-    return of_pair([of_entropy(run, range(n), n) for run in ([mean.tolist()] * n, certain.tolist())])
+    return of_pair([paired.of_entropy(run, range(n), n) for run in ([mean.tolist()] * n, certain.tolist())])
 
 
-def divergence_of_flips(draw: Any, n: int, share: float = 0.5) -> PairedDifference:
+def divergence_of_flips(draw: Any, n: int, share: float = 0.5) -> paired.PairedDifference:
     """The same for the divergence from the frequencies of two labels."""
     truth = (draw.random(n) < share).astype(int)
     truth[:2] = (0, 1)
     flips = [binary(float(one)) for one in draw.random(n) >= 0.02]
-    return of_pair([of_divergence(truth.tolist(), run, range(n), n) for run in ([binary(0.98)] * n, flips)])
+    return of_pair([paired.of_divergence(truth.tolist(), run, range(n), n) for run in ([binary(0.98)] * n, flips)])
 
 
-def divergence_of_noise(draw: Any, n: int) -> PairedDifference:
+def divergence_of_noise(draw: Any, n: int) -> paired.PairedDifference:
     """Two runs without divergence: a constant row, and certain predictions with the right frequencies."""
     truth = (draw.random(n) < 0.3).astype(int)
     truth[:2] = (0, 1)
     noisy = [binary(float(one)) for one in draw.random(n) >= 0.3]
-    return of_pair([of_divergence(truth.tolist(), run, range(n), n) for run in ([binary(0.7)] * n, noisy)])
+    return of_pair([paired.of_divergence(truth.tolist(), run, range(n), n) for run in ([binary(0.7)] * n, noisy)])
 
 
-def negated_entropy(draw: Any, n: int) -> PairedDifference:
+def negated_entropy(draw: Any, n: int) -> paired.PairedDifference:
     """Contextual and domain bias: rarely undecided, or always a little."""
     most = math.log(2)
     return means([-0.03 * most] * n, np.where(draw.random(n) < 0.03, -most, 0.0), (-most, 0.0))
@@ -135,18 +124,18 @@ def negated_entropy(draw: Any, n: int) -> PairedDifference:
 # -- F1
 
 
-def runaway_replies(draw: Any, n: int) -> PairedDifference:
+def runaway_replies(draw: Any, n: int) -> paired.PairedDifference:
     """2 % of the replies name 40 labels too many; the other run has a lower recall."""
     sizes = 4.0 + 40.0 * (draw.random(n) < 0.02)
     second = [(float(hits), float(size)) for hits, size in zip(draw.binomial(2, 0.7, n), sizes, strict=True)]
     first = [(float(hits), 4.0) for hits in draw.binomial(2, 4 * 0.7 / 4.8, n)]
-    return of_pair(of_f1(first, second, (2.0, 100.0)))
+    return of_pair(paired.of_f1(first, second, (2.0, 100.0)))
 
 
-def runaway_and_constant_replies(draw: Any, n: int) -> PairedDifference:
+def runaway_and_constant_replies(draw: Any, n: int) -> paired.PairedDifference:
     """2 % of the replies name 40 labels too many; the other run always names .8 too many."""
     second = [(2.0, 4.0 + 40.0 * rare) for rare in draw.random(n) < 0.02]
-    return of_pair(of_f1([(2.0, 4.8)] * n, second, (2.0, 100.0)))
+    return of_pair(paired.of_f1([(2.0, 4.8)] * n, second, (2.0, 100.0)))
 
 
 def _macro_f1(truth: Array, predicted: Array, labels: int) -> float:
@@ -176,68 +165,68 @@ def _rate_of_inventing(prior: tuple[float, ...]) -> float:
     return low
 
 
-def missed_and_invented_labels(draw: Any, n: int, prior: tuple[float, ...] = (0.9, 0.1)) -> PairedDifference:
+def missed_and_invented_labels(draw: Any, n: int, prior: tuple[float, ...] = (0.9, 0.1)) -> paired.PairedDifference:
     """One run misses a rare label, the other invents it."""
     truth, rare = draw.choice(len(prior), n, p=prior), len(prior) - 1
     runs = [_confused(draw, truth, rare, *rates).tolist() for rates in ((0.4, 0.0), (0.0, _rate_of_inventing(prior)))]
-    return of_pair(of_macro_f1(truth.tolist(), runs[0], runs[1], range(n), n, len(prior)))
+    return of_pair(paired.of_macro_f1(truth.tolist(), runs[0], runs[1], range(n), n, len(prior)))
 
 
-def two_rare_labels(draw: Any, n: int) -> PairedDifference:
+def two_rare_labels(draw: Any, n: int) -> paired.PairedDifference:
     """Each run is bad at another rare label."""
     truth = draw.choice(3, n, p=(0.9, 0.05, 0.05))
     runs = [_confused(draw, truth, label, 0.8, 0.0).tolist() for label in (1, 2)]
-    return of_pair(of_macro_f1(truth.tolist(), runs[0], runs[1], range(n), n, 3))
+    return of_pair(paired.of_macro_f1(truth.tolist(), runs[0], runs[1], range(n), n, 3))
 
 
 # -- means
 
 
-def consistency_of_nine(draw: Any, n: int) -> PairedDifference:
+def consistency_of_nine(draw: Any, n: int) -> paired.PairedDifference:
     """Nine templates, two labels: one other prediction on every row, or four on a quarter of the rows."""
     return means([8 / 9] * n, np.where(draw.random(n) < 0.25, 5 / 9, 1.0), (5 / 9, 1.0))
 
 
-def consistency_of_six_labels(draw: Any, n: int) -> PairedDifference:
+def consistency_of_six_labels(draw: Any, n: int) -> paired.PairedDifference:
     """Nine templates, six labels: one other prediction on 45 % of the rows, or a complete change on 6 %."""
     often = np.where(draw.random(n) < 0.45, 8 / 9, 1.0)
     return means(often, np.where(draw.random(n) < 0.05 / (7 / 9), 2 / 9, 1.0), (2 / 9, 1.0))
 
 
-def rare_zeros(draw: Any, n: int) -> PairedDifference:
+def rare_zeros(draw: Any, n: int) -> paired.PairedDifference:
     """Likelihood .98 on every row, or 1 with 2 % zeros."""
     return means([0.98] * n, draw.random(n) >= 0.02)
 
 
-def accuracy_of_eight_repeats(draw: Any, n: int) -> PairedDifference:
+def accuracy_of_eight_repeats(draw: Any, n: int) -> paired.PairedDifference:
     """Seven of eight queries right on every row, or an eighth of the rows all wrong."""
     rows = np.repeat(np.arange(n), 8).tolist()
     runs = ([0.0, *[1.0] * 7] * n, np.repeat(draw.random(n) >= 1 / 8, 8).astype(float).tolist())
-    return of_pair([of_mean(run, rows, n) for run in runs])
+    return of_pair([paired.of_mean(run, rows, n) for run in runs])
 
 
-def slope_of_likelihood(draw: Any, n: int) -> PairedDifference:
+def slope_of_likelihood(draw: Any, n: int) -> paired.PairedDifference:
     """Label noise costs .03 on every row, or everything on 3 % of the rows."""
     rare = draw.random(n) < 0.03
-    runs: tuple[list[tuple[float, Contributions]], ...] = ([], [])
+    runs: tuple[list[tuple[float, paired.Contributions]], ...] = ([], [])
     for step, weight in enumerate(SLOPE):
-        runs[0].append((weight, of_mean([1.0 - 0.03 * step / 4] * n, range(n), n)))
-        runs[1].append((weight, of_mean(np.where(rare, 1.0 - step / 4, 1.0).tolist(), range(n), n)))
-    return paired_difference(*runs)
+        runs[0].append((weight, paired.of_mean([1.0 - 0.03 * step / 4] * n, range(n), n)))
+        runs[1].append((weight, paired.of_mean(np.where(rare, 1.0 - step / 4, 1.0).tolist(), range(n), n)))
+    return paired.paired_difference(*runs)
 
 
-def slope_of_calibration_error(draw: Any, n: int) -> PairedDifference:
+def slope_of_calibration_error(draw: Any, n: int) -> paired.PairedDifference:
     truth = (draw.random(n) < 0.02).astype(int).tolist()
-    runs: tuple[list[tuple[float, Contributions]], ...] = ([], [])
+    runs: tuple[list[tuple[float, paired.Contributions]], ...] = ([], [])
     for step, weight in enumerate(SLOPE):
         for run, confidence in zip(runs, (0.98, 0.98) if step else (1.0, 0.96), strict=True):
-            run.append((weight, of_calibration_error(truth, [binary(confidence)] * n, range(n), n)))
-    return paired_difference(*runs)
+            run.append((weight, paired.of_calibration_error(truth, [binary(confidence)] * n, range(n), n)))
+    return paired.paired_difference(*runs)
 
 
 def ten(null: Null) -> Null:
     """The mean over ten data sets."""
-    return lambda draw, n: mean_difference([null(draw, n) for _ in range(10)])
+    return lambda draw, n: paired.mean_difference([null(draw, n) for _ in range(10)])
 
 
 NULLS: dict[str, Null] = {

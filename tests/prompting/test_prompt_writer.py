@@ -139,6 +139,8 @@ def test_each_control_changes_its_setting_and_nothing_else(
     assert writer.get_config_dict() == before
     assert not writer.changed
     assert writer.example() == example
+    setattr(writer, f"_{key}", value)  # the README of 0.1.1 documents the settings as members, too
+    assert writer.get_config_dict() == {**before, key: value}
 
 
 @pytest.mark.parametrize(
@@ -150,25 +152,21 @@ def test_both_spellings_work(writer: PromptWriter, rate: str, leave: str) -> Non
     getattr(writer, rate)(1)
     assert writer.get_config_dict()["label_wrong_rate"] == 1.0
     assert type(writer.settings.label_wrong_rate) is float
+    writer.label_wrong_rate = 0.5
+    assert writer.label_wrong_rate == writer.get_config_dict()["label_wrong_rate"] == 0.5
     writer.change_label_affix(" #")
     writer.change_input_text_affixes([" ~"])
     before = writer.get_config_dict()
+    writer.use_noisy_channel("; ", " || ")
+    assert writer.get_config_dict()["label_affix"] == "; "
     writer.use_noisy_channel()
     noisy = {"label_affix": " ", "input_text_affixes": ["\n"], "use_noisy_channel": True}
     assert writer.get_config_dict() == before | noisy
     assert isinstance(writer.example(), list)
     getattr(writer, leave)()
     assert writer.get_config_dict() == before
-
-
-def test_entering_the_noisy_channel_twice_still_leaves_it(writer: PromptWriter) -> None:
-    before = writer.get_config_dict()
-    writer.use_noisy_channel()
-    writer.use_noisy_channel("; ", " || ")
-    assert writer.get_config_dict()["label_affix"] == "; "
-    writer.disable_noisy_channel()
-    writer.disable_noisy_channel()
-    assert writer.get_config_dict() == before
+    writer._use_noisy_channel = True
+    assert writer.get_config_dict() == before | noisy
 
 
 def test_a_writer_that_starts_noisy(noisy: PromptWriter, writer: PromptWriter) -> None:
@@ -188,16 +186,6 @@ def test_a_space_moves_from_the_label_prefix_to_the_labels(writer: PromptWriter)
     assert (config["label_prefix"], config["label_space"]) == ("label:", [" no", " yes", " maybe"])
     assert config["instruction"] == ""
     assert writer.get_label_space() == [" no", " yes", " maybe"]
-
-
-def test_without_a_space_there_is_nothing_to_move(small: Callable[..., Dataset]) -> None:
-    import dataclasses
-
-    dataset = small()
-    card = dataclasses.replace(dataset.card, template=dataclasses.replace(dataset.card.template, label_prefix="label:"))
-    writer = PromptWriter(card, split_dataset(dataset))
-    writer.replace_space_to_label()
-    assert not writer.changed
 
 
 # -- a round trip changes nothing (defect 8)
@@ -231,12 +219,12 @@ def test_getting_and_setting_the_settings_changes_nothing(config: dict[str, Any]
         warnings.simplefilter("ignore", TemplateWarning)
         writer, other = make_writer(starts_noisy), make_writer(not starts_noisy)
         writer.set_config_dict(config)
-        found = writer.get_config_dict()
-        assert {key: found[key] for key in config} == config
-        writer.set_config_dict(found)
-        assert writer.get_config_dict() == found
-        other.set_config_dict(found)
-        assert other.get_config_dict() == found
+        read = writer.get_config_dict()
+        assert {key: read[key] for key in config} == config
+        writer.set_config_dict(read)
+        assert writer.get_config_dict() == read
+        other.set_config_dict(read)
+        assert other.get_config_dict() == read
         assert other.example() == writer.example()
 
 
@@ -252,21 +240,6 @@ def test_only_the_named_keys_change(config: dict[str, Any]) -> None:
         affected |= {"label_affix", "input_text_affixes"}
     after = writer.get_config_dict()
     assert {key for key in DEFAULTS if after[key] != before[key]} <= affected
-
-
-def test_setting_false_for_the_noisy_channel_resets_nothing(writer: PromptWriter) -> None:
-    """The release resets everything there (defect 8)."""
-    writer.change_instruction("Decide. ")
-    writer.set_config_dict({"use_noisy_channel": False})
-    assert writer.get_config_dict()["instruction"] == "Decide. "
-
-
-def test_affixes_can_be_set_by_dictionary_and_by_method(writer: PromptWriter) -> None:
-    """Both raise AttributeError in the release (defect 8)."""
-    writer.set_config_dict({"input_text_affixes": [" ~ "]})
-    assert writer.get_config_dict()["input_text_affixes"] == [" ~ "]
-    writer.change_input_text_affixes((" ! ",))
-    assert writer.get_config_dict()["input_text_affixes"] == [" ! "]
 
 
 def test_changing_a_returned_dictionary_changes_nothing(writer: PromptWriter) -> None:
@@ -286,10 +259,9 @@ def test_changing_a_returned_dictionary_changes_nothing(writer: PromptWriter) ->
 def test_a_change_warns_once(small: Callable[..., Dataset]) -> None:
     dataset = small()
     writer = PromptWriter(dataset.card, split_dataset(dataset))
-    with pytest.warns(
-        TemplateWarning, match=r"the prompts of small are no longer the benchmark's; .* are not comparable"
-    ):
+    with pytest.warns(TemplateWarning, match=r"the prompts of small .* are not comparable") as caught:
         writer.change_instruction("Decide. ")
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         writer.change_label_prefix("y: ")
@@ -329,17 +301,6 @@ def test_the_noisy_channel_of_several_texts_changes_the_last_affix_only(small: C
     assert len(writer.write_prompt([0], 1)) == 3
 
 
-def test_the_warning_of_a_changed_template_points_at_the_callers_line(writer: PromptWriter) -> None:
-    with pytest.warns(TemplateWarning) as caught:
-        writer.change_instruction("Decide. ")
-    assert caught[0].filename == __file__
-
-
-def test_positions_may_be_an_array(writer: PromptWriter) -> None:
-    np = pytest.importorskip("numpy")
-    assert writer.write_prompt(np.array([2, 3]), np.int64(5)) == writer.write_prompt([2, 3], 5)
-
-
 def test_lines_as_the_sets_give_them(writer: PromptWriter, small: Callable[..., Dataset]) -> None:
     split = split_dataset(small())
     by_position = writer.write_prompt([2, 4], 5)
@@ -360,25 +321,12 @@ def test_renamed_labels_are_shown_under_their_new_name(writer: PromptWriter) -> 
     assert prompt == "t0: x label: C\nt0: y label: B\nt0: z label: A\nt0: q label: "
 
 
-def test_the_noisy_channel_gives_one_prompt_for_each_label(writer: PromptWriter) -> None:
-    writer.use_noisy_channel()
-    assert writer.write_prompt_from_dataline([(["x"], "yes")], ["q"]) == [
-        f"label: yes t0: x\nlabel: {label} t0: q\n" for label in ("no", "yes", "maybe")
-    ]
-
-
 def test_the_cut_is_a_setting_too(writer: PromptWriter) -> None:
     whole = writer.write_prompt([2], 5)
     assert writer.cut_by_length == 0
     writer.cut_by_length = 4
     assert writer.changed
     assert writer.write_prompt([2], 5) == whole[:-4]
-    assert writer.example() == make_same(writer).example()[:-4]
-
-
-def make_same(writer: PromptWriter) -> PromptWriter:
-    other = PromptWriter(writer._card, writer._split)
-    return other
 
 
 def test_the_example_is_the_same_every_time(writer: PromptWriter) -> None:
@@ -410,13 +358,6 @@ def test_pseudo_queries(writer: PromptWriter) -> None:
     assert str(writer.write_prompt([])).startswith("t0: two ")
     with pytest.raises(ArgumentError, match=r"^pseudo_prompt has no further query; set it to an iterator that has$"):
         writer.write_prompt([])
-
-
-def test_repr_shows_the_settings(writer: PromptWriter) -> None:
-    assert repr(writer).startswith("<prompt writer of small, default settings: {'instruction': ''")
-    writer.change_instruction("Decide. ")
-    assert "changed settings" in repr(writer)
-    assert "Decide. " in str(writer)
 
 
 # -- bad arguments, each with its message

@@ -62,10 +62,10 @@ def test_every_column_has_words_of_its_own(small: Callable[..., Dataset]) -> Non
 
 def test_two_streams_of_queries_are_equal_and_apart(small: Callable[..., Dataset]) -> None:
     demonstration = split_dataset(small()).demonstration
-    one = domain_queries(demonstration, 5)
-    first = list(islice(one, 4))
+    queries = domain_queries(demonstration, 5)
+    first = list(islice(queries, 4))
     other = domain_queries(demonstration, 5)
-    next(one)
+    next(queries)
     assert list(islice(other, 4)) == first
     assert len(set(first)) > 1
 

@@ -118,13 +118,6 @@ def test_label_noise_falsifies_exactly_so_many_labels(k: int, rate: float, seed:
     assert noise.state == drawn.state  # nothing more is drawn than is falsified, and nothing while that is 0
 
 
-def test_the_next_label_is_cyclic(triplet: TripletSplit) -> None:
-    settings = PromptSettings(Template("", ("",), ("",), "", " "), LABELS, label_wrong_rate=1.0)
-    renderer = PromptRenderer(triplet, settings)
-    last = next(place for place in range(20) if triplet.demonstration.label(place) == 2)
-    assert str(renderer.render([last], [""], StableRandom())).endswith("no ")
-
-
 def test_the_renderer_keeps_nothing_from_prompt_to_prompt(triplet: TripletSplit) -> None:
     settings = PromptSettings(template(), LABELS, label_wrong_rate=0.5)
     used, fresh = PromptRenderer(triplet, settings), PromptRenderer(triplet, settings)

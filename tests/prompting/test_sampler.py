@@ -82,15 +82,6 @@ def test_domain_modes_are_the_rule_of_the_reference(
             draw()
 
 
-def test_where_no_list_can_fit_it_is_said_instead_of_looping() -> None:
-    """The release loops for ever there (defect 14)."""
-    labels = [0] * 6 + [1] * 3
-    with pytest.raises(ArgumentError, match=r"out-of-domain .* TREC: k = 4 .* only 3 of 9 demonstrations lack it"):
-        restrict_to_domain(9, 4, [1, 0], labels.__getitem__, False, "TREC")
-    with pytest.raises(ArgumentError, match=r"in-domain .* TREC: .* label index 2 .*0 of 9 demonstrations have it"):
-        restrict_to_domain(9, 4, [1, 2], labels.__getitem__, True, "TREC")
-
-
 def test_what_is_possible_but_hopeless_ends_too() -> None:
     labels = [0] * 4000 + [1] * 12
     started = time.monotonic()
@@ -109,19 +100,12 @@ def test_the_last_draw_that_is_allowed_counts(inside: bool, monkeypatch: pytest.
         needed += 1
     assert needed > 3
     monkeypatch.setattr(StaICC.prompting.sampling, "_MOST_REDRAWS", needed)
-    (found,) = restrict_to_domain(len(labels), k, [own], labels.__getitem__, inside, "enough")
-    assert (own in [labels[position] for position in found]) is inside
+    (positions,) = restrict_to_domain(len(labels), k, [own], labels.__getitem__, inside, "enough")
+    assert (own in [labels[position] for position in positions]) is inside
     monkeypatch.setattr(StaICC.prompting.sampling, "_MOST_REDRAWS", needed - 1)
     mode = "in" if inside else "out-of"
     with pytest.raises(ArgumentError, match=f"^{mode}-domain mode on too few: {needed - 1} draws of k = {k} demonstr"):
         restrict_to_domain(len(labels), k, [own], labels.__getitem__, inside, "too few")
-
-
-def test_one_demonstration_without_the_label_is_enough_where_they_repeat() -> None:
-    labels = [0, 1]
-    assert restrict_to_domain(2, 3, [0], labels.__getitem__, False, "own") == ((1, 1, 1),)
-    with pytest.raises(ArgumentError, match="out-of-domain mode cannot succeed on own: k = 2"):
-        restrict_to_domain(2, 2, [0], labels.__getitem__, False, "own")
 
 
 # -- demonstrations chosen by hand

@@ -24,9 +24,9 @@ PARTS = st.integers(0, 30)
 @given(PARTS, PARTS, st.integers(1, 30), st.integers(0, 40))
 def test_the_split_is_one_draw_cut_in_three(calibration: int, demonstration: int, test: int, spare: int) -> None:
     rows = calibration + demonstration + test + spare
-    found = split_indexes(rows, SplitSizes(calibration, demonstration, test))
-    assert (len(found.calibration), len(found.demonstration), len(found.test)) == (calibration, demonstration, test)
-    together = [*found.calibration, *found.demonstration, *found.test]
+    split = split_indexes(rows, SplitSizes(calibration, demonstration, test))
+    assert (len(split.calibration), len(split.demonstration), len(split.test)) == (calibration, demonstration, test)
+    together = [*split.calibration, *split.demonstration, *split.test]
     assert together == StableRandom().sample_indexes(rows, rows - spare)
     assert len(set(together)) == len(together)
 
@@ -71,9 +71,9 @@ def test_what_the_readme_documents_of_a_set(triplet: TripletSplit) -> None:
     assert part.find_index_from_label("yes") == 1
     assert part.get_label_space() == ["no", "yes", "maybe"]
     assert part.get_dataset_name() == "small-test"
-    one, other = part.split([[0, 2], [5]])
-    assert (len(one), len(other)) == (2, 1)
-    assert one[1] == part[2]
+    first, other = part.split([[0, 2], [5]])
+    assert (len(first), len(other)) == (2, 1)
+    assert first[1] == part[2]
     assert other[0] == part[5]
     assert part[-1] == part[len(part) - 1]
 
@@ -134,7 +134,12 @@ def test_a_label_knows_its_index() -> None:
 @pytest.mark.parametrize("text", ["1", "5", " 7 ", "-3", "0", "person", "", "1.5"])
 def test_a_label_is_read_as_a_number_by_its_text(text: str) -> None:
     """As in 0.1.1: the names "1" to "5" are numbers, and none of them is its own index."""
-    for read in (int, float, lambda one: list(numpy.array([one], dtype=int)), lambda one: numpy.array([one], float)[0]):
+    for read in (
+        int,
+        float,
+        lambda text: list(numpy.array([text], dtype=int)),
+        lambda text: numpy.array([text], float)[0],
+    ):
         try:
             expected = read(text)
         except ValueError:
@@ -162,12 +167,12 @@ def test_the_texts_of_a_row_are_read_as_a_list_and_refuse_a_change(triplet: Trip
 @given(st.text(), st.integers(0, 5), st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none()))
 def test_what_a_label_equals_has_its_hash(text: str, place: int, other: object) -> None:
     label = Label(text, place)
-    for one in (other, text, place, str(place), Label(text, place), Label(text, place + 1), Label(str(place), place)):
-        assert (label == one) is (one == label)
-        assert (label != one) is not (label == one)
-        if label == one:
-            assert hash(label) == hash(one)
-            assert {one: "found"}[label] == "found"
+    for equal in (other, text, place, str(place), Label(text, place), Label(text, place + 1), Label(str(place), place)):
+        assert (label == equal) is (equal == label)
+        assert (label != equal) is not (label == equal)
+        if label == equal:
+            assert hash(label) == hash(equal)
+            assert {equal: "found"}[label] == "found"
 
 
 @pytest.mark.parametrize(
@@ -179,16 +184,7 @@ def test_a_copied_label_keeps_its_index(copied: Callable[[Label], Label]) -> Non
     assert (index(label), label, type(label)) == (2, "maybe", Label)
 
 
-def test_the_labels_of_a_set_are_those_of_its_table(triplet: TripletSplit) -> None:
-    for part in (triplet.calibration, triplet.demonstration, triplet.test):
-        for place, (texts, label) in enumerate(part):
-            assert (texts, index(label)) == (list(part.row(place).texts), part.row(place).label)
-            assert label == part.get_label(place) == part.label_index_to_text(label)
-            assert part.find_index_from_label(label) == index(label) == part.label(place)
-            assert type(part.row(place).label) is int  # records, metrics and results have indexes
-
-
 def test_a_stratified_split_rounds_half_up() -> None:
     labels = (0,) * 8 + (1,)
-    found = split_indexes(9, SplitSizes(4, 1, 4, stratified=True), labels)
-    assert [labels[row] for row in found.demonstration] == [1]
+    split = split_indexes(9, SplitSizes(4, 1, 4, stratified=True), labels)
+    assert [labels[row] for row in split.demonstration] == [1]

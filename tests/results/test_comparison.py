@@ -15,7 +15,7 @@ import pytest
 import StaICC
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, UnknownNameError
-from StaICC.metrics.paired_tests import holm
+from StaICC.metrics.paired_tests import directional_holm, holm
 from StaICC.results import Result, ResultGroup, compare, compare_runs
 from StaICC.results.comparison import (
     FORMATS,
@@ -24,7 +24,6 @@ from StaICC.results.comparison import (
     Tied,
     Untested,
     Worse,
-    _groups,
     format_comparisons,
     standings,
     verdict_of,
@@ -284,7 +283,7 @@ def test_ranking_and_corrections_of_several_runs(count: int) -> None:
     found = compare_runs(runs, margin=0.05)
     assert [(one.first, one.second) for one in found.comparisons] == list(combinations(runs, 2))
     of_means = [one.overall.p_value for one in found.comparisons]
-    assert [one.overall.holm for one in found.comparisons] == holm(of_means)
+    assert [one.overall.holm for one in found.comparisons] == directional_holm(of_means)
     of_datasets = [each.p_value for one in found.comparisons for each in one.datasets]
     assert [each.holm for one in found.comparisons for each in one.datasets] == holm(of_datasets)
     values = {rank.run: rank.value for rank in found.ranking}
@@ -312,23 +311,6 @@ def test_one_run_is_compared_with_all_others_by_reference() -> None:
     assert found.comparisons[1].overall.p_value == every["b", "c"].overall.p_value
 
 
-@pytest.mark.parametrize("count", [24, 60])
-def test_groups_of_many_runs(count: int) -> None:
-    """Any two runs share a group if and only if they do not differ; also where every run has one opponent."""
-    names = [f"run {n}" for n in range(count)]
-    graphs: list[set[frozenset[str]]] = [
-        set(),
-        {frozenset((names[n], names[n + 1])) for n in range(0, count, 2)},
-        {frozenset((a, b)) for a, b in combinations(names, 2) if names.index(b) - names.index(a) > 3},
-        {frozenset(pair) for pair in combinations(names, 2) if random.Random(f"{pair}").random() < 0.3},
-    ]
-    for differing in graphs:
-        groups = _groups(names, differing)
-        for a, b in combinations(names, 2):
-            assert any({a, b} <= group for group in groups) is (frozenset((a, b)) not in differing)
-        assert all(any(name in group for group in groups) for name in names)
-
-
 def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_choice() -> None:
     """The best run is known from the same rows: a correction for the runs next to it alone rejects too often."""
     count = MOST_RUNS + 5
@@ -339,6 +321,7 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     assert {rank.groups for rank in found.ranking} == {""}
     assert isinstance(found.ranking[-1].verdict, Worse)
     assert {rank.run: rank.verdict for rank in found.ranking} == standings(runs, "accuracy", True)
+    assert {rank.ranks for rank in found.ranking} == {None}
     assert len(found.comparisons) == count - 1
     tested = [outcome for one in found.comparisons if isinstance(outcome := one.overall.outcome, WasTested)]
     assert len(tested) > 15

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
+from StaICC.benchmarks.verify import written_prompts
 from StaICC.errors import ArgumentError, MissingDependencyError, UnknownNameError
-from StaICC.results import Result, ResultGroup
-from StaICC.results.citations import find_work, works
-from StaICC.results.published import METHODS
-from StaICC.results.result import query_records, score_records
-from StaICC.results.runs import split_runs
+from StaICC.inference.contract import Text
+from StaICC.results import QueryRecord, Result, ResultGroup, save_records
+from StaICC.results.published import METHODS, find_work, works
+from StaICC.results.result import query_records, score_records, split_runs
 
 
 def test_scores_with_their_intervals(result: Result) -> None:
@@ -34,15 +37,98 @@ def test_nested_figures_have_dotted_names(group: ResultGroup) -> None:
     assert {"entropy", "distribution.0", "distribution.2"} <= bias
 
 
-def test_one_record_for_each_query(partial: Result) -> None:
-    records = list(query_records(partial))
-    details = partial.details["mini"]
-    assert len(records) == details.asked
-    assert sum(one["prediction"] is None for one in records) == details.failed > 0
-    assert all(one["correct"] is None for one in records if one["prediction"] is None)
-    assert {one["ground_truth_label"] for one in records} <= {"food", "travel", "weather"}
-    answered = [one for one in records if one["condition"] == "0" and one["correct"] is not None]
-    assert sum(one["correct"] for one in answered) / len(answered) == partial.divided["mini"]["0"]["accuracy"]
+@pytest.mark.parametrize("reading", ["logits", "probabilities", "labels", "ambiguous"])
+@pytest.mark.parametrize("name", ["Normal", "GLER", "DomainBias"])
+def test_queries_have_the_numbers_of_the_run_and_of_its_file(name: str, reading: str, tmp_path: Path) -> None:
+    def predicted(prompt: str, label_space: list[str]) -> Any:
+        number = len(prompt) % 7
+        if number == 3:
+            raise ValueError("no prediction")
+        rows = {"logits": [number - 5, -0.1, 2.0], "probabilities": [0.5, number / 16, 0.5 - number / 16]}
+        return rows.get(reading, number % 3 if reading == "labels" else [number, 2, 1])
+
+    benchmark = getattr(StaICC, name)(datasets=["mini"], limit=6)
+    result = benchmark(predicted, on_error="collect", return_outputs=True)
+    result.save(tmp_path / "r.json")
+    queries = StaICC.load(tmp_path / "r.json").queries()
+    assert queries == result.queries()
+    assert result.outputs is not None
+    for query, output in zip(queries, result.outputs["mini"], strict=True):
+        places = ("condition", "query", "row", "repeat", "ground_truth", "prediction")
+        assert [getattr(query, place) for place in places] == [output[place] for place in places]
+        if reading == "labels" or query.prediction is None:
+            assert query.scores is query.probabilities is None
+        else:
+            assert list(query.scores or ()) == output["predicted_probabilities"]
+            assert (list(query.probabilities) if query.probabilities else None) == output["normalised_probabilities"]
+        assert ("no prediction" in (query.reason or "")) is (query.prediction is None)
+    details = StaICC.load(tmp_path / "r.json").details["mini"]  # type: ignore[union-attr]
+    assert {query.condition for query in queries} == {record.name for record in details.conditions}
+    assert [query.prediction for query in queries] == [
+        one for record in details.conditions for one in record.predictions
+    ]
+    assert sum(query.prediction is None for query in queries) == details.failed > 0
+    assert any(query.probabilities for query in queries) is (reading in ("logits", "probabilities"))
+
+
+def test_labels_and_correctness_of_queries(partial: Result) -> None:
+    queries = partial.queries()
+    assert {query.ground_truth_label for query in queries} <= {"food", "travel", "weather"}
+    answered = [query.correct for query in queries if query.condition == "0" and query.correct is not None]
+    assert sum(answered) / len(answered) == partial.divided["mini"]["0"]["accuracy"]
+    exported = list(query_records(partial))
+    assert [one["scores"] for one in exported] == [query.scores and list(query.scores) for query in queries]
+
+
+def test_prompts_of_queries(group: ResultGroup, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    group.save(tmp_path / "suite.json")
+    assert {query.prompt for query in group.queries()} == {None}
+    queries = StaICC.load(tmp_path / "suite.json").queries(written_prompts)
+    suite = StaICC.Suite(datasets=["mini"], limit=3)
+    written = [query for member in suite.members.values() for query in member[0].all_queries()]
+    assert [query.prompt for query in queries] == [query.prompt for query in written]
+    normal = [query for query in queries if query.benchmark == "Normal"]
+    assert all(len(query.demonstrations or ()) == 4 for query in normal)
+    assert all("".join(query.demonstrations or ()) in (query.prompt or "") for query in normal)
+    assert caplog.text == ""
+    normal_result = group["Normal"]
+    normal_result.queries(lambda result: {"mini": "the data are not there"})
+    assert "the data are not there" in caplog.text
+
+
+def test_replies_are_kept_with_how_they_ended(tmp_path: Path) -> None:
+    """Also those without a label, whose beginning is the reason; a file has the labels and the reasons."""
+
+    def reply(prompt: str, label_space: list[str]) -> str:
+        text = "I cannot say" if len(prompt) % 3 == 0 else f"It is {label_space[len(prompt) % 3]}."
+        return Text(text, "length" if len(prompt) % 3 == 1 else "stop")
+
+    benchmark = StaICC.Normal(datasets=["mini"], limit=8, unparsed="wrong")
+    result = benchmark(reply, return_outputs=True)
+    prompts = benchmark[0].prompt_set()
+    for query, prompt in zip(result.queries(), prompts, strict=True):
+        written = reply(prompt, benchmark[0].get_label_space())
+        assert (query.reply, query.finish_reason) == (str(written), written.finish_reason)  # type: ignore[attr-defined]
+        assert (query.prediction is None) is ("I cannot say" in str(query.reason)) is (len(prompt) % 3 == 0)
+    save_records(result, tmp_path / "q.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text("utf-8").splitlines()]
+    assert [line["response"] for line in lines] == [query.reply for query in result.queries()]
+    result.save(tmp_path / "r.json")
+    without = [dataclasses.replace(query, reply=None, finish_reason=None) for query in result.queries()]
+    assert StaICC.load(tmp_path / "r.json").queries() == without
+    assert benchmark(reply).queries() == without
+
+
+def test_data_frames_of_queries(partial: Result) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = partial.to_pandas(level="query")
+    assert list(frame.columns) == [field.name for field in dataclasses.fields(QueryRecord)]
+    assert len(frame) == len(partial.queries())
+    by_condition = frame[frame["correct"].notna()].groupby("condition")["correct"].mean()
+    assert by_condition["0"] == partial.divided["mini"]["0"]["accuracy"]
+    pandas.testing.assert_frame_equal(partial.to_pandas(), partial.to_pandas("score"))
+    with pytest.raises(UnknownNameError, match="query"):
+        partial.to_pandas("querry")  # type: ignore[arg-type]
 
 
 # -- runs

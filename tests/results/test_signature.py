@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from typing import Any
@@ -15,8 +14,8 @@ import StaICC
 from StaICC.datasets import Dataset
 from StaICC.errors import SchemaError
 from StaICC.inference.identity import Identity
-from StaICC.results import Signature, digest, short_digest
-from StaICC.results.signature import common, escaped, scoring_field
+from StaICC.results import Signature
+from StaICC.results.provenance import common, escaped, scoring_field
 from StaICC.safe_text import one_line
 
 FIELDS = (
@@ -24,11 +23,6 @@ FIELDS = (
     *("options", "limit", "method", "scoring", "metrics", "outputs", "statistics", "prompts", "failed", "version"),
 )
 SOME = st.dictionaries(st.sampled_from(FIELDS), st.none() | st.text(max_size=5))
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
-)
 
 
 @given(SOME, SOME, st.randoms())
@@ -51,19 +45,6 @@ def test_fields_have_a_fixed_order_survive_json_and_name_what_differs(first: Any
 def test_unknown_fields_are_refused() -> None:
     with pytest.raises(SchemaError, match="'seed'; there are: benchmark"):
         Signature({"k": "4", "seed": "1"})
-
-
-@given(JSON)
-def test_digests_are_those_of_the_golden_file(value: Any) -> None:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    assert digest(value) == hashlib.sha256(text).hexdigest()
-    assert short_digest(value) == digest(value)[:12]
-
-
-@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": float("-inf")}])
-def test_what_is_no_number_has_no_digest(value: Any) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        digest(value)
 
 
 # -- how scores are computed

@@ -23,12 +23,11 @@ Example:
 
 from __future__ import annotations
 
-from StaICC.benchmarks.long_icl.benchmark import LongICL, rebuild_long_icl
+from StaICC.benchmarks.long_icl.benchmark import LongICL, LongICLExperimentor, rebuild_long_icl
 from StaICC.benchmarks.long_icl.data import load, load_available
 from StaICC.benchmarks.long_icl.experiments import Experiment
 from StaICC.benchmarks.long_icl.installing import default_folder, install, install_from_hub
 from StaICC.benchmarks.long_icl.scoring import parse_answer
-from StaICC.benchmarks.long_icl.task import LongICLExperimentor
 from StaICC.benchmarks.long_icl.task_cards import TaskCard, card, cards
 
 __all__ = [

@@ -1,38 +1,722 @@
-"""The LongICL benchmark: six data sets, one to five rounds each.
+"""The LongICL benchmark: six data sets, one to five rounds each (or the conditions of an experiment), and their scores.
 
 :class:`LongICL` loads the available data sets, evaluates an inference function round by round, and returns a
 :class:`~StaICC.results.Result`. It passes all queries of a round together, so a kernel or server with prefix caching
-computes the context once.
+computes the context once. A :class:`LongICLExperimentor` writes the queries of a data set, in order, and scores
+predictions. It has no state: every call returns the same queries.
 
-The score of a round with a failed query is undefined. If a prompt exceeds the context length of the model, the run
-continues with the next round, also with ``on_error="raise"``.
+A failed query has a :class:`~StaICC.inference.workers.Failure` with the reason as its prediction. It is never scored as
+a wrong prediction: the score of its round is undefined, and the record says why. If a prompt exceeds the context length
+of the model, the run continues with the next round, also with ``on_error="raise"``.
+
+The scores of a data set are ``1R`` to ``5R``, their ``mean``, the baselines ``uniform`` and ``majority``, and the
+``metric``; under ``rounds``, for each round: counts, precision and recall (for F1), and counts for each label; under
+``experiment``, what the conditions of an experiment show; under ``settings``, the options, and the digests of the files
+and of each round's prompts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from StaICC.benchmarks.base import BaseBenchmark, Predictions
-from StaICC.benchmarks.evaluation import DatasetRun
-from StaICC.benchmarks.long_icl.data import Skipped, load_available, show_notice
-from StaICC.benchmarks.long_icl.experiments import EXPERIMENT_ITEMS, Experiment
+from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions, mean
+from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, reply_record, unparsed_note
+from StaICC.benchmarks.experimentor import validate_unparsed
+from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, load_available, show_notice
+from StaICC.benchmarks.long_icl.experiments import (
+    EXPERIMENT_ITEMS,
+    METHOD,
+    Contexts,
+    Experiment,
+    Material,
+    analyse,
+    score_part,
+)
 from StaICC.benchmarks.long_icl.installing import default_folder
-from StaICC.benchmarks.long_icl.task import ALL_ROUNDS, OPTIONS, LongICLExperimentor, round_name
-from StaICC.benchmarks.long_icl.task_cards import cards
-from StaICC.benchmarks.task import Statistics
+from StaICC.benchmarks.long_icl.prompts import arrange, write_context, write_query
+from StaICC.benchmarks.long_icl.scoring import (
+    PARSINGS,
+    PARTS,
+    VARIANTS,
+    Tally,
+    guessing_scores,
+    label_counts,
+    score_tallies,
+    scored,
+    tally_prediction,
+    value_of,
+)
+from StaICC.benchmarks.long_icl.task_cards import ROUNDS, cards
+from StaICC.benchmarks.running import forecast
+from StaICC.benchmarks.task import Condition, Statistics
 from StaICC.datasets import Dataset
-from StaICC.errors import ArgumentError, DataMissingError
-from StaICC.inference import Inference, Unparsed
+from StaICC.errors import ArgumentError, DataMissingError, FixedAttributes, OutputError, unknown_name, validate_integer
+from StaICC.inference import Answer, Failure, Inference, Part, RunOptions, Unparsed, predict_queries
+from StaICC.inference.contract import GuidesReplies, forecast_prompts
 from StaICC.inference.reply_parser import PARSER_VERSION
-from StaICC.results import DatasetDetails, Result, Signature, escaped, short_digest
-from StaICC.safe_text import one_line
+from StaICC.inference.workers import alike, is_too_long, unparsed_reason
+from StaICC.metrics.intervals import Interval, combine
+from StaICC.metrics.random_baselines import RandomBaseline
+from StaICC.prompting import Query
+from StaICC.results import (
+    Baselines,
+    ConditionRecord,
+    DatasetDetails,
+    FailedQuery,
+    Result,
+    Signature,
+    escaped,
+    short_digest,
+)
+from StaICC.safe_text import logger, one_line
 
 if TYPE_CHECKING:
-    from StaICC.inference.forecast import Forecast
+    from StaICC.inference.contract import Forecast
+
+_log = logger(__name__)
+
+NO_LABEL = -1
+"""Predicted label index of a response that names no label; it is a wrong prediction."""
+ALL_ROUNDS = tuple(range(1, ROUNDS + 1))
+OPTIONS = ("variant", "test_number", "instruct", "arrangement", "parsing", "unparsed")
+"""The attributes of an experimentor that are plain options."""
+CUT_OFF = "cut off"
+"""Why a reply has no label: it ended at the maximum number of tokens."""
+_NO_PREDICTION = Failure("no prediction")
+
+
+def round_name(number: int | str) -> str:
+    """Return the name of a round in the paper; the name of a condition of an experiment is returned unchanged.
+
+    Example:
+        >>> round_name(3), round_name("zero shots")
+        ('3R', 'zero shots')
+    """
+    return f"{number}R" if isinstance(number, int) else number
+
+
+def _checked_rounds(rounds: Iterable[int]) -> tuple[int, ...]:
+    given = tuple(rounds) if isinstance(rounds, Iterable) else ()
+    numbers = tuple(validate_integer("a round", number, 1, ROUNDS) for number in given)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ArgumentError(
+            f"rounds must be different whole numbers from 1 to {ROUNDS}, in a list, not {given or rounds!r}"
+        )
+    return numbers
+
+
+class _LazyQueries(Sequence[Query]):
+    """The queries of a condition. Each is written when it is read: 500 long prompts would take 100 MB."""
+
+    def __init__(self, write: Callable[[int], Query], count: int) -> None:
+        self._write, self._places = write, range(count)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, place: Any) -> Any:
+        chosen = self._places[place]
+        return self._write(chosen) if isinstance(chosen, int) else [*map(self._write, chosen)]
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionScore:
+    """The predictions of a condition and their score."""
+
+    name: str
+    answers: Sequence[Any]
+    parsed: Sequence[str | None]
+    """The parsed answer of each query; ``None`` if it failed."""
+    tallies: Sequence[Tally | None]
+    """``None`` for failed queries and excluded responses."""
+    unparsed: Mapping[int, str]
+    """The reason for each response without a label, and for each one that the server withheld, by number of query."""
+    value: float | None
+    note: str
+    """Why the score is undefined; empty if it is defined."""
+    bounds: tuple[float | None, float | None] | None
+    """The score if all excluded responses were wrong, and if all were right; ``None`` if none is excluded."""
+    record: Mapping[str, Any]
+    """Counts, score and counts for each label, as the result has them."""
+
+
+class LongICLExperimentor(FixedAttributes, DatasetTask):
+    """Writes the queries of a data set and scores the predictions.
+
+    Args:
+        data: The data set, from :func:`~StaICC.benchmarks.long_icl.data.load`.
+        rounds: Rounds to evaluate, in order.
+        test_number: Maximum number of test items (DialogRE: pairs); None for all.
+        instruct: Show the label list in the prompt.
+        variant: ``published`` or ``strict``.
+        arrangement: ``interleaved`` as published, or ``grouped`` by label (see
+            :func:`~StaICC.benchmarks.long_icl.prompts.arrange`).
+        parsing: How responses are parsed: ``published``, ``strict`` or ``tolerant``; None for the variant's.
+        unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
+            ``excluded`` with bounds on the score, or ``error``.
+        experiment: Replaces the rounds by the conditions of an experiment.
+        statistics: Options of the confidence intervals and baselines.
+
+    Attributes:
+        rounds: The rounds, or the names of the conditions of the experiment.
+        test_items: The test items, the same in each round.
+        contexts: What their prompts show before the query.
+        unavailable: Conditions of the experiment that the data cannot fill, with the reason.
+
+    Raises:
+        ArgumentError: An argument cannot be used with this data set.
+        UnknownNameError: The variant, arrangement, parsing or policy is unknown.
+    """
+
+    free_text = True
+    """Predictions may be texts, which :meth:`score` parses."""
+
+    def __init__(
+        self,
+        data: LongICLData,
+        rounds: Iterable[int] = ALL_ROUNDS,
+        test_number: int | None = 500,
+        instruct: bool = False,
+        variant: str = "published",
+        arrangement: str = "interleaved",
+        parsing: str | None = None,
+        unparsed: Unparsed = "wrong",
+        experiment: Experiment | None = None,
+        statistics: Statistics | None = None,
+    ) -> None:
+        if variant not in VARIANTS:
+            raise unknown_name("variant", variant, VARIANTS)
+        if parsing is not None and parsing not in PARSINGS:
+            raise unknown_name("parsing", parsing, PARSINGS)
+        self.data = data
+        self.card = data.card
+        numbers = _checked_rounds(rounds)
+        self.experiment = experiment
+        self.test_number = None if test_number is None else validate_integer("test_number", test_number, 1)
+        self.instruct = bool(instruct)
+        self.variant = variant
+        self.parsing = parsing or variant
+        self.unparsed = validate_unparsed(unparsed)
+        self.arrangement = arrangement
+        self.statistics = statistics or Statistics()
+        strict = variant == "strict"
+        self.test_items = tuple(data.test_items(test_number, strict=strict))
+        if self.test_items == tuple(data.test_items(None, strict=strict)):
+            self.test_number = None  # no item is cut, so the signature is that of None
+        self._questions = tuple(write_query(self.card, item) for item in self.test_items)
+        self.unavailable: dict[str, str] = {}
+        self.contexts: dict[int | str, Contexts] = {}
+        for number in numbers if experiment is None else ():
+            rows = data.demonstration_rows(number, strict=strict)
+            shown = arrange(self.card, data.shown(rows), arrangement)
+            labels = tuple(label for item in shown for label in item.gold)
+            context = write_context(self.card, shown, instruct=self.instruct)
+            self.contexts[number] = Contexts(context, len(rows), shown=(labels,))
+        if experiment is not None:
+            if numbers != ALL_ROUNDS or arrangement != "interleaved":
+                raise ArgumentError(f"the experiment {experiment.name} replaces rounds and arrangement; leave them out")
+            for name, made in experiment.conditions(Material(data, self.test_items, self.instruct)).items():
+                if isinstance(made, str):
+                    self.unavailable[name] = made
+                else:
+                    self.contexts[name] = made
+            if not self.contexts:
+                reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
+                raise ArgumentError(f"{self.card.title}: the experiment has no condition: {reasons}")
+        self.rounds = tuple(self.contexts)
+
+    @property
+    def name(self) -> str:
+        """The name of the data set."""
+        return self.card.name
+
+    def __repr__(self) -> str:
+        rounds = ", ".join(map(round_name, self.rounds))
+        return one_line(f"<LongICL on {self.name}: {rounds}, {len(self.test_items)} items, {self.variant}>")
+
+    def get_label_space(self) -> list[str]:
+        """Return the label names, in prompt order."""
+        return list(self.card.labels)
+
+    # -- queries
+
+    def context(self, number: int | str, place: int = 0) -> str:
+        """Return the text before the query, which all prompts of a round share.
+
+        Args:
+            number: The round, or the name of a condition.
+            place: The test item, for conditions with a context for each.
+        """
+        return self.contexts[number].context_of(place)
+
+    def prompt_set(self) -> list[str]:
+        """Return the prompts, round by round."""
+        return [str(query.prompt) for query in self.all_queries()]
+
+    def round_queries(self, number: int | str) -> Sequence[Query]:
+        """Return the queries of a round for the runner, each written when it is read.
+
+        ``label`` is the index of the gold label, or -1 if an item has several; ``row`` is the item's row in its
+        file.
+        """
+        contexts, labels = self.contexts[number], self.card.labels
+
+        def write(place: int) -> Query:
+            item = self.test_items[place]
+            label = -1 if self.card.structured else labels.index(item.gold[0])
+            prompt = contexts.context_of(place) + self._questions[place]
+            return Query(prompt, contexts.labels or labels, label, item.row, 0)
+
+        return _LazyQueries(write, len(self.test_items))
+
+    def conditions(self) -> Sequence[Condition]:
+        """Return the conditions: named lists of queries."""
+        return [Condition(round_name(number), self.round_queries(number)) for number in self.rounds]
+
+    @cached_property
+    def prompt_digests(self) -> Mapping[int | str, Sequence[bytes]]:
+        """The SHA-256 of each prompt, by round."""
+        return {
+            number: [
+                hashlib.sha256(str(query.prompt).encode("utf-8", "surrogatepass")).digest()
+                for query in self.round_queries(number)
+            ]
+            for number in self.rounds
+        }
+
+    def prompts_digest(self, number: int | str) -> str:
+        """Return the SHA-256 of the SHA-256 digests of a round's prompts, one per line."""
+        return hashlib.sha256("\n".join(digest.hex() for digest in self.prompt_digests[number]).encode()).hexdigest()
+
+    def longest_prompts(self, measure: Callable[[str], int] = len) -> dict[int | str, int]:
+        """Return the length of each round's longest prompt, to compare with the context length of a model.
+
+        Args:
+            measure: Returns the length of a text: by default in characters; for tokens, pass
+                ``lambda text: len(tokenizer(text).input_ids)``. It is called once per round, on the prompt with the
+                most characters.
+        """
+        return {
+            number: measure(max((str(query.prompt) for query in self.round_queries(number)), key=len))
+            for number in self.rounds
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """Return the options and digests that can change a score, as plain values."""
+        files = {"train": self.data.train_file, "test": self.data.test_file}
+        return {
+            "dataset": self.card.name,
+            "rounds": list(self.rounds),
+            **{name: getattr(self, name) for name in OPTIONS},
+            "experiment": None if self.experiment is None else self.experiment.options(),
+            "made_up": self.data.made_up,
+            "files": {split: {"sha256": file.sha256, "verified": file.verified} for split, file in files.items()},
+            "prompts": {str(number): self.prompts_digest(number) for number in self.rounds},
+        }
+
+    # -- running
+
+    @property
+    def steps(self) -> int:
+        """How many parts a run reports: the queries of a round are predicted together."""
+        return len(self.rounds)
+
+    def check_function(self, function: Inference) -> None:
+        """Refuse kernels that score labels, or let the model write one label, if the data set needs text."""
+        if not self.card.structured:
+            return
+        if isinstance(function, GuidesReplies) and function.guided:
+            raise ArgumentError(f"{self.card.needs_text}, and guided={function.guided!r} allows one label only")
+        if callable(getattr(function, "generate", None)):
+            raise ArgumentError(
+                f"{self.card.needs_text}, but {type(function).__name__} scores labels; wrap it: text_inference(kernel) "
+                "of StaICC.kernels.text_inference"
+            )
+
+    def run(
+        self,
+        forward_inference: Inference | None,
+        preentered_prediction: Sequence[Any] | None,
+        options: RunOptions,
+        part: Part,
+    ) -> DatasetRun:
+        """Predict round by round, or take given predictions, and score.
+
+        Args:
+            forward_inference: The inference function.
+            preentered_prediction: One prediction for each prompt of :meth:`prompt_set` instead.
+            options: Options of the run.
+            part: Name and number of the first round within the run.
+
+        Raises:
+            OutputError: A query fails and ``on_error="raise"``. A prompt that exceeds the context length of the model
+                does not raise; the score of its round is undefined.
+        """
+        conditions = self.conditions()
+        if preentered_prediction is not None or forward_inference is None:
+            return self.assemble(conditions, list(preentered_prediction or ()))
+        options = replace(options, group_prefixes=True, free_text=True)
+        answers: list[Any] = []
+        timing: dict[str, float] = {}
+        for number, (key, condition) in enumerate(zip(self.rounds, conditions, strict=True)):
+            before, name = time.monotonic(), f"{self.name}, {condition.name}"
+            step = replace(part, name=f"{part.name}, {condition.name}", number=part.number + number)
+            queries = list(condition.queries)
+            predictions = self._predict(forward_inference, queries, step, options)
+            if self.unparsed == "error":
+                self.score_round(key, predictions)  # ends the run now, not after all rounds
+            answers += predictions
+            timing[name] = time.monotonic() - before
+            if self.experiment is not None:
+                longest = max(queries, key=lambda query: len(query.prompt))
+                cost = forecast_prompts(forward_inference, [longest.prompt], longest.label_space)
+                if cost.longest_prompt is not None:  # of one prompt, without what the model may generate
+                    writes = all(isinstance(prediction, (str, Failure)) for prediction in predictions)
+                    timing[f"{name}, tokens"] = float(cost.longest_prompt - writes * (cost.output_tokens or 0))
+        return replace(self.assemble(conditions, answers), timing=timing)
+
+    def _predict(self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> list[Any]:
+        """Return the predictions or failures of a round."""
+        try:
+            answers: list[Any] = list(predict_queries(function, queries, part, options))
+        except OutputError as error:
+            ((reason, _),) = alike({str(error).removeprefix(f"{part.name}, "): 1})
+            if options.on_error != "raise" or not is_too_long(reason):
+                raise
+            _log.warning("%s: not scored: a prompt is longer than the model's limit: %s", part.name, reason)
+            return [Failure(reason)] * len(queries)
+        for place, answer in enumerate(answers if self.card.structured else ()):
+            if not isinstance(answer, (str, Failure)):
+                if options.on_error == "raise":
+                    raise OutputError(
+                        f"{part.name}, query {place}: {self.card.needs_text}, not {type(answer).__name__}"
+                    )
+                answers[place] = Failure(self.card.needs_text)
+        return answers
+
+    # -- scoring
+
+    def score(self, predictions: Sequence[Any]) -> DatasetRun:
+        """Score the predictions.
+
+        Args:
+            predictions: One for each query, in the order of :meth:`prompt_set`: text; or, for data sets with one label
+                per item, a label index or one score per label; or a :class:`~StaICC.inference.workers.Failure`.
+
+        Returns:
+            The scores of all rounds, with details.
+
+        Raises:
+            OutputError: The number of predictions is wrong, or one cannot be scored.
+        """
+        return self.assemble(self.conditions(), predictions)
+
+    def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
+        """Score the predictions of all conditions, as :meth:`score` does."""
+        size = len(self.test_items)
+        if len(answers) != size * len(conditions):
+            raise OutputError(
+                f"{self.card.title}: expected {size * len(conditions)} predictions ({size} items in "
+                f"{len(conditions)} rounds), found {len(answers)}"
+            )
+        scores = [
+            self.score_round(number, answers[place * size : (place + 1) * size])
+            for place, number in enumerate(self.rounds)
+        ]
+        values = {score.name: score.value for score in scores}
+        uniform, majority, label = guessing_scores(self.card, self.test_items, self.variant)
+        averaged: dict[str, float | None] = {
+            **values,
+            **dict.fromkeys(self.unavailable),
+            "mean": mean(list(values.values())),
+            "uniform": uniform,
+            "majority": majority,
+        }
+        divided: dict[str, Any] = {
+            **averaged,
+            "metric": self.card.scoring.metric,
+            "rounds": {score.name: score.record for score in scores},
+            "settings": self.settings(),
+            **({} if label is None else {"majority_label": label}),
+        }
+        if self.experiment is not None:
+            divided["experiment"] = analyse(
+                self.experiment,
+                self.card,
+                self.variant,
+                [item.gold[0] for item in self.test_items],
+                {round_name(number): contexts for number, contexts in self.contexts.items()},
+                {score.name: score.tallies if score.value is not None else () for score in scores},
+                self.statistics.level if self.statistics.intervals else None,
+            )
+        details = self._details(conditions, scores, averaged)
+        return DatasetRun(divided, averaged, details, (), details.intervals, answers, scores)
+
+    def score_round(self, number: int | str, answers: Sequence[Any]) -> ConditionScore:
+        """Score the predictions of one round.
+
+        Raises:
+            OutputError: A prediction cannot be scored, or has no label and ``unparsed="error"``.
+        """
+        rule, contexts = self.card.scoring, self.contexts[number]
+        card = replace(self.card, labels=contexts.labels or self.card.labels)
+        names = dict(zip(self.card.labels, contexts.labels, strict=False))
+        back = {name: label for label, name in names.items()}
+        parsed: list[str | None] = [None] * len(answers)
+        tallies: list[Tally | None] = [None] * len(answers)
+        unparsed: dict[int, str] = {}
+        failed: Counter[str] = Counter()
+        empty = 0
+        for place, (item, answer) in enumerate(zip(self.test_items, answers, strict=True)):
+            withheld = isinstance(answer, Failure)
+            if withheld and answer.reply is None:
+                failed[answer.reason] += 1
+                continue
+            response, reply = ("", answer.reply) if withheld else (answer, answer)  # withheld: empty, as published
+            empty += isinstance(reply, str) and not reply.strip()
+            shown = replace(item, gold=(names[item.gold[0]],)) if names else item
+            prompt = None if self.parsing == "published" else contexts.context_of(place) + self._questions[place]
+            kind = "condition" if self.experiment else "round"
+            where = f"{self.card.title}, {kind} {number}, query {place} (row {item.row})"
+            try:
+                tally, parsed[place] = tally_prediction(card, response, shown, self.parsing, prompt)
+            except OutputError as error:
+                raise OutputError(f"{where}: {error}") from error
+            if names:
+                tally = Tally(item.gold, tuple(back[name] for name in tally.predicted), item.gold * bool(tally.correct))
+            tallies[place] = tally
+            if isinstance(response, str) and tally.gold and not tally.predicted:
+                cause = "no label" if response.strip() else "empty"
+                cause = CUT_OFF if getattr(answer, "finish_reason", None) == "length" else cause
+                unparsed[place] = answer.reason if withheld else unparsed_reason(cause, response)
+                if self.unparsed == "error":
+                    raise OutputError(
+                        f"{where}: {unparsed[place]}. unparsed='wrong' or 'excluded' continues without it"
+                    )
+        bounds = None
+        if self.unparsed == "excluded" and unparsed:
+            if not failed:
+                right = [
+                    Tally(tally.gold, tally.gold, tally.gold) if tally and place in unparsed else tally
+                    for place, tally in enumerate(tallies)
+                ]
+                low, high = (score_tallies(rule, assumed, self.variant) for assumed in (tallies, right))
+                bounds = (value_of(low), value_of(high))
+            tallies = [None if place in unparsed else tally for place, tally in enumerate(tallies)]
+        kept, reasons = scored(rule, tallies, self.variant), alike(failed)
+        score = None if failed else score_tallies(rule, kept, self.variant)
+        note = "" if score is not None else _why_not_scored(reasons, failed.total(), len(answers))
+        record: dict[str, Any] = {
+            "round": number,
+            "demonstrations": contexts.demonstrations,
+            **contexts.coverage([item.gold for item in self.test_items]),
+            "asked": len(answers),
+            "answered": len(answers) - failed.total(),
+            "empty": empty,
+            "unparsed": len(unparsed),
+            "cut_off": sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in unparsed.values()),
+            "unanswered": dict(reasons),
+            "score": score,
+            "note": note,
+            "labels": label_counts(self.card, kept),
+        }
+        if rule.metric == "micro_f1":  # row, and numbers of true, predicted and correct labels: to compare two runs
+            record["items"] = [
+                [item.row, *(None if tally is None else len(getattr(tally, part)) for part in PARTS)]
+                for item, tally in zip(self.test_items, kept, strict=False)
+            ]
+            while score is not None and record["items"][-1][1] is None:  # as in results of 1.0.0
+                record["items"].pop()
+        return ConditionScore(
+            round_name(number), answers, parsed, tallies, unparsed, value_of(score), note, bounds, record
+        )
+
+    # -- details
+
+    def _details(
+        self, conditions: Sequence[Condition], scores: Sequence[ConditionScore], averaged: Mapping[str, float | None]
+    ) -> DatasetDetails:
+        prompts, marks = digest_prompts(query for condition in conditions for query in condition.queries)
+        missing = {score.name: score.note for score in scores if score.value is None}
+        if missing:
+            missing["mean"] = f"no score in {', '.join(missing)}"
+        missing |= self.unavailable
+        if averaged["uniform"] is None:
+            missing["uniform"] = missing["majority"] = "a random guess of entities is not defined"
+        defined = [score for score in scores if score.value is not None]
+        bounds = {score.name: score.bounds for score in scores if score.bounds is not None}
+        if bounds:
+            low, high = zip(*(score.bounds or (score.value, score.value) for score in scores), strict=True)
+            bounds["mean"] = (mean(low), mean(high))
+        excluded = sum(len(score.unparsed) for score in defined) if self.unparsed == "excluded" else 0
+        structured = self.card.structured
+        return DatasetDetails(
+            **self.known_details(),
+            scored=len(defined) * len(self.test_items) - excluded,
+            failed=sum(score.record["asked"] - score.record["answered"] for score in scores),
+            prompts=prompts,
+            query_digests=marks,
+            conditions=() if structured else tuple(map(self._record, scores)),
+            missing=missing,
+            notes=self._notes(scores),
+            intervals=self._intervals(scores) if self.statistics.intervals else {},
+            baselines={
+                score.name: self._baselines(score, averaged["majority"] or 0.0) for score in defined if not structured
+            },
+            failures=tuple(
+                FailedQuery(score.name, place, answer.reason)
+                for score in scores
+                for place, answer in enumerate(score.answers)
+                if isinstance(answer, Failure) and answer.reply is None
+            ),
+            unparsed=_unparsed(scores),
+            bounds=bounds,
+        )
+
+    def _intervals(self, scores: Sequence[ConditionScore]) -> dict[str, Interval]:
+        """Return the intervals of the rounds and of their mean, with the item as the unit."""
+        level = self.statistics.level
+        known = {score.name: score.tallies for score in scores if score.value is not None}
+        parts = {
+            name: part
+            for name, tallies in known.items()
+            if (part := score_part(self.card, self.variant, tallies, level)) is not None
+        }
+        if len(parts) == len(scores):
+            parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
+        return {name: part.interval(level, f"{METHOD}item") for name, part in parts.items()}
+
+    def _labels(self, score: ConditionScore) -> list[int | None]:
+        """Return the predicted label index of each query; ``None`` if it failed or is excluded."""
+        return [
+            None if tally is None else self.card.labels.index(tally.predicted[0]) if tally.predicted else NO_LABEL
+            for tally in score.tallies
+        ]
+
+    def _record(self, score: ConditionScore) -> ConditionRecord:
+        """Return the record of a round, which paired comparisons of results read."""
+        kinds = {
+            "text" if isinstance(answer, str) else "labels" if hasattr(answer, "__index__") else "numbers"
+            for answer in score.answers
+            if not isinstance(answer, Failure)
+        }
+        return ConditionRecord(
+            score.name,
+            kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "none",
+            tuple(self.card.labels.index(item.gold[0]) for item in self.test_items),
+            tuple(self._labels(score)),
+            tuple(item.row for item in self.test_items),
+        )
+
+    def _baselines(self, score: ConditionScore, majority: float) -> Baselines:
+        """Return the accuracy of random guessing, and the p-value of the accuracy, for a scored round."""
+        labels, tried = len(self.card.labels), self.statistics.tried
+        counts = score.record["labels"].values()
+        queries, correct = (sum(of_label[part] for of_label in counts) for part in ("gold", "correct"))
+        guesser = RandomBaseline(queries, 1 / labels)  # of the scored queries: others may be excluded
+        best, p_value = guesser.max_random_baseline(tried), guesser.p_value_of_count(correct, tried)
+        return Baselines(queries, labels, 1 / labels, majority, tried, best, p_value)
+
+    def _notes(self, scores: Sequence[ConditionScore]) -> tuple[str, ...]:
+        """Return warnings and facts that a reader of the scores needs."""
+        notes = [f"the scores are {self.card.scoring.metric.replace('micro_f1', 'micro F1')}"]
+        if self.data.made_up:
+            notes.append("MADE-UP ROWS: the figures show that the code runs, not what a model can do")
+        elif self.data.dataset is None and not (self.data.train_file.verified and self.data.test_file.verified):
+            notes.append("the files are not known to be the published ones")
+        for number, contexts in self.contexts.items():
+            expected = self.card.demonstrations.expected[number - 1] if isinstance(number, int) else None
+            if expected is not None and contexts.demonstrations != expected:
+                shown = f"{contexts.demonstrations} demonstrations instead of {expected}"
+                notes.append(f"{round_name(number)} has {shown}")
+        if unparsed := _unparsed(scores):
+            notes.append(unparsed_note(unparsed, len(scores) * len(self.test_items), self.unparsed))
+            counts = [
+                f"{score.name} {len(score.unparsed)}"
+                + (f" ({cut} cut off)" if (cut := score.record["cut_off"]) else "")
+                for score in scores
+            ]
+            notes.append(f"unparsed replies of {len(self.test_items)} in each condition: {', '.join(counts)}")
+        empty = [f"{score.name} {score.record['empty']}" for score in scores if score.record["empty"]]
+        if empty:
+            how = "which count as wrong" if self.unparsed == "wrong" else "which are excluded"
+            notes.append(f"empty answers, {how}: {', '.join(empty)} (of {len(self.test_items)} each)")
+        return tuple(notes)
+
+    def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:
+        """Return one record for each query: its position, the true label, the response and the parsed prediction."""
+        return [
+            {
+                "condition": score.name,
+                "query": place,
+                "row": item.row,
+                "ground_truth": item.gold[0] if len(item.gold) == 1 else list(item.gold),
+                "prediction": text,
+                "response": None,
+                **reply_record(None if isinstance(answer, Failure) else answer),
+                "predicted_probabilities": None
+                if isinstance(answer, (str, Failure)) or hasattr(answer, "__index__")
+                else [float(value) for value in answer],
+            }
+            for score in run.scores
+            for place, (item, answer, text) in enumerate(zip(self.test_items, score.answers, score.parsed, strict=True))
+        ]
+
+    # -- verification
+
+    @property
+    def unrecorded(self) -> str | None:
+        """Why results have no records of the predictions; ``None`` if they have."""
+        return "the file holds no records of queries with several labels" if self.card.structured else None
+
+    def known_details(self) -> dict[str, Any]:
+        """Return the details that do not depend on predictions."""
+        distinct = {
+            (digest, self.contexts[number].labels)
+            for number, digests in self.prompt_digests.items()
+            for digest in digests
+        }
+        return {
+            "asked": len(self.rounds) * len(self.test_items),
+            "distinct": len(distinct),
+            "data": self.data.test_file.identity,
+        }
+
+    def stored_predictions(self, run: DatasetRun) -> list[Answer | Failure]:
+        """Return the prediction of each query as results record it: a label index."""
+        labels = [label for score in run.scores for label in self._labels(score)]
+        return [_NO_PREDICTION if label is None else label for label in labels]
+
+    def read_again(self, predicted: Mapping[int, Answer | Failure]) -> Mapping[int, Answer | Failure]:
+        """Return new predictions, by the number of their query, in the form of the stored ones."""
+        twin = self.copy_with(unparsed="wrong")
+        count = len(self.rounds) * len(self.test_items)
+        read = twin.stored_predictions(twin.score([predicted.get(place, _NO_PREDICTION) for place in range(count)]))
+        return {place: read[place] for place in predicted}
+
+
+def _unparsed(scores: Sequence[ConditionScore]) -> tuple[FailedQuery, ...]:
+    return tuple(FailedQuery(score.name, *pair) for score in scores for pair in score.unparsed.items())
+
+
+def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int) -> str:
+    """Return why the score of a round is undefined."""
+    if not failed:
+        return "not scored: all responses are unparsed"
+    if all(is_too_long(reason) for reason, _ in reasons):
+        listed = "; ".join(reason for reason, _ in reasons)
+        count = f"{failed} of {asked} queries without an answer"
+        return f"not scored: context and query are longer than the model's limit ({count}): {listed}"
+    listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+    return f"not scored: {failed} of {asked} queries were not answered: {listed}"
 
 
 class LongICL(BaseBenchmark[LongICLExperimentor]):
@@ -55,8 +739,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``, which ends the run.
         experiment: An :class:`~StaICC.benchmarks.long_icl.Experiment`, or the name of one with its default options:
-            ``context``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``. Its conditions replace the
-            rounds.
+            ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``. Its conditions
+            replace the rounds.
         verify: Refuse files whose digest is not the published one.
         statistics: Options of the confidence intervals and baselines.
         announce: Called with the licence notice of each data set before its files are opened; by default, the notice is
@@ -132,7 +816,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         return super().__getitem__(index)
 
     def __repr__(self) -> str:
-        return one_line(f"<LongICL over {', '.join(one.name for one in self)}>")
+        return one_line(f"<LongICL over {', '.join(self.dataset_names)}>")
 
     @property
     def benchmark_name(self) -> str:
@@ -176,10 +860,12 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function; see :meth:`StaICC.benchmarks.Benchmark.forecast`."""
-        from StaICC.benchmarks.forecast import forecast  # few runs are forecast
-
         self.functions_for_datasets(function)
-        parts = {f"{one.name}, {part.name}": part.queries for one in self for part in one.conditions()}
+        parts = {
+            f"{experimentor.name}, {condition.name}": condition.queries
+            for experimentor in self
+            for condition in experimentor.conditions()
+        }
         return forecast(parts, function, True, **options)
 
     def arguments(self) -> dict[str, Any]:
@@ -189,7 +875,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
             "datasets": self.dataset_names,
             "rounds": list(first.rounds if first.experiment is None else ALL_ROUNDS),
             **{name: getattr(first, name) for name in OPTIONS},
-            "test_number": next((one.test_number for one in self if one.test_number is not None), None),
+            "test_number": max((own.test_number for own in self if own.test_number is not None), default=None),
             "experiment": json.loads(json.dumps(asdict(first.experiment))) if first.experiment is not None else None,
             "statistics": asdict(first.statistics),
         }
@@ -199,7 +885,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     ) -> Signature:
         """Return every option of this benchmark that can change a score; arguments as for the base class."""
         first, datasets = self.experimentor[0], self.dataset_names
-        files = [file.identity for one in self for file in (one.data.train_file, one.data.test_file)]
+        files = [file.identity for own in self for file in (own.data.train_file, own.data.test_file)]
         options = {
             "variant": first.variant,
             "rounds": "+".join(map(str, first.rounds)) if first.experiment is None else None,

@@ -5,27 +5,35 @@ factor. The factors are the length of the context, the demonstrations per label,
 demonstrations of the true label, and their content. Conditions follow from the data, the options and a seed, so equal
 options give equal prompts for all models.
 
+A longer context usually shows more labels, too. So each condition has its *coverage*: the labels that it shows, the
+share of test items whose label is shown, and the demonstrations per shown label.
+
 A further experiment is a function in :data:`DESIGNS`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 import random
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
-from StaICC.benchmarks.intervals import aligned
+from StaICC.benchmarks.evaluation import aligned
 from StaICC.benchmarks.long_icl.data import MOST_TURNS, LongICLData
 from StaICC.benchmarks.long_icl.prompts import Item, covering, turns_of, write_answer, write_context, write_query
 from StaICC.benchmarks.long_icl.scoring import Tally, score_tallies, scored, value_of
 from StaICC.benchmarks.long_icl.task_cards import TaskCard
 from StaICC.errors import ArgumentError, set_integers, unknown_name, validate_integer
 from StaICC.metrics.intervals import Part, combine, of_difference, ratio_part
-from StaICC.prompting.bm25 import bm25_scores
+from StaICC.metrics.paired_tests import holm
+from StaICC.prompting.sampling import bm25_scores
 
 EXPERIMENT_ITEMS = 100
 """Test items of an experiment by default: the first of those of the benchmark."""
@@ -45,24 +53,52 @@ def reference_tokens(text: str) -> int:
     return -(-_size(text) // _BYTES)
 
 
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
 def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(_bytes(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
     """What the prompts of a condition (a round, or a level of an experiment) show before the query."""
 
-    context: str | tuple[str, ...]
-    """The text before the query: one for all test items, or one for each."""
+    context: str | Callable[[int], str]
+    """The text before the query, for all test items; or a function that writes that of a test item, so that long
+    contexts are not in memory together."""
     demonstrations: int
     """Number of demonstrations (for a context of each test item: of one context)."""
     labels: tuple[str, ...] = ()
     """Names that replace those of the labels, in the order of the card; empty: the card's."""
+    shown: tuple[tuple[str, ...], ...] = ((),)
+    """The labels of the demonstrations, as in the card: of the shared context, or of that of each test item."""
+    compared: str = ""
+    """The condition from which the difference is computed; empty: the first one."""
 
     def context_of(self, place: int) -> str:
         """Return the context of a test item."""
-        return self.context if isinstance(self.context, str) else self.context[place]
+        return self.context if isinstance(self.context, str) else self.context(place)
+
+    def shows(self, labels: Sequence[Sequence[str]]) -> list[list[bool]]:
+        """Return whether the context of each test item shows its true labels, given those of all test items."""
+        sets = [frozenset(shown) for shown in self.shown] * (len(labels) if len(self.shown) == 1 else 1)
+        return [[label in shown for label in of_item] for shown, of_item in zip(sets, labels, strict=True)]
+
+    def coverage(self, labels: Sequence[Sequence[str]]) -> dict[str, float]:
+        """Return the labels that a context shows, the share of true labels that are shown, demonstrations per label.
+
+        Args:
+            labels: The true labels of each test item.
+        """
+        numbers = [len(set(shown)) for shown in self.shown]
+        known = [*chain.from_iterable(self.shows(labels))]
+        return {
+            "labels_shown": sum(numbers) / len(numbers),
+            "share_shown": sum(known) / max(1, len(known)),
+            "per_shown_label": sum(map(len, self.shown)) / max(1, sum(numbers)),
+        }
 
 
 Conditions = dict[str, Contexts | str]
@@ -99,11 +135,20 @@ class Material:
             )
         return [self.data.train[place].item() for place in chain.from_iterable(turns)]
 
-    def contexts(self, shown: Sequence[Item], card: TaskCard | None = None) -> Contexts:
-        """Return the contexts that show demonstrations to all test items."""
-        labels = () if card is None else card.labels
-        context = write_context(card or self.data.card, shown, instruct=self.instruct)
-        return Contexts(context, len(shown), labels)
+    def contexts(self, shown: Sequence[Item], card: TaskCard | None = None, size: int = 0) -> Contexts:
+        """Return the contexts that show demonstrations to all test items.
+
+        Args:
+            shown: The demonstrations.
+            card: With other names of labels, which the demonstrations have.
+            size: Bytes of the context; a shorter one gets irrelevant text before the demonstrations.
+        """
+        head, context = (write_context(card or self.data.card, items, instruct=self.instruct) for items in ((), shown))
+        if (room := size - _size(context)) > 0:
+            context = head + _irrelevant_text(room) + context.removeprefix(head)
+        back = {} if card is None else dict(zip(card.labels, self.data.card.labels, strict=True))
+        labels = tuple(back.get(label, label) for item in shown for label in item.gold)
+        return Contexts(context, len(shown), () if card is None else card.labels, (labels,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +156,13 @@ class Experiment:
     """An experiment and its options.
 
     Args:
-        name: ``context``, ``shots``, ``order``, ``position``, ``controls`` or ``retrieval``.
-        levels: ``context``: budgets in reference tokens (:func:`reference_tokens`), such as 4096; ``shots``:
-            demonstrations per label; ``order``: the number of rotations, which is also that of shuffles; ``position``:
-            the number of parts of the context; ``retrieval``: numbers of retrieved demonstrations; empty for the
-            default.
+        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls`` or ``retrieval``.
+        levels: ``context`` and ``length``: budgets in reference tokens (:func:`reference_tokens`), such as 4096;
+            ``shots``: demonstrations per label; ``order``: the number of rotations, which is also that of shuffles;
+            ``position``: the number of parts of the context; ``retrieval``: numbers of retrieved demonstrations; empty
+            for the default.
         shots: Demonstrations per label of the experiments ``order``, ``position``, ``controls`` and ``retrieval``.
-        seed: Of shuffles.
+        seed: Of shuffles and random demonstrations.
 
     Raises:
         ArgumentError: An option is invalid.
@@ -162,36 +207,78 @@ class Experiment:
         return DESIGNS[self.name].write(self, material)
 
 
-def _shuffled(values: Sequence[_Value], seed: int) -> list[_Value]:
+def _shuffled(values: Sequence[_Value], seed: int | str) -> list[_Value]:
     """Return a random order that is the same in all versions of Python."""
     draw = random.Random(seed).random  # only random() is promised to stay the same
     return [value for _, _, value in sorted((draw(), place, value) for place, value in enumerate(values))]
 
 
-def _context(experiment: Experiment, material: Material) -> Conditions:
-    """Show as many demonstrations, in the published order, as a budget has room for."""
-    card, turns = material.data.card, material.turns()
+def _filled(material: Material, places: Iterable[int], budget: int) -> tuple[list[Item], list[int]]:
+    """Return the demonstrations up to the first one that exceeds a budget, and the bytes of 0, 1, 2 ... of them."""
+    card = material.data.card
     shown: list[Item] = []
     sizes = [_size(write_context(card, (), instruct=material.instruct))]
-    for place in chain.from_iterable(turns):
+    for place in places:
         shown.append(material.data.train[place].item())
         sizes.append(sizes[-1] + _size(write_query(card, shown[-1]) + write_answer(card, shown[-1])))
-        if sizes[-1] > _BYTES * experiment.levels[-1]:
+        if sizes[-1] > _BYTES * budget:
             break
+    return shown, sizes
+
+
+def _budget_name(budget: int) -> str:
+    return f"{budget // 1024}K" if budget % 1024 == 0 else str(budget)
+
+
+def _context(experiment: Experiment, material: Material) -> Conditions:
+    """Show as many demonstrations, in the published order, as a budget has room for."""
+    turns = material.turns()
+    shown, sizes = _filled(material, chain.from_iterable(turns), experiment.levels[-1])
     cut = material.data.dataset is None and len(turns) == MOST_TURNS
     every = f"first {MOST_TURNS} training rows of each label fill" if cut else "training data fills"
+    largest = -(-sizes[-1] // _BYTES)
     conditions: Conditions = {}
     for budget in experiment.levels:
         count = bisect_right(sizes, _BYTES * budget) - 1
-        name = f"{budget // 1024}K" if budget % 1024 == 0 else str(budget)
+        name = _budget_name(budget)
         if count == len(shown):
             conditions[name] = (
-                f"the {every} only {-(-sizes[-1] // _BYTES)} reference tokens with {count} demonstrations"
+                f"the {every} only {largest} reference tokens with {count} demonstrations. Choose levels below "
+                f"{largest}, such as {largest // 4} {largest // 2}"
             )
         elif count < 1:
             conditions[name] = f"no demonstration fits into {budget} reference tokens"
         else:
             conditions[name] = material.contexts(shown[:count])
+    return conditions
+
+
+def _length(experiment: Experiment, material: Material) -> Conditions:
+    """Show the demonstrations of the first budget; add irrelevant text, or demonstrations of the same labels.
+
+    Both contexts of a budget have the same number of bytes, so their difference is that of the demonstrations, and the
+    difference between irrelevant text and the first context is that of the length alone.
+    """
+    least, *larger = experiment.levels
+    order = [*chain.from_iterable(material.turns())]
+    shown, sizes = _filled(material, order, least)
+    base = shown[: bisect_right(sizes, _BYTES * least) - 1]
+    if not base:
+        return {_budget_name(least): f"no demonstration fits into {least} reference tokens"}
+    labels = {item.gold[0] for item in base}
+    same = (place for place in order if material.data.train[place].label in labels)
+    shown, sizes = _filled(material, same, experiment.levels[-1])
+    conditions: Conditions = {_budget_name(least): material.contexts(base)}
+    for budget in larger:
+        count, name = bisect_right(sizes, _BYTES * budget) - 1, _budget_name(budget)
+        size = sizes[count] if count < len(shown) else _BYTES * budget
+        conditions[f"{name} padded"] = material.contexts(base, size=size)
+        conditions[f"{name} same labels"] = (
+            replace(material.contexts(shown[:count]), compared=f"{name} padded")
+            if count < len(shown)
+            else f"the training data has only {count} demonstrations of the {len(labels)} labels, "
+            f"{-(-sizes[-1] // _BYTES)} reference tokens"
+        )
     return conditions
 
 
@@ -254,45 +341,80 @@ _IRRELEVANT = (
 """Sentences about no task."""
 
 
+def _irrelevant_text(size: int) -> str:
+    """Return text about no task, with a number of bytes; it ends with a line feed."""
+    cycles = size // (len("".join(_IRRELEVANT)) + len(_IRRELEVANT)) + 1
+    orders = (_shuffled(_IRRELEVANT, number * len(_IRRELEVANT)) for number in range(cycles))
+    return "".join(f"{sentence} " for order in orders for sentence in order)[: size - 1] + "\n"
+
+
+def _random_labels(card: TaskCard, shown: Sequence[Item], seed: int) -> list[str]:
+    """Draw a label for each demonstration; draws again until they are together not longer than the true labels."""
+    draw, most = random.Random(f"random labels {seed}").random, sum(_size(item.gold[0]) for item in shown)
+    while True:
+        labels = [card.labels[int(draw() * len(card.labels))] for _ in shown]
+        if sum(map(_size, labels)) <= most:
+            return labels
+
+
 def _controls(experiment: Experiment, material: Material) -> Conditions:
-    """Show no demonstrations, wrong labels, symbols as labels, and a text about something else."""
+    """Show no demonstrations, wrong labels, symbols as labels, and a text about something else, at equal length."""
     card, shown = material.data.card, material.shots(experiment.shots)
-    labels = _shuffled([item.gold[0] for item in shown], experiment.seed)
     codes = _shuffled(range(len(card.labels)), experiment.seed)
     digits = len(str(len(codes) - 1))
     symbols = {label: f"S{code:0{digits}d}" for label, code in zip(card.labels, codes, strict=True)}
-    normal, empty = material.contexts(shown), material.contexts(())
-    room = _size(str(normal.context)) - _size(str(empty.context)) - 1
-    sentences: list[str] = []
-    while sum(map(len, sentences)) < room:
-        sentences += [f"{sentence} " for sentence in _shuffled(_IRRELEVANT, len(sentences))]
-    return {
-        "normal": normal,
-        "zero shots": empty,
-        "shuffled labels": material.contexts(
-            [replace(item, gold=(label,)) for item, label in zip(shown, labels, strict=True)]
-        ),
-        "symbols": material.contexts(
-            [replace(item, gold=(symbols[item.gold[0]],)) for item in shown],
-            replace(card, labels=(*symbols.values(),)),
-        ),
-        "irrelevant text": replace(empty, context=f"{empty.context}{''.join(sentences)[:room]}\n"),
+    true = [item.gold[0] for item in shown]
+    of_demonstrations: dict[str, tuple[Sequence[str], TaskCard | None]] = {
+        "normal": (true, None),
+        "shuffled labels": (_shuffled(true, experiment.seed), None),
+        "random labels": (_random_labels(card, shown, experiment.seed), None),
+        "symbols": ([symbols[label] for label in true], replace(card, labels=(*symbols.values(),))),
     }
+    items = {
+        name: [replace(item, gold=(label,)) for item, label in zip(shown, labels, strict=True)]
+        for name, (labels, _) in of_demonstrations.items()
+    }
+    own = {name: of_condition or card for name, (_, of_condition) in of_demonstrations.items()}
+    size = max(_size(write_context(own[name], items[name], instruct=material.instruct)) for name in items)
+    conditions: Conditions = {
+        name: material.contexts(items[name], of_condition, size)
+        for name, (_, of_condition) in of_demonstrations.items()
+    }
+    empty = {"zero shots": material.contexts(()), "irrelevant text": material.contexts((), size=size)}
+    names = ("normal", "zero shots", "shuffled labels", "random labels", "symbols", "irrelevant text")
+    return {name: (conditions | empty)[name] for name in names}
+
+
+def _write_some(
+    material: Material, pool: Sequence[Item], orders: Sequence[Sequence[int]], number: int, place: int
+) -> str:
+    """Return the context of a test item: its first demonstrations of the pool, the first one last."""
+    shown = (pool[row] for row in reversed(orders[place][:number]))
+    return write_context(material.data.card, shown, instruct=material.instruct)
 
 
 def _retrieval(experiment: Experiment, material: Material) -> Conditions:
-    """Show all demonstrations, and to each test item the most similar of them by BM25, the most similar one last."""
-    card, pool = material.data.card, material.shots(experiment.shots)
-    asked, texts = ([" ".join(item.texts) for item in items] for items in (material.items, pool))
-    nearest = [sorted(range(len(pool)), key=lambda place: -row[place]) for row in bm25_scores(asked, texts)]
+    """Show all demonstrations; to each test item the most similar ones by BM25, the most similar one last; random ones.
+
+    As many random demonstrations tell similarity from the number of demonstrations.
+    """
+    pool = material.shots(experiment.shots)
+    queries, texts = ([" ".join(item.texts) for item in items] for items in (material.items, pool))
+    orders = {
+        "retrieved": [sorted(range(len(pool)), key=lambda place: -row[place]) for row in bm25_scores(queries, texts)],
+        "random": [_shuffled(range(len(pool)), f"{experiment.seed} {item.row}") for item in material.items],
+    }
+
     conditions: Conditions = {"full context": material.contexts(pool)}
     for number in experiment.levels:
-        shown = ([pool[place] for place in reversed(places[:number])] for places in nearest)
-        conditions[f"{number} retrieved"] = (
-            Contexts(tuple(write_context(card, items, instruct=material.instruct) for items in shown), number)
-            if number < len(pool)
-            else f"the full context has {len(pool)} demonstrations"
-        )
+        for kind, nearest in orders.items():
+            shown = tuple(tuple(pool[row].gold[0] for row in places[:number]) for places in nearest)
+            compared = f"{number} retrieved" if kind == "random" else ""
+            conditions[f"{number} {kind}"] = (
+                Contexts(partial(_write_some, material, pool, nearest, number), number, (), shown, compared)
+                if number < len(pool)
+                else f"the full context has {len(pool)} demonstrations"
+            )
     return conditions
 
 
@@ -312,8 +434,10 @@ class Design:
     """Whether ``shots`` and ``seed`` are options."""
 
 
+_BUDGETS = tuple(1024 * number for number in (4, 8, 16, 32, 64, 128))
 DESIGNS: Mapping[str, Design] = {
-    "context": Design(_context, tuple(1024 * number for number in (4, 8, 16, 32, 64, 128)), has_shots=False),
+    "context": Design(_context, _BUDGETS, has_shots=False),
+    "length": Design(_length, _BUDGETS, has_shots=False),
     "shots": Design(_shots, (0, 1, 2, 5, 10), least=0, has_shots=False),
     "order": Design(_order, (4,), most=1),
     "position": Design(_position, (5,), least=2, most=1),
@@ -390,14 +514,19 @@ def analyse(
         level: Of the intervals; ``None`` for none.
 
     Returns:
-        For each condition (``position``: each part of the context) ``items``, ``demonstrations``, ``reference_tokens``
-        (of the longest context), ``all_contexts`` (reference tokens of all distinct contexts together), ``score``, and
-        ``difference`` from the first condition (from the mean of the other parts). Scores and differences are followed
-        by ``low`` and ``high``.
+        For each condition (``position``: each part of the context) ``items``, ``demonstrations``, its coverage
+        (:meth:`Contexts.coverage`), ``reference_tokens`` (of the longest context), ``all_contexts`` (reference tokens
+        of all distinct contexts together), ``score``, ``score_shown`` and ``score_not_shown`` (of the test items whose
+        label the context shows, and of the others), and ``difference`` from the condition that ``compared`` names, the
+        first one by default (``position``: from the mean of the other parts). Scores and differences are followed by
+        ``low`` and ``high``; ``band_low`` and ``band_high`` are limits of the scores of all conditions together
+        (Bonferroni).
+        ``p_value`` is that of an exact McNemar test of the difference, corrected by Holm for all differences.
     """
     by_position, units = experiment.name == "position", None
     analysis: dict[str, Any] = {"name": experiment.name, "conditions": {}}
     shown = list(contexts.values())
+    gold = [(label,) for label in labels]
     if by_position:
         units, count, orders = labels, len(contexts), list(tallies.values())
         blocks = blocks_of(card.labels, count, experiment.seed)
@@ -414,39 +543,84 @@ def analyse(
                 correct[label][order] += bool(tally and tally.correct)
         analysis["p_value"] = position_p_value(correct, blocks) if complete else None
 
-    def part_of(of_condition: Sequence[Tally | None]) -> Part | None:
-        return score_part(card, variant, of_condition, level or 0.95, units) if of_condition else None
+    band = None if level is None else 1.0 - (1.0 - level) / len(tallies)
 
-    def difference(name: str, others: Sequence[str]) -> Part | None:
-        """Return the difference from the mean of other conditions, on the items that have a tally in all of them."""
-        compared = [tallies[other] for other in (name, *others)]
-        if not others or not all(compared):
-            return None
-        parts = [part_of(of_condition) for of_condition in _shared(compared)]
-        known = [of_difference(part, level or 0.95) for part in parts if part is not None]
-        return combine(known, [1.0, *[-1.0 / len(others)] * len(others)]) if len(known) == len(parts) else None
+    def part_of(of_condition: Sequence[Tally | None], at: float) -> Part | None:
+        return score_part(card, variant, of_condition, at, units) if of_condition else None
 
-    def with_limits(key: str, part: Part | None, least: float) -> dict[str, float | None]:
-        interval = None if part is None or level is None else part.interval(level, METHOD, least)
+    def difference(pairs: Sequence[Sequence[Tally | None]]) -> Part | None:
+        """Return the difference of the first scores from the mean of the others, all of the same items."""
+        at = level or 0.95
+        known = [of_difference(part, at) for items in pairs if (part := part_of(items, at)) is not None]
+        weights = [1.0, *[-1.0 / (len(pairs) - 1)] * (len(pairs) - 1)]
+        return combine(known, weights) if len(known) == len(pairs) else None
+
+    def limits(key: str, part: Part | None, at: float | None, least: float) -> dict[str, float | None]:
+        interval = None if part is None or at is None else part.interval(at, METHOD, least)
         low, high = (None, None) if interval is None else (interval.low, interval.high)
-        return {key: None if part is None else part.value, f"{key}_low": low, f"{key}_high": high}
+        return {f"{key}_low": low, f"{key}_high": high}
 
-    first = next(iter(tallies))
-    for number, (name, of_condition) in enumerate(tallies.items()):
-        others = [other for other in tallies if other != name] if by_position else [first] * bool(number)
-        distinct = {shown[number].context_of(place) for place in range(len(labels))}
-        limits = with_limits("score", part_of(of_condition), 0.0)
-        if limits["score"] is None:  # one unit: a score without an interval
-            limits["score"] = value_of(score_tallies(card.scoring, of_condition, variant))
-        analysis["conditions"][name] = {
-            "items": sum(tally is not None for tally in of_condition),
-            "demonstrations": shown[number].demonstrations,
-            "reference_tokens": max(map(reference_tokens, distinct)),
-            "all_contexts": sum(map(reference_tokens, distinct)),
-            **limits,
-            **with_limits("difference", difference(name, others), -1.0),
+    def score_of(of_condition: Sequence[Tally | None]) -> float | None:
+        return value_of(score_tallies(card.scoring, of_condition, variant))
+
+    first, compared = next(iter(tallies)), {}
+    rows: list[dict[str, Any]] = []
+    for (name, of_condition), own in zip(tallies.items(), shown, strict=True):
+        others = [other for other in tallies if other != name] if by_position else [own.compared or first]
+        pairs = [] if others == [name] else [tallies.get(other, ()) for other in (name, *others)]
+        same = _shared(pairs) if pairs and all(pairs) else []
+        change = difference(same) if same else None
+        contrast = None if by_position or not same else mcnemar_p_value(*same)
+        if own.compared:
+            compared[name] = own.compared
+        part = part_of(of_condition, level or 0.95)
+        contexts_of_items = map(own.context_of, range(1 if isinstance(own.context, str) else len(labels)))
+        sizes = {hashlib.sha256(_bytes(text)).digest(): reference_tokens(text) for text in contexts_of_items}
+        known = [all(of_item) for of_item in own.shows(gold)]
+        by_shown = {
+            key: score_of(
+                [tally if is_shown == value else None for tally, is_shown in zip(of_condition, known, strict=False)]
+            )
+            for key, value in (("score_shown", True), ("score_not_shown", False))
         }
-    return analysis
+        rows.append(
+            {
+                "items": sum(tally is not None for tally in of_condition),
+                "demonstrations": own.demonstrations,
+                **own.coverage(gold),
+                "reference_tokens": max(sizes.values()),
+                "all_contexts": sum(sizes.values()),
+                "score": score_of(of_condition) if part is None else part.value,  # one unit: without an interval
+                **limits("score", part, level, 0.0),
+                **limits("band", part_of(of_condition, band or 0.95), band, 0.0),
+                **by_shown,
+                "difference": None if change is None else change.value,
+                **limits("difference", change, level, -1.0),
+                "p_value": contrast,
+            }
+        )
+    tested = [place for place, row in enumerate(rows) if row["p_value"] is not None]
+    for place, adjusted in zip(tested, holm([rows[place]["p_value"] for place in tested]), strict=True):
+        rows[place]["p_value"] = adjusted
+    return analysis | {"compared": compared, "conditions": dict(zip(tallies, rows, strict=True))}
+
+
+def mcnemar_p_value(first: Sequence[Tally | None], second: Sequence[Tally | None]) -> float:
+    """Return the p-value of an exact McNemar test: two-sided, of the items that are correct in one condition only.
+
+    Example:
+        >>> right, wrong = Tally(("a",), ("a",), ("a",)), Tally(("a",), ("b",), ())
+        >>> mcnemar_p_value([right] * 6, [wrong] * 5 + [right])
+        0.0625
+    """
+    changes = Counter(
+        bool(before.correct)
+        for before, after in zip(first, second, strict=True)
+        if before and after and bool(before.correct) != bool(after.correct)
+    )
+    count = changes.total()
+    tail = sum(math.comb(count, number) for number in range(max(changes[True], changes[False]), count + 1))
+    return min(1.0, float(Fraction(2 * tail, 2**count)))
 
 
 def position_p_value(

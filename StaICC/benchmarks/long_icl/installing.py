@@ -75,17 +75,16 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
     folder, statuses = default_folder(home), []
     for name, own in cards().items():
         files = find(name, folder)
-        specs = [files[split][1] if split in files else own.files[split][0] for split in own.files]
         state, reason, digests = ("installed", "", None) if len(files) == 2 else ("missing", own.instructions(), None)
         if verify and state == "installed":
-            digests = "+".join(file_digest(path) for path, _ in files.values())
+            digests = "+".join(map(file_digest, files.values()))
             try:
                 data = load(name, folder, announce=lambda notice: None)
                 state = "verified" if data.train_file.verified and data.test_file.verified else state
             except (DataDamagedError, DataMissingError) as error:
                 state, reason = "damaged", str(error)
-        rows, size = sum(spec.rows or 0 for spec in specs), sum(path.stat().st_size for path, _ in files.values())
-        expected = "+".join((*spec.sha256, "unknown")[0] for spec in specs)
+        rows, size = sum(spec.rows for spec in own.files.values()), sum(path.stat().st_size for path in files.values())
+        expected = "+".join((*spec.sha256, "unknown")[0] for spec in own.files.values())
         statuses.append(TableStatus(name, state, str(folder), rows, size or None, expected, digests, reason))
     return statuses
 
@@ -174,7 +173,7 @@ def _install(
         except OSError as error:
             raise DataMissingError(f"{own.title} cannot be installed in {folder}: {error}") from error
     if not files:
-        reasons = "; ".join(f"{one.dataset}: {one.reason}" for one in skipped)
+        reasons = "; ".join(f"{data.dataset}: {data.reason}" for data in skipped)
         raise DataMissingError(f"nothing could be installed {origin}: {reasons}")
     return Installed(folder, tuple(files), tuple(chain.from_iterable(files.values())), tuple(skipped))
 
@@ -297,8 +296,8 @@ def install_from_hub(
         dialect: Any = card.hub.dialect
         folder.mkdir(parents=True, exist_ok=True)
         with passing_folder(folder) as passing:
-            for split in card.files:
-                with open(passing / card.files[split][0].names[0], "w", encoding="utf-8", newline="") as file:
+            for split, spec in card.files.items():
+                with open(passing / spec.names[0], "w", encoding="utf-8", newline="") as file:
                     writer = csv.writer(file, **dialect)
                     writer.writerows([card.hub.header] if card.hub.header else [])
                     writer.writerows(_cells(card, record) for record in _records(hub, card, split))

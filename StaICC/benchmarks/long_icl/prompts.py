@@ -73,7 +73,8 @@ def entity_item(row: int, sentence: str, entities: Iterable[Sequence[str]]) -> I
 def dialogue_item(row: int, dialogue: str, relations: Iterable[Sequence[str]]) -> Item:
     """Return a dialogue and the queried pairs of entities, each with its relation."""
     known = list(relations)
-    return Item("dialogue", row, (dialogue,), tuple(one[2] for one in known), tuple((one[0], one[1]) for one in known))
+    labels, pairs = (relation for _, _, relation in known), ((first, second) for first, second, _ in known)
+    return Item("dialogue", row, (dialogue,), tuple(labels), tuple(pairs))
 
 
 def as_item(dataset: str, item: Item | Mapping[str, Any]) -> Item:
@@ -136,8 +137,8 @@ def write_query(card: TaskCard, item: Item) -> str:
 def write_answer(card: TaskCard, item: Item) -> str:
     """Return the true answer as demonstrations show it, with a final line feed."""
     if item.kind == "entities":
-        found = zip(item.arguments, item.gold, strict=True)
-        return "".join(card.template.answer.format_map({"entity": entity, "type": kind}) for (entity,), kind in found)
+        entities = zip(item.arguments, item.gold, strict=True)
+        return "".join(card.template.answer.format_map({"entity": text, "type": kind}) for (text,), kind in entities)
     return card.template.answer.format_map(dict.fromkeys(("label", "relations"), ", ".join(item.gold)))
 
 

@@ -76,9 +76,9 @@ def as_label(own: TaskCard, text: str) -> str:
     """
     labels = _labels_by_name(own.labels, own.answers, True)
     for candidate in (text.strip(), text.strip().strip(_AROUND).strip()):
-        found = labels.get(own.answers.normal(candidate).casefold())
-        if found is not None:
-            return found
+        label = labels.get(own.answers.normal(candidate).casefold())
+        if label is not None:
+            return label
     return candidate
 
 
@@ -96,7 +96,7 @@ def _strict_text(own: TaskCard, response: str, item: Item) -> str:
 
 def _strict_entities(own: TaskCard, response: str, item: Item) -> dict[str, str]:
     """Return entities and types; see :func:`StaICC.benchmarks.long_icl.scoring.parse_answer`."""
-    found: dict[str, str] = {}
+    entities: dict[str, str] = {}
     for line in map(str.strip, response.strip().split("\n")):
         if line.startswith("Sentence: "):
             break
@@ -107,10 +107,10 @@ def _strict_entities(own: TaskCard, response: str, item: Item) -> dict[str, str]
             entity = ": ".join(pieces[:cut]).strip()
             if entity not in item.texts[0]:
                 entity = _LIST_MARK.sub("", entity, count=1)
-            found[entity] = as_label(own, pieces[cut])
-        elif found:
+            entities[entity] = as_label(own, pieces[cut])
+        elif entities:
             break
-    return found
+    return entities
 
 
 VARIANTS = ("published", "strict")
@@ -147,13 +147,13 @@ def _one_label(own: TaskCard, response: str, item: Item) -> str:
 
 def _entities(own: TaskCard, response: str, item: Item) -> dict[str, str]:
     rest = _after_last(response, item.needle)
-    found: dict[str, str] = {}
+    entities: dict[str, str] = {}
     for line in (response if rest is None else rest).strip().split("\n"):
         if ": " not in line or line.startswith(("Sentence", "sentence")):
             break
         entity, kind = line.split(": ")[:2]
-        found[entity] = kind
-    return found
+        entities[entity] = kind
+    return entities
 
 
 def _relations(own: TaskCard, response: str, item: Item) -> str:
@@ -191,8 +191,8 @@ def _parse(own: TaskCard, response: str, item: Item, variant: str, prompt: str |
     response = response.removeprefix(prompt.rstrip()) if prompt else response  # a model may drop its final blank
     if variant == "tolerant":
         if not own.structured:
-            found = parse_reply(response, own.labels).label
-            return "" if found is None else own.labels[found]
+            index = parse_reply(response, own.labels).label
+            return "" if index is None else own.labels[index]
         response = reply_text(response)
         response = _as_published_list(own, response) if item.kind == "dialogue" else response.replace("**", "")
     return _strict_entities(own, response, item) if item.kind == "entities" else _strict_text(own, response, item)

@@ -25,16 +25,16 @@ ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class FileSpec:
-    """One file format of a split, with its names and published digests."""
+    """The file of a split, with its names and published digests."""
 
     format: str
-    """Reader, a key of :data:`StaICC.benchmarks.long_icl.files.READERS`."""
+    """Reader, a key of :data:`StaICC.benchmarks.long_icl.data.READERS`."""
     names: tuple[str, ...] = ()
     """Paths in the data folder; the first one is the installed name."""
     made_up: tuple[str, ...] = ()
     """Paths of synthetic rows for tests; their counts and digests are not checked."""
-    rows: int | None = None
-    """Rows of the published file; None if unknown."""
+    rows: int = 0
+    """Rows of the published file."""
     sha256: tuple[str, ...] = ()
     """Digests of the published file, one for each known serialisation of the same rows."""
     rows_sha256: str | None = None
@@ -148,8 +148,8 @@ class TaskCard:
     """The texts contain offensive language."""
     other_labels: tuple[str, ...] = ()
     """Labels in the files that the benchmark leaves out."""
-    files: Mapping[str, tuple[FileSpec, ...]] = field(default_factory=dict)
-    """Accepted files of ``train`` and ``test``, in order of preference."""
+    files: Mapping[str, FileSpec] = field(default_factory=dict)
+    """The files ``train`` and ``test``."""
     hub: HubTable | None = None
     """Where the hub has the rows; None if it has not."""
 

@@ -157,7 +157,7 @@ class BatchRunner:
                         read(states, [Pick(part[pick.number], pick.indexes) for pick in picks])
                         yield from (part[pick.number] for pick in picks)
 
-        self._persist(len(sequences), attempt, counts)
+        self.persist(len(sequences), attempt, counts)
         return counts
 
     def continue_rows(
@@ -177,7 +177,7 @@ class BatchRunner:
         Returns:
             What ``grow`` returned, in the order of the sequences.
         """
-        found: dict[int, list[int]] = {}
+        results: dict[int, list[int]] = {}
 
         def attempt(todo: list[int]) -> Iterator[int]:
             part = [sequences[i] for i in todo]
@@ -185,13 +185,13 @@ class BatchRunner:
                 for row in stage.rows:
                     self._to_prefix(stage.prefix, counts)
                     for number, value in grow(row, self._cache, [todo[number] for number, _ in row.ends]).items():
-                        found[todo[number]] = value
+                        results[todo[number]] = value
                         yield todo[number]
 
-        self._persist(len(sequences), attempt, counts)
-        return [found[number] for number in range(len(sequences))]
+        self.persist(len(sequences), attempt, counts)
+        return [results[number] for number in range(len(sequences))]
 
-    def _persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]], counts: RunReport) -> None:
+    def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]], counts: RunReport) -> None:
         """Attempt until all of ``count`` are done, with half the budget each time that memory runs out.
 
         Args:
@@ -261,7 +261,7 @@ class BatchRunner:
             return
         flat = share and forward.can.flat
         groups = [stage.rows] if flat else [[row for row in stage.rows if row.is_chain is way] for way in (True, False)]
-        for batch in (batch for rows in groups for batch in self._batches(rows, flat)):
+        for batch in (batch for rows in groups for batch in self.batches(rows, flat)):
             if flat:
                 hidden = forward.flat(batch)
             elif batch[0].is_chain:
@@ -272,7 +272,7 @@ class BatchRunner:
             counts.called(computed, hidden.states.shape[:2].numel() - computed)
             yield batch, hidden
 
-    def _batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
+    def batches(self, rows: Sequence[Row], flat: bool) -> Iterator[list[Row]]:
         """Rows of about the same length, longest first, each batch within the budget.
 
         Once a batch is large enough to keep the machine busy, it is closed rather than padded. A flat batch needs no
@@ -328,13 +328,13 @@ class BatchRunner:
 # Readers
 
 
-def _units(forward: Forward, found: Any, expected: Any, logits: Any) -> float:
+def _units(forward: Forward, computed: Any, expected: Any, logits: Any) -> float:
     """Largest difference of log-probabilities, in units of what rounding may do to logits of this size."""
     spread = float((logits - logits.mean(-1, keepdim=True)).abs().max())
     if not math.isfinite(spread):
         return 0.0  # an error later: scores that are not finite have no meaning
     rounding = 1e-4 if forward.is_exact else 3e-2
-    error = float((found.double().cpu() - expected.double().cpu()).abs().max())
+    error = float((computed.double().cpu() - expected.double().cpu()).abs().max())
     return error / (rounding * max(1.0, spread)) if math.isfinite(error) else math.inf
 
 
@@ -358,17 +358,17 @@ class LastPosition:
 
     def __init__(self, forward: Forward, count: int) -> None:
         self.forward = forward
-        self._found: list[Any] = [None] * count
+        self._states: list[Any] = [None] * count
 
     def read(self, hidden: Hidden, picks: Sequence[Pick]) -> None:
         """Read a batch."""
         for pick in picks:
-            self._found[pick.number] = hidden[pick.indexes[-1]]
+            self._states[pick.number] = hidden[pick.indexes[-1]]
 
     def _hidden(self) -> Hidden:
         stack = self.forward.torch.stack
-        logits = [hidden.logits for hidden in self._found]
-        return Hidden(stack([hidden.states for hidden in self._found]), None if logits[0] is None else stack(logits))
+        logits = [hidden.logits for hidden in self._states]
+        return Hidden(stack([hidden.states for hidden in self._states]), None if logits[0] is None else stack(logits))
 
     def deviation(self, number: int, logits: Any) -> float:
         """Largest difference to the logits of a plain call, in units of what rounding may do.
@@ -378,7 +378,7 @@ class LastPosition:
             logits: Its logits, (positions, vocabulary).
         """
         forward = self.forward
-        hidden = self._found[number][None]
+        hidden = self._states[number][None]
         expected = logits[-1].log_softmax(-1)
         top = expected.topk(min(16, len(expected))).indices.tolist()
         with forward.torch.inference_mode(), forward.fast():
@@ -438,7 +438,7 @@ class TokenLogProbabilities:
         self.forward = forward
         self.targets = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
         self.wanted_from = wanted_from
-        self.found: list[list[float]] = [[] for _ in sequences]
+        self.log_probabilities: list[list[float]] = [[] for _ in sequences]
 
     def read(self, hidden: Hidden, picks: Sequence[Pick]) -> None:
         """Read a batch."""
@@ -459,9 +459,9 @@ class TokenLogProbabilities:
                 inside = ((back >= start) & (back < start + logits.shape[0])).nonzero()[:, 0]
                 rows = back[inside] - start
                 values[inside.cpu()] = (logits[rows, tokens[inside]] - logits.logsumexp(-1)[rows]).double().cpu()
-            found = values.tolist()
+            numbers = values.tolist()
         for number, indexes in wanted:
-            self.found[number] = [found[index] for index in indexes]
+            self.log_probabilities[number] = [numbers[index] for index in indexes]
 
     def deviation(self, number: int, logits: Any) -> float:
         """Largest difference to the logits of a plain call, as for :class:`LastPosition`."""
@@ -470,7 +470,7 @@ class TokenLogProbabilities:
             return 0.0
         logs = logits[self.wanted_from[number] :][: len(targets)].log_softmax(-1)
         expected = logs.gather(-1, targets[:, None])[:, 0]
-        return _units(self.forward, self.forward.torch.tensor(self.found[number]), expected, logits)
+        return _units(self.forward, self.forward.torch.tensor(self.log_probabilities[number]), expected, logits)
 
 
 R = TypeVar("R", LastPosition, TokenLogProbabilities)
@@ -588,10 +588,10 @@ class Choice:
         if self._temperature:
             torch, width = self._torch, logits.shape[-1]
             generators = [torch.Generator().manual_seed(stable_seed(self._seeds[number], step)) for number in numbers]
-            noise = torch.stack([torch.rand(width, generator=one, dtype=torch.float64) for one in generators])
+            noise = torch.stack([torch.rand(width, generator=source, dtype=torch.float64) for source in generators])
             logits = logits.double().cpu() / self._temperature - torch.log(-torch.log(noise))
-        found: list[int] = logits.argmax(-1).tolist()
-        return found
+        tokens: list[int] = logits.argmax(-1).tolist()
+        return tokens
 
 
 def generate_tokens(
@@ -621,31 +621,31 @@ def generate_tokens(
             allowed[index, [row.base + place for place in row.path(end, row.base)]] = True
         hidden = forward.over(row, cache)[:, ends]
         counts.called(len(row.tokens))
-        found: list[list[int]] = [[] for _ in ends]
+        continuations: list[list[int]] = [[] for _ in ends]
         alive = list(range(len(ends)))
         for step in range(most):
             tokens = choice.tokens(forward.logits(hidden[0]), [numbers[i] for i in alive], step)
             for index, token in zip(alive, tokens, strict=True):
-                found[index].append(token)
-            alive = [index for index in alive if not ending.complete(found[index])]
+                continuations[index].append(token)
+            alive = [index for index in alive if not ending.complete(continuations[index])]
             if not alive or step + 1 == most:
                 break
             allowed[alive, list(range(length, length + len(alive)))] = True
             length += len(alive)
             depth = [depths[ends[i]] + step + 1 for i in alive]
-            hidden = forward.step([found[i][-1] for i in alive], depth, allowed[alive, :length], cache)
+            hidden = forward.step([continuations[i][-1] for i in alive], depth, allowed[alive, :length], cache)
             counts.called(len(alive))
-        return {number: tokens for (number, _), tokens in zip(row.ends, found, strict=True)}
+        return {number: tokens for (number, _), tokens in zip(row.ends, continuations, strict=True)}
 
     if forward.can.sharing and max(map(len, sequences), default=0) + most <= forward.exact_to:
         return runner.continue_rows(sequences, grow, counts), counts
-    found: list[list[int]] = [[] for _ in sequences]
+    continuations: list[list[int]] = [[] for _ in sequences]
     alive = list(range(len(sequences)))
     for step in range(most):
         if alive:
-            reader, more = last_positions(runner, [(*sequences[i], *found[i]) for i in alive])
+            reader, more = last_positions(runner, [(*sequences[i], *continuations[i]) for i in alive])
             counts.add(more)
             for index, token in zip(alive, choice.tokens(reader.whole(), alive, step), strict=True):
-                found[index].append(token)
-            alive = [index for index in alive if not ending.complete(found[index])]
-    return found, counts
+                continuations[index].append(token)
+            alive = [index for index in alive if not ending.complete(continuations[index])]
+    return continuations, counts

@@ -11,6 +11,23 @@ before the run (through ``logging``, and in :attr:`LabelScores.issues`).
 Shapes, for ``n`` prompts, ``L`` labels, hidden width ``d``, vocabulary ``V``: ``batch`` returns ``n`` lists of ``L``
 floats; ``hidden_states`` a float32 array ``(n, d)``; ``full_vocabulary_logits`` a float32 array ``(n, V)``; ``losses``
 ``n`` floats.
+
+The inference functions that 0.1.1 documents, for causal language models of ``transformers``.
+
+They are used through ``functools.partial``::
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from StaICC.prefabricate_inference import model_kernel
+
+    my_inference = functools.partial(
+        model_kernel.standard_ICL_inference_with_torch_Causal_LM,
+        model=AutoModelForCausalLM.from_pretrained(name), tokenizer=AutoTokenizer.from_pretrained(name),
+    )
+
+Each calls :class:`~StaICC.kernels.huggingface.kernel.CausalLMKernel`. A function's attribute
+``batch`` takes ``prompts`` instead of ``prompt``, so that a benchmark can hand over all its prompts at once although
+it was given the partial; ``identity_for(**keywords)`` is the identity of a partial with these keywords. The standard
+function's ``kernel_for(**keywords)`` is a kernel with all capabilities, which methods use.
 """
 
 from __future__ import annotations
@@ -20,13 +37,13 @@ import dataclasses
 import math
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from StaICC.errors import ArgumentError, PromptError
-from StaICC.inference.forecast import PROBABILITIES, Forecast
-from StaICC.inference.identity import Identity
+from StaICC.inference.contract import PROBABILITIES, Forecast, Text
+from StaICC.inference.identity import Identity, combined, hub_name, identity_of
 from StaICC.kernels.huggingface import torch_module
 from StaICC.kernels.huggingface.batching import (
     BatchRunner,
@@ -41,20 +58,32 @@ from StaICC.kernels.huggingface.batching import (
     last_positions,
 )
 from StaICC.kernels.huggingface.forward import Forward, forget, guard
+from StaICC.kernels.huggingface.layers import layer_states, patched_logits
 from StaICC.kernels.huggingface.live_state import checksum, live_state, numerics
 from StaICC.kernels.huggingface.prefix_plan import distinct_positions
 from StaICC.kernels.huggingface.prompts import KernelOptions, LabelIssue, PromptFormat, Reading, Variant, choose
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
-from StaICC.kernels.label_scores import channel_scores, check_channel, checked_labels, softmax
-from StaICC.kernels.protocol import TEXT_SCORES, Capability, check_generation
+from StaICC.kernels.protocol import (
+    TEXT_SCORES,
+    Capability,
+    channel_scores,
+    check_channel,
+    check_generation,
+    checked_labels,
+    softmax,
+)
 from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
 from StaICC.prompting import Prompt
 from StaICC.safe_text import logger
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-__all__ = ["CausalLMKernel", "LabelScores", "RunReport"]
+__all__ = [
+    "CausalLMKernel",
+    "LabelScores",
+    "RunReport",
+    "batched_ICL_inference_with_torch_Causal_LM",
+    "noisy_channel_ICL_inference_with_torch_Causal_LM",
+    "standard_ICL_inference_with_torch_Causal_LM",
+]
 
 NEAR_LIMIT = 0.9
 """Share of the length limit from which on a prompt is reported."""
@@ -65,6 +94,8 @@ TOKENS_AT_ONCE = 20_000_000
 CPU_BYTES = 4096
 """Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
 CUDA_BUDGET = 16384
+THOUGHT = "<think>"
+"""With it the chat templates of some models begin the reply."""
 ALGORITHM = "2"
 """Raised with any change of this package that can move a prediction beyond rounding."""
 
@@ -110,134 +141,69 @@ def _evaluating(model: Any) -> Iterator[None]:
                 module.training = True
 
 
-class CausalLMKernel:
-    """A causal language model that scores labels, for one prompt or many.
+def _sequences(joined: Sequence[tuple[int, list[Tokens]]]) -> tuple[list[Tokens], list[int]]:
+    """Return prompts with labels one after the other, each with the position before its label's first token."""
+    return [row for _, rows in joined for row in rows], [given - 1 for given, rows in joined for _ in rows]
 
-    Args:
-        model: A causal language model of ``transformers``, on any device.
-        tokenizer: Its tokenizer.
-        label_scoring: ``"last"``: the last token of each label decides, as in 0.1.1; ``"first"``: the first;
-            ``"full"``: the log-probabilities of all its tokens in the context of the prompt.
-        label_normalisation: For ``"full"``: ``"sum"`` of the log-probabilities, so that the result is each label's
-            share of the labels' probability mass, or their ``"mean"`` per token.
-        variant: Noisy channel: ``"paper"`` (sum over the tokens after the label) or ``"0.1.1"`` (minus the mean loss
-            over the prompt).
-        token_budget: Maximum number of positions in one call of the model; None chooses by the device. Halved when
-            memory runs out.
-        device: Where to move the model; None leaves it where it is.
-        dtype: Number type to convert the model to, such as ``"bfloat16"``; None leaves it.
-        max_length: Maximum number of tokens of a prompt (with its label where labels are scored in full); None takes
-            the model's limit.
-        on_too_long: ``"error"``, or ``"drop-demonstrations"``: remove demonstrations from the front until the prompt
-            fits, the same number for every label, and count them in the report.
-        demonstration_separator: The text at the end of each demonstration; used to drop demonstrations only.
-        prefix_reuse: Whether to compute shared prefixes once (if the model supports it).
-        compile: Whether to compile the layers of a model on a CPU with ``torch.compile``. This needs a C++ compiler and
-            some seconds more at the first call.
-        add_special_tokens: Whether the tokenizer adds its special tokens (the beginning of the sequence) to prompts.
-        label_mass: Whether to compute the total probability of the labels' tokens (needs the complete output matrix
-            at one position).
-        prompt_format: ``"plain"``; ``"chat"``: each prompt is one turn of a user, written by the tokenizer's chat
-            template, and labels are scored where the reply starts; ``"chat-turns"``: demonstrations are turns too.
-        system: Text of a system turn before a chat prompt.
-        template_arguments: Arguments of the chat template as a JSON object.
 
-    Raises:
-        ArgumentError: An argument has an illegal value.
-        MissingDependencyError: ``torch`` is not installed.
+Logs = tuple[list[list[float]], RunReport]
+Logits = tuple[list[list[float]], list[float] | None, RunReport]
 
-    Example:
-        >>> kernel = CausalLMKernel.from_spec("smollm2")
-        >>> kernel(prompt="I like it. sentiment: ", label_space=["positive", "negative"])  # doctest: +SKIP
-        [0.83, 0.17]
+
+class TokenKernel:
+    """What kernels share that read prompts as token ids: prompts, label scores, the noisy channel, losses, forecasts.
+
+    A kernel adds its tokenizer, the limit of its model, and two ways to compute log-probabilities.
     """
 
+    options: KernelOptions
+    tokenizer: Any
+    _lock: threading.RLock
     last_scores: LabelScores | None = None
     """The result of the last call of :meth:`batch`, :meth:`score` or :meth:`noisy_channel`."""
 
-    def __init__(
-        self, model: Any, tokenizer: Any, *, device: str | None = None, dtype: str | None = None, **options: Any
-    ) -> None:
-        self.options = KernelOptions(**options)
-        self._source: ModelSource | None = None
-        self._loaded: Loaded | None = None
-        if isinstance(model, ModelSource):
-            self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
-        else:
-            if not isinstance(model, torch_module().nn.Module) or not hasattr(model, "config"):
-                raise ArgumentError(
-                    f"model must be a causal language model of transformers, not {type(model).__name__}; "
-                    "to name one by a string, use CausalLMKernel.from_spec"
-                )
-            if dtype is not None:
-                model = model.to(number_type(dtype))
-            self._loaded = Loaded(model if device is None else model.to(device), tokenizer)
-        self._reset()
+    _can: ClassVar[frozenset[Capability]] = frozenset(Capability)
+    _least_new: ClassVar[int] = 0
+    """The least number of tokens that a request generates."""
+    _keeps_prefix: ClassVar[bool] = True
+    """Whether it is known what the kernel keeps of the prompts before."""
 
-    def _reset(self) -> None:
-        self._lock = threading.RLock()
-        self._runner: BatchRunner | None = None
-        self._last_digest: str | None = None
-        self._checksum: int | None = None
+    tokens_used: tuple[int, int] = (0, 0)
+    """Tokens of prompts and of continuations that this object processed so far, in this process. A prefix that prompts
+    share counts for each of them, as in forecasts."""
 
-    @classmethod
-    def declared_options(cls) -> list[OptionFact]:
-        """Return the options of :class:`ModelSource` (loading) and of :class:`KernelOptions` (scoring, length)."""
-        return [*options_of(ModelSource, "spec"), *options_of(KernelOptions)]
+    def _count(self, sequences: Sequence[Tokens], continuations: Sequence[Sequence[int]] = ()) -> None:
+        read, generated = self.tokens_used
+        self.tokens_used = read + sum(map(len, sequences)), generated + sum(map(len, continuations))
 
-    @classmethod
-    def from_spec(cls, spec: str, **options: Any) -> Self:
-        """A kernel of a model named by a string; it is loaded when it is first needed.
+    def _limit(self) -> int | None:
+        """Return the maximum number of tokens of a prompt, if there is one."""
+        raise NotImplementedError
 
-        Args:
-            spec: ``"smollm2"``, ``"hf:NAME_OR_PATH"`` (``"hf:NAME@REVISION"``), a folder, or a ``.gguf`` file; options
-                may follow, as in ``"hf:gpt2;label_scoring=full;dtype=bfloat16"``.
-            **options: Those of :class:`~StaICC.kernels.huggingface.source.ModelSource` and
-                :class:`~StaICC.kernels.huggingface.prompts.KernelOptions`.
+    @contextlib.contextmanager
+    def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
+        """Hold the kernel's lock within the block, after a check that the prompts are a list."""
+        if isinstance(prompts, str) or not len(prompts):
+            raise ArgumentError(f"prompts must be a non-empty list of strings, not {prompts!r:.80}")
+        with self._lock:
+            yield
 
-        Returns:
-            The kernel. It is pickled as the string and the options, so it can be sent to worker processes.
+    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
+        """Return logits of tokens after each sequence; and, if wanted, the log of the sum over the vocabulary."""
+        raise NotImplementedError
 
-        Raises:
-            ArgumentError: The string names no model, or an option is illegal.
-            UnknownNameError: There is no such option.
-        """
-        loading = option_types(ModelSource, "spec")
-        name, named = split_options(spec, {**loading, **option_types(KernelOptions)}, given=options)
-        source = ModelSource(name, **{option: named.pop(option) for option in loading if option in named})
-        return cls(source, None, **named)
+    def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
+        """Return the log-probability of each token after position ``start``; ``labels``: many sequences begin alike."""
+        raise NotImplementedError
 
-    def __getstate__(self) -> dict[str, Any]:
-        dropped = {"_lock", "_runner", "_last_digest", "_checksum"} | ({"_loaded"} if self._source else set())
-        return {name: value for name, value in vars(self).items() if name not in dropped}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._loaded = None
-        self.__dict__.update(state)
-        self._reset()
-
-    # What it is
-
-    def _parts(self) -> Loaded:
-        if self._loaded is None:
-            assert self._source is not None
-            self._loaded = self._source.load()
-        return self._loaded
-
-    @property
-    def model(self) -> Any:
-        """The model; loads it."""
-        return self._parts().model
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer; loads it."""
-        return self._parts().tokenizer
+    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+        """Return the token sequences that the model reads for these log-probabilities."""
+        raise NotImplementedError
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this kernel can compute: everything; with chat prompts nothing that scores the text of a prompt."""
-        return frozenset(Capability) - (TEXT_SCORES if self.options.is_chat else set())
+        """What this kernel can compute; with chat prompts nothing that scores the text of a prompt."""
+        return self._can - (TEXT_SCORES if self.options.is_chat else set())
 
     @property
     def format(self) -> PromptFormat:
@@ -247,91 +213,6 @@ class CausalLMKernel:
     def rendered(self, prompts: Sequence[str]) -> list[str]:
         """Return prompts as the model reads them."""
         return [self.format.render(prompt) for prompt in prompts]
-
-    @property
-    def recheck_tolerance(self) -> float:
-        """By how much a prediction may differ when it is computed again in another batch; does not load the model."""
-        if self._loaded is not None:
-            dtype = str(self._loaded.model.dtype).removeprefix("torch.")
-        else:
-            assert self._source is not None
-            dtype = self._source.resolved_dtype()
-        return 1e-4 if dtype in ("float32", "float64") and not numerics() else 5e-2
-
-    def identity(self) -> Identity:
-        """What determines the predictions, computed now from the files and, once loaded, from the model in memory.
-
-        A model named by a string is identified by the bytes of its files, before and after it is loaded alike. Where
-        it was changed in memory after loading, the facts that differ are added.
-        """
-        with self._lock:
-            who, reasons = self._who()
-            who = {**who, "kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
-            found = Identity(who, self.options.settings(), tuple(reasons))
-            state = f"{Identity(who).digest} {reasons}"
-            if state != self._last_digest:
-                self._runner = None  # caches and checks belong to the former model
-                self._last_digest = state
-                if self._loaded is not None:
-                    forget(self._loaded.model)
-            elif self._runner is not None:  # a run begins: batches, if there are any, are compared again
-                self._runner.forward.record.checked = self._runner.forward.can.plain
-            return found
-
-    def _who(self) -> tuple[dict[str, str], list[str]]:
-        source = self._source
-        if source is not None and self._loaded is None and source.is_complete():
-            return source.content(), []
-        loaded = self._parts()
-        now, before = live_state(loaded.model, loaded.tokenizer), loaded.state
-        if source is None or loaded.content is None or before is None:
-            return now.who, list(now.unidentified)
-        is_complete = source.is_complete()
-        names = sorted({*now.who, *before.who} if is_complete else now.who)
-        changed = {name: now.who.get(name, "none") for name in names}
-        if is_complete:
-            changed = {name: value for name, value in changed.items() if value != before.who.get(name, "none")}
-        return {**loaded.content, **changed}, [one for one in now.unidentified if one not in before.unidentified]
-
-    def runner(self) -> BatchRunner:
-        """The batch runner of the loaded model, made anew when the model was changed."""
-        if self._runner is None or self._runner.forward.record.guard != guard(self.model):
-            forward = Forward(self.model)
-            if self.options.compile:
-                forward.compile()
-            usual = CUDA_BUDGET if forward.device.type == "cuda" else CPU_BYTES // forward.dtype.itemsize
-            self._runner = BatchRunner(forward, self.options.token_budget or usual, self.options.prefix_reuse)
-        return self._runner
-
-    @property
-    def unbatched(self) -> str:
-        """Why each prompt is given to the model alone; empty if prompts are batched."""
-        with self._lock:
-            return self.runner().forward.record.reason
-
-    def release(self) -> None:
-        """Free the memory of the cached prefix."""
-        with self._lock:
-            if self._runner is not None:
-                self._runner.release()
-
-    @contextlib.contextmanager
-    def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
-        """Hold the kernel's lock, in evaluation mode, after a check that the prompts are a list.
-
-        No prefix is used that was cached with other weights (changed through ``.data``).
-        """
-        if isinstance(prompts, str) or not len(prompts):
-            raise ArgumentError(f"prompts must be a non-empty list of strings, not {prompts!r:.80}")
-        with self._lock, _evaluating(self.model):
-            if self._checksum is not None and self._checksum != checksum(self.model):
-                self.release()
-                self._checksum = None
-            try:
-                yield
-            finally:
-                held = self._runner is not None and self._runner.held
-                self._checksum = (self._checksum or checksum(self.model)) if held else None
 
     # Scoring labels
 
@@ -393,7 +274,7 @@ class CausalLMKernel:
     def _audit(self, label_space: Sequence[str], prompt: str) -> tuple[LabelIssue, ...]:
         issues = self.format.audit(label_space, prompt)
         logged = _logged.setdefault(self.tokenizer, set())
-        if (key := (self.options.label_scoring, *label_space)) not in logged:
+        if (key := (self.options.label_scoring, self.options.last_blank, *label_space)) not in logged:
             logged.add(key)
             for issue in issues:
                 (_log.warning if issue.fatal else _log.info)("label tokens: %s", issue.message)
@@ -407,39 +288,43 @@ class CausalLMKernel:
             label_space: Their labels.
         """
         issues = self.format.audit(label_space)
-        _logged.setdefault(self.tokenizer, set()).add((self.options.label_scoring, *label_space))
+        _logged.setdefault(self.tokenizer, set()).add(
+            (self.options.label_scoring, self.options.last_blank, *label_space)
+        )
         shared = [issue for issue in issues if issue.kind == "shared-token"]
-        found = [issue.message for issue in issues if issue.fatal and issue not in shared]
+        warnings = [issue.message for issue in issues if issue.fatal and issue not in shared]
         if shared:
             number, names = sum(len(issue.labels) for issue in shared), ", ".join(map(repr, shared[0].labels[:3]))
-            found.append(
+            warnings.append(
                 f"{number} of {len(label_space)} labels are scored by the same token as another label, such as "
-                f"{names}, and cannot be told apart. Use label_scoring='full' or other label words"
+                f"{names}, and are not distinguished. Use label_scoring='full' or other label words"
             )
-        limit = self.format.limit(self.model.config)
+        limit = self._limit()
         texts = {text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)}
         longest = self.format.encode(self.rendered(sorted(texts, key=lambda text: (len(text), text))[-MEASURED:]))
         size = max(map(len, longest), default=0)
         if limit is not None and size > NEAR_LIMIT * limit:
-            found.append(
+            warnings.append(
                 f"the longest prompt has {size} tokens, and the model reads {limit} at most. Longer prompts fail; use "
                 "a smaller k or a model with a longer context"
             )
-        return found
+        return warnings
 
-    def _read(self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), more: int = 0) -> Reading:
-        """Queries, each a list of prompts, as tokens, with room for labels or for some more tokens."""
-        limit = self.format.limit(self.model.config)
-        return self.format.read(queries, None if limit is None else limit - more, labels)
+    def _read(
+        self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), new_tokens: int = 0, limited: bool = True
+    ) -> Reading:
+        """Return queries, each a list of prompts, as tokens, with room for labels or for some more tokens."""
+        limit = self._limit() if limited else None
+        room = max(new_tokens, self._least_new)
+        return self.format.read(queries, None if limit is None else limit - room, labels)
 
     def _single(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
         """Labels scored by one token each."""
         reading = self._read([[prompt] for prompt in prompts])
         issues = self._audit(label_space, reading.texts[0][0])
         tokens, shared = self.format.deciding(label_space)
-        reader, counts = self._last(reading.before(shared))
+        logits, totals, counts = self._label_logits(reading.before(shared), tokens, self.options.label_mass)
         counts.dropped = reading.dropped
-        logits, totals = reader.labels(tokens, self.options.label_mass)
         distinct = {token: place for place, token in enumerate(tokens)}.values()
         mass = None
         if totals is not None:
@@ -457,10 +342,9 @@ class CausalLMKernel:
         counts = RunReport(dropped=reading.dropped)
         for first in range(0, len(texts), step):
             joined = self.format.continuations(texts[first : first + step], label_space, first)
-            sequences = [row for _, rows in joined for row in rows]
-            some, more = self._log_probabilities(sequences, [given - 1 for given, rows in joined for _ in rows])
-            logs += some
-            counts.add(more)
+            rows, added = self._log_probabilities(*_sequences(joined), labels=True)
+            logs += rows
+            counts.add(added)
         sums = [math.fsum(row) for row in logs]
         mean = self.options.label_normalisation == "mean"
         values = [total / len(row) for total, row in zip(sums, logs, strict=True)] if mean else sums
@@ -471,10 +355,10 @@ class CausalLMKernel:
         return LabelScores(probabilities, scores, mass if self.options.label_mass else None, issues, counts)
 
     def _channel_sequences(
-        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, more: int = 0
+        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str, limited: bool = True
     ) -> tuple[Reading, list[Tokens], list[int]]:
         """The token sequences of noisy-channel prompts, and the position before the first token that is scored."""
-        reading = self._read(prompts, more=more)
+        reading = self._read(prompts, limited=limited)
         sequences = [ids for rows in reading.ids for ids in rows]
         return reading, sequences, self.format.channel_starts(reading, label_space, variant)
 
@@ -484,34 +368,10 @@ class CausalLMKernel:
         for index, query in enumerate(prompts):
             check_channel(query, label_space, index)
         reading, sequences, starts = self._channel_sequences(prompts, label_space, variant)
-        found, counts = self._log_probabilities(sequences, starts)
+        rows, counts = self._log_probabilities(sequences, starts, labels=False)
         counts.dropped = reading.dropped
-        scores = channel_scores(found, len(label_space), variant == "0.1.1")
+        scores = channel_scores(rows, len(label_space), variant == "0.1.1")
         return LabelScores([softmax(row) for row in scores], scores, None, (), counts)
-
-    def _last(self, ids: Sequence[Tokens]) -> tuple[LastPosition, RunReport]:
-        """The last position of each sequence."""
-        runner = self.runner()
-        return compute_checked(runner, ids, lambda: last_positions(runner, ids))
-
-    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int]) -> Sequence[Tokens]:
-        """What is computed of sequences: the last token predicts nothing that is asked for."""
-        if self.runner().forward.can.plain:
-            return sequences
-        return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
-
-    def _log_probabilities(
-        self, sequences: Sequence[Tokens], starts: Sequence[int]
-    ) -> tuple[list[list[float]], RunReport]:
-        """Log-probability of each token after position ``start``, for each sequence."""
-        runner = self.runner()
-
-        def compute() -> tuple[TokenLogProbabilities, RunReport]:
-            reader = TokenLogProbabilities(runner.forward, sequences, starts)
-            return reader, runner.run(self._computed(sequences, starts), starts, reader.read)
-
-        reader, counts = compute_checked(runner, sequences, compute)
-        return reader.found, counts
 
     def forecast_prompts(
         self,
@@ -531,40 +391,350 @@ class CausalLMKernel:
             features: What is computed of each prompt, such as those of :attr:`joint_features`.
             kept: A sequence of the prompts before, whose prefix is not computed again.
         """
-        free = -(10**9) if self.options.on_too_long == "error" else 0  # no limit, where none is applied
+        limited = self.options.on_too_long != "error"  # no limit, where none is applied
         scores = not new_tokens and not {"probabilities", "log_probabilities"}.isdisjoint(features)
         vectors = not {"hidden", "vocabulary"}.isdisjoint(features)
-        runs: list[tuple[Sequence[Tokens], Sequence[int] | None]] = []
+        runs: list[Sequence[Tokens]] = []
+        longest = positions = 0
         with self._running(prompts):
             if not isinstance(prompts[0], str):
-                runs.append(self._channel_sequences(prompts, label_space, self.options.variant, free)[1:])
+                _, whole, starts = self._channel_sequences(prompts, label_space, self.options.variant, limited)
+                runs.append(self._computed(whole, starts, labels=False))
+                longest = max(map(len, whole))
             elif scores and self.options.label_scoring == "full":
-                texts = [text for (text,) in self._read([[prompt] for prompt in prompts], label_space, free).texts]
-                joined = self.format.continuations(texts, label_space)
-                starts = [given - 1 for given, rows in joined for _ in rows]
-                runs.append(([row for _, rows in joined for row in rows], starts))
+                reading = self._read([[prompt] for prompt in prompts], label_space, limited=limited)
+                texts = [text for (text,) in reading.texts]
+                whole, starts = _sequences(self.format.continuations(texts, label_space))
+                runs.append(self._computed(whole, starts, labels=True))
+                longest = max(map(len, whole)) - self._least_new
             if not runs or vectors:
                 shared = self.format.deciding(label_space)[1] if scores and not runs else 0
-                reading = self._read([[prompt] for prompt in prompts], more=free + new_tokens)
-                runs.append((reading.before(shared), [0] * len(prompts) if "losses" in features else None))
-                if shared and vectors:
-                    runs.append((reading.before(), None))
-            tokens = positions = output = longest = 0
-            for whole, starts_of_run in runs:
-                computed = whole if starts_of_run is None else self._computed(whole, starts_of_run)
-                tokens += sum(map(len, computed))
-                positions += distinct_positions([kept, *computed]) - len(kept)
-                output += new_tokens * len(whole)
-                longest = max(longest, *map(len, whole)) + new_tokens
-                kept = max(computed)
+                reading = self._read([[prompt] for prompt in prompts], new_tokens=new_tokens, limited=limited)
+                whole = reading.before(shared)
+                losses = "losses" in features
+                runs.append(self._computed(whole, [0] * len(whole), labels=False) if losses else whole)
+                runs += [reading.before()] if shared and vectors else []
+                longest = max(longest, *map(len, reading.before() if vectors else whole))
+            kept = kept if self._keeps_prefix else ()
+            for sequences in runs:
+                positions += distinct_positions([kept, *sequences]) - len(kept)
+                kept = max(sequences) if self._keeps_prefix else ()
+        made = max(new_tokens, self._least_new)
         return Forecast(
-            tokens=tokens,
+            tokens=sum(len(row) for sequences in runs for row in sequences),
             positions=positions,
-            output_tokens=output,
-            longest_prompt=longest,
-            limit=self.format.limit(self.model.config),
+            output_tokens=made * sum(map(len, runs)),
+            longest_prompt=longest + made,
+            limit=self._limit(),
             kept=kept,
         )
+
+    def losses(self, texts: Sequence[str]) -> list[float]:
+        """Mean loss of each text's tokens, each given those before it (the first is given).
+
+        Args:
+            texts: The texts, each of two tokens at least.
+
+        Returns:
+            Minus the mean log-probability in nats, for each text.
+
+        Raises:
+            PromptError: A text has fewer than two tokens.
+        """
+        self.format.refuse_chat("a loss")
+        with self._running(texts):
+            ids = self._read([[text] for text in texts]).before()
+            for index, row in enumerate(ids):
+                if len(row) < 2:
+                    raise PromptError(f"text {index} has one token only, so no token has a loss", index)
+            rows, _ = self._log_probabilities(ids, [0] * len(ids), labels=False)
+        return [-math.fsum(row) / len(row) for row in rows]
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int = 32,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
+        choices: Sequence[str] = (),
+    ) -> list[str]:
+        r"""Continue each prompt, by default with the most probable tokens.
+
+        Args:
+            prompts: The prompts.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            stop: Texts before which a continuation ends, such as ``["\n"]``.
+            temperature: Above 0, tokens are sampled from the distribution at this temperature.
+            seed: Seed of the samples; the same seed and prompt give the same text.
+            choices: The texts that are allowed (vLLM); empty for all. ``guided="choice"`` needs some.
+
+        Returns:
+            The continuations, without the prompts, the end token and the stop text. Where the chat template begins the
+            reasoning of the reply, they begin with ``<think>``.
+        """
+        max_new_tokens = check_generation(max_new_tokens, stop, temperature)
+        with self._running(prompts):
+            reading = self._read([[prompt] for prompt in prompts], new_tokens=max_new_tokens)
+            sampling = {"temperature": temperature, "seed": seed}
+            texts = self._continued(reading.before(), max_new_tokens, stop, sampling, choices)
+        begun = [self.options.is_chat and prompt.rstrip().endswith(THOUGHT) for (prompt,) in reading.texts]
+        return [
+            Text(THOUGHT + text, getattr(text, "finish_reason", None)) if thinks else text
+            for text, thinks in zip(texts, begun, strict=True)
+        ]
+
+    def _continued(
+        self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
+    ) -> list[str]:
+        """Return the texts that continue these tokens."""
+        raise NotImplementedError
+
+
+class CausalLMKernel(TokenKernel):
+    """A causal language model that scores labels, for one prompt or many.
+
+    Args:
+        model: A causal language model of ``transformers``, on any device.
+        tokenizer: Its tokenizer.
+        label_scoring: ``"last"``: the last token of each label decides, as in 0.1.1; ``"first"``: the first;
+            ``"full"``: the log-probabilities of all its tokens in the context of the prompt.
+        label_normalisation: For ``"full"``: ``"sum"`` of the log-probabilities, so that the result is each label's
+            share of the labels' probability mass, or their ``"mean"`` per token.
+        variant: Noisy channel: ``"paper"`` (sum over the tokens after the label) or ``"0.1.1"`` (minus the mean loss
+            over the prompt).
+        token_budget: Maximum number of positions in one call of the model; None chooses by the device. Halved when
+            memory runs out.
+        device: Where to move the model; None leaves it where it is.
+        dtype: Number type to convert the model to, such as ``"bfloat16"``; None leaves it.
+        max_length: Maximum number of tokens of a prompt (with its label where labels are scored in full); None takes
+            the model's limit.
+        on_too_long: ``"error"``, or ``"drop-demonstrations"``: remove demonstrations from the front until the prompt
+            fits, the same number for every label, and count them in the report.
+        demonstration_separator: The text at the end of each demonstration; used to drop demonstrations only.
+        prefix_reuse: Whether to compute shared prefixes once (if the model supports it).
+        compile: Whether to compile the layers of a model on a CPU with ``torch.compile``. This needs a C++ compiler and
+            some seconds more at the first call.
+        add_special_tokens: Whether the tokenizer adds its special tokens (the beginning of the sequence) to prompts.
+        label_mass: Whether to compute the total probability of the labels' tokens (needs the complete output matrix
+            at one position).
+        prompt_format: ``"plain"``; ``"chat"``: each prompt is one turn of a user, written by the tokenizer's chat
+            template, and labels are scored where the reply starts; ``"chat-turns"``: demonstrations are turns too.
+        system: Text of a system turn before a chat prompt.
+        template_arguments: Arguments of the chat template as a JSON object.
+
+    Raises:
+        ArgumentError: An argument has an illegal value.
+        MissingDependencyError: ``torch`` is not installed.
+
+    Example:
+        >>> kernel = CausalLMKernel.from_spec("smollm2")
+        >>> kernel(prompt="I like it. sentiment: ", label_space=["positive", "negative"])  # doctest: +SKIP
+        [0.83, 0.17]
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, *, device: str | None = None, dtype: str | None = None, **options: Any
+    ) -> None:
+        self.options = KernelOptions(**options)
+        self._source: ModelSource | None = None
+        self._loaded: Loaded | None = None
+        if isinstance(model, ModelSource):
+            self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
+        else:
+            if not isinstance(model, torch_module().nn.Module) or not hasattr(model, "config"):
+                raise ArgumentError(
+                    f"model must be a causal language model of transformers, not {type(model).__name__}; "
+                    "to name one by a string, use CausalLMKernel.from_spec"
+                )
+            if dtype is not None:
+                model = model.to(number_type(dtype))
+            self._loaded = Loaded(model if device is None else model.to(device), tokenizer)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.RLock()
+        self._runner: BatchRunner | None = None
+        self._last_digest: str | None = None
+        self._checksum: int | None = None
+
+    @classmethod
+    def declared_options(cls) -> list[OptionFact]:
+        """Return the options of :class:`ModelSource` (loading) and of :class:`KernelOptions` (scoring, length)."""
+        return [*options_of(ModelSource, "spec"), *options_of(KernelOptions)]
+
+    @classmethod
+    def from_spec(cls, spec: str, **options: Any) -> CausalLMKernel:
+        """A kernel of a model named by a string; it is loaded when it is first needed.
+
+        Args:
+            spec: ``"smollm2"``, ``"hf:NAME_OR_PATH"`` (``"hf:NAME@REVISION"``), a folder, or a ``.gguf`` file; options
+                may follow, as in ``"hf:gpt2;label_scoring=full;dtype=bfloat16"``.
+            **options: Those of :class:`~StaICC.kernels.huggingface.source.ModelSource` and
+                :class:`~StaICC.kernels.huggingface.prompts.KernelOptions`.
+
+        Returns:
+            The kernel. It is pickled as the string and the options, so it can be sent to worker processes.
+
+        Raises:
+            ArgumentError: The string names no model, or an option is illegal.
+            UnknownNameError: There is no such option.
+        """
+        loading = option_types(ModelSource, "spec")
+        name, named = split_options(spec, {**loading, **option_types(KernelOptions)}, given=options)
+        source = ModelSource(name, **{option: named.pop(option) for option in loading if option in named})
+        return cls(source, None, **named)
+
+    def __getstate__(self) -> dict[str, Any]:
+        dropped = {"_lock", "_runner", "_last_digest", "_checksum"} | ({"_loaded"} if self._source else set())
+        return {name: value for name, value in vars(self).items() if name not in dropped}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._loaded = None
+        self.__dict__.update(state)
+        self._reset()
+
+    # What it is
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this kernel can compute; no state of one position decides labels that are scored in full."""
+        return super().capabilities - ({Capability.LAYER_STATES} if self.options.label_scoring == "full" else set())
+
+    def _parts(self) -> Loaded:
+        if self._loaded is None:
+            assert self._source is not None
+            self._loaded = self._source.load()
+        return self._loaded
+
+    @property
+    def model(self) -> Any:
+        """The model; loads it."""
+        return self._parts().model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer; loads it."""
+        return self._parts().tokenizer
+
+    @property
+    def display_name(self) -> str | None:
+        """The name of the model: of the hub, or of its folder or file; does not load the model."""
+        if self._source is None:
+            return hub_name(self.model)
+        name = self._source.short_name()
+        return name if self._source.where()[0] == "gguf" else f"hf:{name}"
+
+    @property
+    def recheck_tolerance(self) -> float:
+        """By how much a prediction may differ when it is computed again in another batch; does not load the model."""
+        if self._loaded is not None:
+            dtype = str(self._loaded.model.dtype).removeprefix("torch.")
+        else:
+            assert self._source is not None
+            dtype = self._source.resolved_dtype()
+        return 1e-4 if dtype in ("float32", "float64") and not numerics() else 5e-2
+
+    def identity(self) -> Identity:
+        """What determines the predictions, computed now from the files and, once loaded, from the model in memory.
+
+        A model named by a string is identified by the bytes of its files, before and after it is loaded alike. Where
+        it was changed in memory after loading, the facts that differ are added.
+        """
+        with self._lock:
+            who, reasons = self._who()
+            who = {**who, "kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
+            identity = Identity(who, self.options.settings(), tuple(reasons))
+            state = f"{Identity(who).digest} {reasons}"
+            if state != self._last_digest:
+                self._runner = None  # caches and checks belong to the former model
+                self._last_digest = state
+                if self._loaded is not None:
+                    forget(self._loaded.model)
+            elif self._runner is not None:  # a run begins: batches, if there are any, are compared again
+                self._runner.forward.record.checked = self._runner.forward.can.plain
+            return identity
+
+    def _who(self) -> tuple[dict[str, str], list[str]]:
+        source = self._source
+        if source is not None and self._loaded is None and source.is_complete():
+            return source.content(), []
+        loaded = self._parts()
+        now, before = live_state(loaded.model, loaded.tokenizer), loaded.state
+        if source is None or loaded.content is None or before is None:
+            return now.who, list(now.unidentified)
+        is_complete = source.is_complete()
+        names = sorted({*now.who, *before.who} if is_complete else now.who)
+        changed = {name: now.who.get(name, "none") for name in names}
+        if is_complete:
+            changed = {name: value for name, value in changed.items() if value != before.who.get(name, "none")}
+        reasons = [reason for reason in now.unidentified if reason not in before.unidentified]
+        return {**loaded.content, **changed}, reasons
+
+    def runner(self) -> BatchRunner:
+        """The batch runner of the loaded model, made anew when the model was changed."""
+        if self._runner is None or self._runner.forward.record.guard != guard(self.model):
+            forward = Forward(self.model)
+            if self.options.compile:
+                forward.compile()
+            usual = CUDA_BUDGET if forward.device.type == "cuda" else CPU_BYTES // forward.dtype.itemsize
+            self._runner = BatchRunner(forward, self.options.token_budget or usual, self.options.prefix_reuse)
+        return self._runner
+
+    @property
+    def unbatched(self) -> str:
+        """Why each prompt is given to the model alone; empty if prompts are batched."""
+        with self._lock:
+            return self.runner().forward.record.reason
+
+    def release(self) -> None:
+        """Free the memory of the cached prefix."""
+        with self._lock:
+            if self._runner is not None:
+                self._runner.release()
+
+    @contextlib.contextmanager
+    def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
+        """Also switch the model to evaluation mode, and drop a prefix cached with other weights (``.data``)."""
+        with super()._running(prompts), _evaluating(self.model):
+            if self._checksum is not None and self._checksum != checksum(self.model):
+                self.release()
+                self._checksum = None
+            try:
+                yield
+            finally:
+                held = self._runner is not None and self._runner.held
+                self._checksum = (self._checksum or checksum(self.model)) if held else None
+
+    def _last(self, ids: Sequence[Tokens]) -> tuple[LastPosition, RunReport]:
+        """The last position of each sequence."""
+        self._count(ids)
+        runner = self.runner()
+        return compute_checked(runner, ids, lambda: last_positions(runner, ids))
+
+    def _limit(self) -> int | None:
+        return self.format.limit(self.model.config)
+
+    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+        """What is computed of sequences: the last token predicts nothing that is asked for."""
+        if self.runner().forward.can.plain:
+            return sequences
+        return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, starts, strict=True)]
+
+    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
+        reader, counts = self._last(sequences)
+        return *reader.labels(tokens, totals), counts
+
+    def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
+        runner = self.runner()
+        self._count(self._computed(sequences, starts, labels))
+
+        def compute() -> tuple[TokenLogProbabilities, RunReport]:
+            reader = TokenLogProbabilities(runner.forward, sequences, starts)
+            return reader, runner.run(self._computed(sequences, starts, labels), starts, reader.read)
+
+        reader, counts = compute_checked(runner, sequences, compute)
+        return reader.log_probabilities, counts
 
     # What other methods are built on
 
@@ -590,6 +760,42 @@ class CausalLMKernel:
         """
         return self._features(prompts, (), {"vocabulary"})["vocabulary"]
 
+    def layer_states(self, prompts: Sequence[str]) -> Any:
+        """State of each decoder layer at the last position of each prompt.
+
+        Args:
+            prompts: The prompts, at least one.
+
+        Returns:
+            A float32 NumPy array of shape (prompts, layers, width).
+        """
+        with self._running(prompts):
+            sequences = self._read([[prompt] for prompt in prompts]).before()
+            self._count(sequences)
+            return layer_states(self.runner(), sequences).numpy()
+
+    def patched(
+        self, prompts: Sequence[str], label_space: Sequence[str], layer: int, state: Sequence[float]
+    ) -> list[list[float]]:
+        """Probability of each label for each prompt, with a vector in the place of a layer's state.
+
+        Args:
+            prompts: The prompts, at least one.
+            label_space: The labels, scored by one token each.
+            layer: The decoder layer, from 0.
+            state: What replaces its state at the last position of each prompt.
+
+        Raises:
+            ArgumentError: There is no such layer, its width is another one, or labels are scored in full.
+        """
+        if self.options.label_scoring == "full":
+            raise ArgumentError("label_scoring: got 'full', expected 'last' or 'first': one position is replaced")
+        with self._running(prompts):
+            tokens, shared = self.format.deciding(label_space)
+            sequences = self._read([[prompt] for prompt in prompts]).before(shared)
+            self._count(sequences)
+            return [softmax(row) for row in patched_logits(self.runner(), sequences, tokens, layer, state)]
+
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
 
@@ -601,8 +807,8 @@ class CausalLMKernel:
             A list of probabilities for each prompt; a float32 array (prompts, vocabulary); a float32 array (prompts,
             width).
         """
-        found = self._features(prompts, label_space, {"probabilities", "vocabulary", "hidden"})
-        return found["probabilities"], found["vocabulary"], found["hidden"]
+        features = self._features(prompts, label_space, {"probabilities", "vocabulary", "hidden"})
+        return features["probabilities"], features["vocabulary"], features["hidden"]
 
     @property
     def joint_features(self) -> frozenset[str]:
@@ -625,13 +831,13 @@ class CausalLMKernel:
         if self.options.label_scoring != "full" or {"probabilities", "log_probabilities"}.isdisjoint(wanted):
             return self._features(prompts, label_space, wanted)
         full = self.score(prompts, label_space)
-        found = {"probabilities": full.probabilities, "log_probabilities": full.log_scores}
-        others = set(wanted) - set(found)
-        return found | self._features(prompts, label_space, others) if others else found
+        features = {"probabilities": full.probabilities, "log_probabilities": full.log_scores}
+        others = set(wanted) - set(features)
+        return features | self._features(prompts, label_space, others) if others else features
 
     def _features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
         """Features of which labels are scored by one token each."""
-        found: dict[str, Any] = {}
+        features: dict[str, Any] = {}
         with self._running(prompts):
             reading = self._read([[prompt] for prompt in prompts])
             scores = not {"probabilities", "log_probabilities"}.isdisjoint(wanted)
@@ -640,70 +846,224 @@ class CausalLMKernel:
             if scores:
                 self._audit(label_space, reading.texts[0][0])
                 logits, totals = reader.labels(tokens, "log_probabilities" in wanted)
-                found["probabilities"] = [softmax(row) for row in logits]
+                features["probabilities"] = [softmax(row) for row in logits]
                 if totals is not None:
                     pairs = zip(logits, totals, strict=True)
-                    found["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
+                    features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
             if shared and {"vocabulary", "hidden"} & set(wanted):  # those of a prompt do not depend on the labels
                 reader, _ = self._last(reading.before())
             if "vocabulary" in wanted:
-                found["vocabulary"] = reader.whole().numpy()
+                features["vocabulary"] = reader.whole().numpy()
             if "hidden" in wanted:
-                found["hidden"] = reader.states().numpy()
-        return found
+                features["hidden"] = reader.states().numpy()
+        return features
 
-    def losses(self, texts: Sequence[str]) -> list[float]:
-        """Mean loss of each text's tokens, each given those before it (the first is given).
-
-        Args:
-            texts: The texts, each of two tokens at least.
-
-        Returns:
-            Minus the mean log-probability in nats, for each text.
-
-        Raises:
-            PromptError: A text has fewer than two tokens.
-        """
-        self.format.refuse_chat("a loss")
-        with self._running(texts):
-            ids = self._read([[text] for text in texts]).before()
-            for index, row in enumerate(ids):
-                if len(row) < 2:
-                    raise PromptError(f"text {index} has one token only, so no token has a loss", index)
-            found, _ = self._log_probabilities(ids, [0] * len(ids))
-        return [-math.fsum(row) / len(row) for row in found]
-
-    def generate(
-        self,
-        prompts: Sequence[str],
-        max_new_tokens: int = 32,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
+    def _continued(
+        self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
     ) -> list[str]:
-        r"""Continue each prompt, by default with the most probable tokens.
+        if choices:
+            raise ArgumentError(f"choices: got {list(choices)!r:.80} for a kernel without guided texts. Use vllm:")
+        ends = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
+        if ends is None:
+            ends = getattr(self.tokenizer, "eos_token_id", None)
+        listed = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+        end = Ending(self.tokenizer, listed, stop)
+        runner = self.runner()
+        if not runner.forward.record.checked:
+            compute_checked(runner, ids[:4], lambda: last_positions(runner, ids[:4]))
+        choice = Choice(runner.forward.torch, ids, **sampling)
+        tokens, _ = generate_tokens(runner, ids, most, end, choice)
+        self._count(ids, tokens)
+        return [Text(end.text(row), "stop" if end.complete(row) else "length") for row in tokens]
 
-        Args:
-            prompts: The prompts.
-            max_new_tokens: Most tokens of a continuation.
-            stop: Strings before which a continuation ends, such as ``["\n"]``.
-            temperature: Above 0, tokens are sampled from the distribution at this temperature.
-            seed: Seed of the samples; the same seed and prompt give the same text.
 
-        Returns:
-            The continuations, without the prompts, the end token and the stop string.
-        """
-        max_new_tokens = check_generation(max_new_tokens, stop, temperature)
-        with self._running(prompts):
-            ids = self._read([[prompt] for prompt in prompts], more=max_new_tokens).before()
-            ends = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
-            if ends is None:
-                ends = getattr(self.tokenizer, "eos_token_id", None)
-            listed = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-            ending = Ending(self.tokenizer, listed, stop)
-            runner = self.runner()
-            if not runner.forward.record.checked:
-                self._last(ids[:4])
-            choice = Choice(runner.forward.torch, ids, temperature, seed)
-            tokens, _ = generate_tokens(runner, ids, max_new_tokens, ending, choice)
-        return [ending.text(row) for row in tokens]
+Calibration = Callable[[list[float], Any, Any], list[float]]
+
+DETAILED_AT_ONCE = 256
+"""Prompts whose whole distributions are held at once."""
+
+
+def _kernel(model: Any, tokenizer: Any, variant: str = "paper") -> CausalLMKernel:
+    # What is costly to find out about a model is remembered in ``capabilities``, so a kernel costs next to nothing.
+    return CausalLMKernel(model, tokenizer, variant=variant, label_mass=False)
+
+
+def _identity(name: str) -> Callable[..., Identity]:
+    def identity_for(*, model: Any, tokenizer: Any, variant: str = "paper", **keywords: Any) -> Identity:
+        identity = _kernel(model, tokenizer, variant).identity()
+        identity = Identity({**identity.who, "function": name}, identity.settings, identity.unidentified)
+        for key, value in sorted(keywords.items()):
+            if key == "cache_empty" or value is None or value is False:
+                continue
+            added = identity_of(value) if callable(value) else Identity({}, {"value": repr(value)})
+            identity = combined(identity, key, added)
+        return identity
+
+    identity_for.__doc__ = f"The identity of ``{name}`` with these keywords, computed now."
+    return identity_for
+
+
+def _one_text(prompt: str | Sequence[str], index: int) -> str:
+    """Return a prompt that is a text, or the input texts of a row with one text."""
+    if isinstance(prompt, str):
+        return prompt
+    if len(prompt) != 1:
+        raise PromptError(
+            f"prompt {index}: got a list of {len(prompt)} texts, expected one text. For many prompts use "
+            "batched_ICL_inference_with_torch_Causal_LM; for one prompt per label, the noisy-channel function",
+            index,
+        )
+    return prompt[0]
+
+
+def _standard(
+    prompts: Sequence[str | Sequence[str]],
+    label_space: Sequence[str],
+    model: Any,
+    tokenizer: Any,
+    cache_empty: Callable[[], Any] | None = None,
+    calibration_function: Calibration | None = None,
+    return_hidden_state: bool = False,
+    return_full_vocab_prob: bool = False,
+) -> list[Any]:
+    """One result for each prompt; see the documented function."""
+    texts = [_one_text(prompt, index) for index, prompt in enumerate(prompts)]
+    kernel = _kernel(model, tokenizer)
+    if calibration_function is None and not return_hidden_state and not return_full_vocab_prob:
+        results: list[Any] = kernel.batch(texts, label_space)
+    else:
+        results = []
+        for start in range(0, len(texts), DETAILED_AT_ONCE):
+            detailed = kernel.score_in_detail(texts[start : start + DETAILED_AT_ONCE], label_space)
+            for row, logits, state in zip(*detailed, strict=True):
+                row = row if calibration_function is None else calibration_function(row, logits, state)
+                more = [state] * return_hidden_state + [logits] * return_full_vocab_prob
+                results.append((row, *more) if more else row)
+    if cache_empty is not None:
+        cache_empty()
+    return results
+
+
+def standard_ICL_inference_with_torch_Causal_LM(
+    prompt: str | Sequence[str],
+    model: Any,
+    tokenizer: Any,
+    label_space: Sequence[str],
+    cache_empty: Callable[[], Any] | None = None,
+    calibration_function: Calibration | None = None,
+    return_hidden_state: bool = False,
+    return_full_vocab_prob: bool = False,
+) -> Any:
+    """Probability of each label as the next token after a prompt.
+
+    A label is scored by the last token of its tokenization; the probabilities are the softmax of these tokens' logits.
+
+    Args:
+        prompt: The prompt; a list with one text (the input texts of a row) is the same as that text.
+        model: A causal language model of ``transformers``.
+        tokenizer: Its tokenizer.
+        label_space: The labels.
+        cache_empty: Called without arguments after the model was run, such as ``torch.cuda.empty_cache``.
+        calibration_function: Called with the probabilities (a list), the logits of the whole vocabulary and the last
+            hidden state (float32 arrays of shapes (vocabulary,) and (width,)); what it returns takes the place of the
+            probabilities.
+        return_hidden_state: Whether to return the last hidden state too.
+        return_full_vocab_prob: Whether to return the logits of the whole vocabulary too (0.1.1 calls them
+            probabilities).
+
+    Returns:
+        A list of probabilities; or a tuple of it, the hidden state if asked for, and the logits if asked for, in this
+        order. (0.1.1 raised an error if asked for both.)
+    """
+    more = (cache_empty, calibration_function, return_hidden_state, return_full_vocab_prob)
+    return _standard([prompt], label_space, model, tokenizer, *more)[0]
+
+
+def batched_ICL_inference_with_torch_Causal_LM(
+    prompt: Sequence[str],
+    model: Any,
+    tokenizer: Any,
+    label_space: Sequence[str],
+    cache_empty: Callable[[], Any] | None = None,
+    batch_calibration_function: Callable[[list[list[float]]], Any] | None = None,
+    inside_calibration_function: Calibration | None = None,
+) -> Any:
+    """Probability of each label after each of a list of prompts.
+
+    Args:
+        prompt: The prompts.
+        model: A causal language model of ``transformers``.
+        tokenizer: Its tokenizer.
+        label_space: The labels.
+        cache_empty: Called without arguments after the model was run.
+        batch_calibration_function: Called with the list of all rows; what it returns is returned.
+        inside_calibration_function: As ``calibration_function`` of the standard function, for each prompt.
+
+    Returns:
+        One list of probabilities for each prompt, in order, or what the batch calibration made of them.
+    """
+    if isinstance(prompt, str):
+        raise ArgumentError(
+            "prompt must be a list of strings; for one prompt use standard_ICL_inference_with_torch_Causal_LM"
+        )
+    rows = _standard(prompt, label_space, model, tokenizer, cache_empty, inside_calibration_function)
+    return rows if batch_calibration_function is None else batch_calibration_function(rows)
+
+
+def _batched(prompts: Sequence[str], label_space: Sequence[str], **options: Any) -> Any:
+    return batched_ICL_inference_with_torch_Causal_LM(prompts, label_space=label_space, **options)
+
+
+def _noisy(
+    prompts: Sequence[Sequence[str]],
+    label_space: Sequence[str],
+    model: Any,
+    tokenizer: Any,
+    cache_empty: Callable[[], Any] | None = None,
+    variant: str = "paper",
+) -> list[list[float]]:
+    """One row for each query; see the documented function."""
+    rows = _kernel(model, tokenizer, variant).noisy_channel(prompts, label_space)
+    if cache_empty is not None:
+        cache_empty()
+    return rows
+
+
+def noisy_channel_ICL_inference_with_torch_Causal_LM(
+    prompt: Sequence[str],
+    model: Any,
+    tokenizer: Any,
+    label_space: Sequence[str],
+    cache_empty: Callable[[], Any] | None = None,
+    variant: str = "paper",
+) -> list[float]:
+    """Probability of each label from the probability of the query given the label (Min et al. 2022).
+
+    Args:
+        prompt: One prompt for each label, which differ in the label only (a benchmark with ``noisy_channel=True``
+            makes them).
+        model: A causal language model of ``transformers``.
+        tokenizer: Its tokenizer.
+        label_space: The labels, in the order of the prompts.
+        cache_empty: Called without arguments after the model was run.
+        variant: ``"paper"``: the sum of the log-probabilities of the tokens that follow the label; ``"0.1.1"``: minus
+            the mean loss over the whole prompt, which leaves nearly uniform probabilities.
+
+    Returns:
+        A list of probabilities.
+    """
+    return _noisy([prompt], label_space, model, tokenizer, cache_empty, variant)[0]
+
+
+def _equip(function: Any, batch: Callable[..., Any]) -> None:
+    """Add the attributes ``batch``, ``identity_for`` and ``recheck_tolerance_for``."""
+    function.batch = batch
+    function.identity_for = _identity(function.__name__)
+    function.recheck_tolerance_for = lambda *, model, tokenizer, **_: _kernel(model, tokenizer).recheck_tolerance
+    if batch is _standard:
+        function.kernel_for = lambda *, model, tokenizer, **_: _kernel(model, tokenizer)
+
+
+_equip(standard_ICL_inference_with_torch_Causal_LM, _standard)
+_equip(batched_ICL_inference_with_torch_Causal_LM, _batched)
+_equip(noisy_channel_ICL_inference_with_torch_Causal_LM, _noisy)

@@ -215,7 +215,7 @@ def foreign_code(model: Any) -> list[str]:
 def numerics() -> dict[str, str]:
     """Settings of torch that change what the same weights compute, where they are not the defaults."""
     torch = torch_module()
-    found = [
+    settings = [
         f"autocast {device} {str(torch.get_autocast_dtype(device)).removeprefix('torch.')}"
         for device in ("cpu", "cuda")
         if torch.is_autocast_enabled(device)
@@ -223,18 +223,19 @@ def numerics() -> dict[str, str]:
     products = torch.backends.cuda.matmul
     try:
         precision = torch.get_float32_matmul_precision()
-        found += [f"float32 products {precision}"] if precision != "highest" else []
+        settings += [f"float32 products {precision}"] if precision != "highest" else []
     except RuntimeError:  # raised once the precision of a single backend was set
         places = {"all": torch.backends, "cuda": products, "mkldnn": torch.backends.mkldnn.matmul}
         precisions = {name: place.fp32_precision for name, place in places.items()}
-        found += [f"float32 products {name} {one}" for name, one in precisions.items() if one not in ("none", "ieee")]
+        lower = {name: value for name, value in precisions.items() if value not in ("none", "ieee")}
+        settings += [f"float32 products {name} {value}" for name, value in lower.items()]
     switches = {
         "allow_fp16_accumulation": False,
         "allow_bf16_reduced_precision_reduction": True,
         "allow_fp16_reduced_precision_reduction": True,
     }
-    found += [name for name, default in switches.items() if getattr(products, name, default) != default]
-    return {"numerics": ", ".join(found)} if found else {}
+    settings += [name for name, default in switches.items() if getattr(products, name, default) != default]
+    return {"numerics": ", ".join(settings)} if settings else {}
 
 
 # Values
@@ -482,7 +483,8 @@ def versions(model: Any | None = None) -> dict[str, str]:
     """Versions of the packages whose code computes the predictions."""
     names = {"torch", "transformers"}
     if model is not None:
-        names |= {type(one).__module__.partition(".")[0] for one in model.modules() if is_library_type(type(one))}
+        kinds = {type(module) for module in model.modules()}
+        names |= {kind.__module__.partition(".")[0] for kind in kinds if is_library_type(kind)}
     return {name: str(require(name, "hf", "the model").__version__) for name in sorted(names)}
 
 

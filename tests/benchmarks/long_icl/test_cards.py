@@ -6,7 +6,7 @@ import json
 import pytest
 
 from StaICC.benchmarks.long_icl import TaskCard, card, cards
-from StaICC.benchmarks.long_icl.files import READERS
+from StaICC.benchmarks.long_icl.data import READERS
 from StaICC.datasets.json_reading import read_value
 from StaICC.errors import SchemaError, UnknownNameError
 
@@ -42,9 +42,8 @@ def test_a_card_is_complete(name: str) -> None:
     assert own.source in own.notice()
     assert "data install long-icl" in own.instructions()
     for split in ("train", "test"):
-        for spec in own.files[split]:
-            assert spec.format in READERS
-            assert all(split in path for path in (*spec.names, *spec.made_up))
+        assert own.files[split].format in READERS
+        assert all(split in path for path in (*own.files[split].names, *own.files[split].made_up))
     if name == "dialogre":  # its published score looks for the names in the answer
         assert not [(a, b) for a in own.labels for b in own.labels if a != b and a in b]
     else:

@@ -152,7 +152,7 @@ def test_the_published_bytes_come_out(
     assert list(home.iterdir()) == []
     put(hub.folder, name, "test", [test], features)
     done = fetch(name)
-    assert [path.name for path in done.files] == [card(name).files[split][0].names[0] for split in ("train", "test")]
+    assert [path.name for path in done.files] == [card(name).files[split].names[0] for split in ("train", "test")]
     for path in done.files:
         assert path.read_bytes() == (published / path.name).read_bytes()
 

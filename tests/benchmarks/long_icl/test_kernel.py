@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from StaICC.benchmarks.long_icl import Experiment, LongICL, card
-from StaICC.datasets import Dataset
+from StaICC.benchmarks.long_icl import Experiment, card
 from tests.benchmarks.long_icl.conftest import make
+from tests.tiny_models import random_llama, train_tokenizer
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -36,59 +36,13 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    made = tokenizers.Tokenizer(tokenizers.models.BPE())
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=600, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
     comments = [f'comment: train text {i} of {label} "yes"\nemotion category: {label}\n' for i, label in LABELS]
-    made.train_from_iterator(comments * 3, trainer)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=train_tokenizer(comments * 3, 600))
 
 
 def model(tokenizer: Any, positions: int = 32768) -> Any:
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=positions,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    return transformers.LlamaForCausalLM(config).eval()
-
-
-@pytest.mark.parametrize("scoring", ["last", "full"])
-def test_labels_that_the_scoring_cannot_tell_apart_are_a_warning_of_the_result(tokenizer: Any, scoring: Any) -> None:
-    own = Dataset.from_rows([(f"{i}", f"{i % 20} kind") for i in range(200)], name="kinds")
-    result = LongICL(datasets=[own], rounds=(1, 2), test_number=1)(
-        CausalLMKernel(model(tokenizer), tokenizer, label_scoring=scoring)
-    )
-    warned = [text for text in result.warnings if "scored by the same token" in text]
-    assert len(warned) == (2 if scoring == "last" else 0)  # one for each round
-
-
-@pytest.mark.parametrize("scoring", ["last", "full"])
-def test_contexts_are_computed_once(small_files: Path, tokenizer: Any, scoring: Any) -> None:
-    own = make(small_files, ["goemotions"], test_number=4)[0]
-    kernel = CausalLMKernel(model(tokenizer), tokenizer, label_scoring=scoring, token_budget=512)
-    reports = []
-    for number in (1, 2):
-        kernel.batch([query.prompt for query in own.round_queries(number)], own.get_label_space())
-        assert kernel.last_scores is not None
-        reports.append(kernel.last_scores.report)
-    lengths = [len(tokenizer(own.context(number)).input_ids) for number in (1, 2)]
-    for report, length in zip(reports, lengths, strict=True):
-        assert report.computed <= 1.05 * report.distinct
-        assert report.distinct - length < 4 * (300 if scoring == "full" else 40)  # only what is the queries' own
-        assert report.tokens > 3.9 * length
-    # The second context begins with the first one, which is cached.
-    assert reports[1].computed < reports[1].distinct - 0.9 * lengths[0]
+    more = {"intermediate_size": 64, "num_key_value_heads": 1, "bos_token_id": None, "eos_token_id": None}
+    return random_llama(tokenizer, max_position_embeddings=positions, **more)
 
 
 @pytest.mark.parametrize("name", ["context", "position"])

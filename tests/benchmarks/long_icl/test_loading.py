@@ -18,7 +18,7 @@ UNKNOWN_DIGEST = ("discovery", "tacred")
 
 
 def files_of(name: str) -> list[str]:
-    return [card(name).files[split][0].names[0] for split in ("train", "test")]
+    return [card(name).files[split].names[0] for split in ("train", "test")]
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -39,7 +39,7 @@ def test_small_data_are_read(small_files: Path, name: str, caplog: pytest.LogCap
 
 @pytest.mark.parametrize("name", SETS)
 def test_files_that_are_not_the_published_ones(small_files: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    spec = card(name).files["train"][0]
+    spec = card(name).files["train"]
     if name in UNKNOWN_DIGEST:
         load(name, small_files)
         assert f"the published file {spec.rows}; the results will not be comparable" in caplog.text
@@ -57,7 +57,7 @@ def test_the_rows_count_not_how_they_are_written(published: Path, tmp_path: Path
         (tmp_path / f"banking77_{split}.csv").write_bytes(raw)
     data = load("banking77", tmp_path)
     assert data.train_file.verified
-    assert data.train_file.sha256 not in card("banking77").files["train"][0].sha256
+    assert data.train_file.sha256 not in card("banking77").files["train"].sha256
     path = tmp_path / "banking77_test.csv"
     content = path.read_bytes()
     path.write_bytes(content.replace(b"card", b"Card", 1))

@@ -88,28 +88,6 @@ def test_other_options_change_no_number(folders: Path, base: Result, name: str, 
     assert base.signature == other.signature
 
 
-@pytest.mark.parametrize(
-    ("change", "fields"),
-    [
-        ({"variant": "strict"}, {"options"}),
-        ({"rounds": (2, 1)}, {"options", "prompts"}),
-        ({"instruct": True}, {"options", "prompts"}),
-        ({"arrangement": "grouped"}, {"options", "prompts"}),
-        ({"test_number": None}, {"rows", "prompts"}),
-        ({"datasets": ["goemotions"]}, {"datasets", "data", "prompts"}),
-        ({"datasets": None}, {"datasets", "data", "prompts"}),
-        ({"statistics": Statistics(intervals=False)}, {"statistics"}),
-    ],
-)
-def test_fields_of_the_signature(small_files: Path, change: dict[str, Any], fields: set[str]) -> None:
-    benchmark = make(small_files, ["tacred"])
-    signature = benchmark.signature()
-    assert (signature.fields["rows"], signature.fields["options"]) == ("12", "variant=published,rounds=1+2")
-    assert benchmark(lambda prompt, label_space: 0).signature.differences(signature) == {"scoring": ("function", None)}
-    other = make(small_files, **{"datasets": ["tacred"], **change}).signature()
-    assert set(signature.differences(other)) == fields
-
-
 @pytest.mark.parametrize("variant", ["published", "strict"])
 @pytest.mark.parametrize("name", ["discovery", "tacred", "few_nerd", "dialogre"])
 def test_a_test_number_above_the_number_of_items_is_none(small_files: Path, name: str, variant: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from StaICC import Dataset, LongICL, load
+from StaICC.benchmarks.long_icl import Experiment
 from StaICC.benchmarks.long_icl.data import LEAST_LABELS
 from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify, verify_file
 from StaICC.cli import main
@@ -113,6 +114,41 @@ def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str |
     for own, more in ((short, "\ntext: x7\nlabel: kind b"), (bare, "")):
         one = LongICL(datasets=[own], rounds=[1], variant=variant, parsing=parsing, test_number=None)[0]
         assert one.score([f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
+
+
+@pytest.mark.parametrize("count", [20, 40, 77, 150, 300])
+def test_twelve_rows_of_each_label_suffice(count: int) -> None:
+    labels = [f"kind {number}" for number in range(count)]
+    own = Dataset.from_rows(rows(labels, 12), label_space=labels, name="kinds")
+    for experiment in (
+        None,
+        Experiment("context", (count + 60, 2 * count + 60)),
+        Experiment("length", (60 + 2 * count, 100 + 4 * count)),
+        *(Experiment(name) for name in ("shots", "order", "position", "controls", "retrieval")),
+    ):
+        result = LongICL(datasets=[own], test_number=20, experiment=experiment)(lambda prompt, label_space: 0)
+        scores = result.divided["kinds"]
+        undefined = {name for name, score in scores.items() if score is None}
+        assert undefined <= {"10 shots"}
+        if experiment is None:
+            assert {f"{number}R" for number in range(1, 6)} <= scores.keys()
+
+
+def test_rows_are_reserved_for_labels_with_few_demonstrations() -> None:
+    """Rare labels get rows that are not test rows; the rounds that worked without them have the same prompts."""
+    given = rows(LABELS, 1000) + rows(["rare"], 12)
+    own = Dataset.from_rows(given, label_space=[*LABELS, "rare"], name="kinds")
+    split = split_dataset(own)
+    before = [str(label) for _, label in split.demonstration].count("rare")
+    assert before < 5
+    one = LongICL(datasets=[own], rounds=(1, 2, 3, 4, 5), test_number=20)["kinds"]
+    assert one.context(5).count("label: rare") == 5
+    tested = {split.test.texts(place)[0] for place in range(len(split.test))}
+    assert not any(f"text: {text}\n" in one.context(5) for text in tested)
+    first = turns([(texts[0], str(label)) for texts, label in split.demonstration], before)
+    assert [line[6:] for line in one.context(before).splitlines() if line.startswith("text: ")] == [
+        text for text, _ in first
+    ]
 
 
 def spread(counts: dict[str, int]) -> list[tuple[str, str]]:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import LongICLExperimentor, card, load
-from StaICC.benchmarks.long_icl.data import LongICLData, find
-from StaICC.benchmarks.long_icl.files import READERS
+from StaICC.benchmarks.long_icl.data import READERS, LongICLData, find
 from StaICC.benchmarks.long_icl.prompts import at_most, by_passes, by_turns
 from tests.benchmarks.long_icl.conftest import right_answers
 
@@ -111,7 +110,10 @@ LOADERS = {
 @pytest.mark.parametrize("key", LOADERS)
 def test_rows_as_read(published: Path, golden: dict[str, Any], key: str, split: str) -> None:
     name, expected = LOADERS[key], golden["loaders"][f"{key}_{split}"]
-    path, spec = find(name, published / "synthetic" if "synthetic" in key else published)[split]
+    path, spec = (
+        find(name, published / "synthetic" if "synthetic" in key else published)[split],
+        card(name).files[split],
+    )
     rows = list(READERS[spec.format](path, card(name)))
     found = {
         "rows": len(rows),
@@ -132,7 +134,7 @@ def plain(rows: list[Any]) -> str:
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_tacred_as_text(published: Path, golden: dict[str, Any], split: str) -> None:
     """All rows are detokenised as the reference program does it."""
-    path, spec = find("tacred", published / "synthetic")[split]
+    path, spec = find("tacred", published / "synthetic")[split], card("tacred").files[split]
     rows = []
     for row in READERS[spec.format](path, card("tacred")):
         sentence, subject, object_ = row.item().texts

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.benchmarks.long_icl import card, load
-from StaICC.benchmarks.long_icl.files import READERS, FileRow, detokenise, lines
-from StaICC.benchmarks.long_icl.prompts import entity_item
+from StaICC.benchmarks.long_icl import card
+from StaICC.benchmarks.long_icl.data import READERS, FileRow, detokenise, lines
 from StaICC.errors import DataDamagedError, DataMissingError
 
 Write = Callable[["str | bytes"], Path]
@@ -150,9 +149,6 @@ PAIR = {"token": ["a", "b"], "subj_start": 0, "subj_end": 0, "obj_start": 1, "ob
             for first, last in ((-1, 0), (1, 0), (0, 2), (True, 1))
         ),
         ("tacred", json.dumps([{**PAIR, "relation": "per:agge"}]), "record 1", "did you mean 'per:age'?"),
-        ("entities_tokens", "a\tO\nb\n", 2, "expected 2 columns"),
-        ("entities_tokens", "a\tO\n\nb\tart\n", 3, "there is no Few-NERD label"),
-        ("entities_tokens", "a\tO\r\n", 1, "Windows line end"),
     ],
 )
 def test_bad_rows(write: Write, name: str, text: str, place: int | str, said: str) -> None:
@@ -186,23 +182,6 @@ def test_quotes_and_blanks_are_kept(write: Write) -> None:
     rows = read("discovery", write('sentence1\tsentence2\tlabel\tidx\n"a\tb " c\tyet,\t4\nd\te\t2\t5\n'))
     assert [row.form for row in rows] == [['"a', 'b " c', 173], ["d", "e", 2]]
     assert list(lines(write("a\n\x0b\u2028b\nc"))) == ["a\n", "\x0b\u2028b\n", "c"]
-
-
-def test_few_nerd_in_its_own_format(write: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    text = (
-        "Zoë\tperson-other\n's\tO\nBlue\tproduct-ship\nHeron\tproduct-ship\n.\tO\n\n\nOx\tother-god\nRome\tlocation-GPE"
-    )
-    assert [row.item() for row in read("entities_tokens", write(text))] == [
-        entity_item(0, "Zoë's Blue Heron.", (("Zoë", "person-other"), ("Blue Heron", "product-ship"))),
-        entity_item(1, "Ox Rome", (("Ox", "other-god"), ("Rome", "location-GPE"))),
-    ]
-    text = "".join(f"Ox{i}\t{label}\n.\tO\n\n" for i, label in enumerate(card("few_nerd").labels * 2))
-    for split in ("train", "test"):
-        (tmp_path / f"fewnerd_{split}.txt").write_text(text, encoding="utf-8")
-    data = load("few_nerd", tmp_path)
-    assert "the benchmark did not choose" in caplog.text
-    assert [len(data.demonstrations(number)) for number in (1, 2, 3)] == [66, 132, 132]
-    assert not data.train_file.verified
 
 
 # -- tokens as text

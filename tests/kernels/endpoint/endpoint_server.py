@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's protocol with a small model of its own, and answers wrongly when told to.
+"""A server that speaks OpenAI's protocol with a small model of its own, and answers wrongly on request.
 
 The model is a table of words: a text is split into words with the space before them, and the log-probability of a word
 after a text is drawn from a digest of both. So a test can compute every right answer by itself.
@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 WORDS = [
     " negative",
@@ -71,7 +72,7 @@ class Server:
         self.times: list[float] = []
         self.headers: list[dict[str, str]] = []
         self.wrong: list = []
-        self.always = None
+        self.always: Any = None
         self.now = self.most = 0
         self.delay = 0.0
         self.lock = threading.Lock()
@@ -194,7 +195,7 @@ def chat(body: dict) -> dict:
 
 
 def status(code, headers=(), body=None, kind="application/json"):
-    body = {"error": {"message": "told to fail", "code": None}} if body is None else body
+    body = {"error": {"message": "failed on request", "code": None}} if body is None else body
     return lambda handler, answer: send(handler, body, code, headers, kind)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import multiprocessing
 import pickle
@@ -17,8 +18,8 @@ from StaICC import Normal
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, EditionError, OutputError
 from StaICC.inference.contract import Served
-from StaICC.inference.recheck import tolerance_of
-from StaICC.inference.runner import ask
+from StaICC.inference.identity import tolerance_of
+from StaICC.inference.runner import predict_queries
 from StaICC.inference.store import BoundStore, PredictionStore
 from StaICC.kernels.endpoint import EndpointError, EndpointKernel
 from StaICC.kernels.protocol import METHODS, Capability, Kernel
@@ -163,30 +164,6 @@ def test_workers_hold_to_the_edition_of_the_run(make, server):
         assert pool.submit(generate, kernel).result().startswith("EditionError")
 
 
-def test_a_resumed_store_of_another_edition_is_refused(make, server, tmp_path):
-    with PredictionStore(tmp_path / "s.sqlite") as store:
-        server.always = served_by(**OLD)
-        for _ in range(2):
-            BoundStore(store, "m").pin_edition(make("text"))
-    with PredictionStore(tmp_path / "s.sqlite") as store:
-        server.always = served_by(**NEW)
-        for _ in range(2):
-            with pytest.raises(
-                EditionError, match=r"the store has predictions of .*'fp_old', the server now serves .*'fp_new'"
-            ):
-                BoundStore(store, "m").pin_edition(make("text"))
-        BoundStore(store, "another identity").pin_edition(make("text"))
-        assert make("text").pin_edition() == "model 'words'; system_fingerprint 'fp_new'"
-        BoundStore(store, "m").pin_edition(make("text", allow_edition_change=True))
-        for names in (OLD, NEW):  # now it holds both, so neither goes on without being allowed
-            server.always = served_by(**names)
-            with pytest.raises(EditionError):
-                BoundStore(store, "m").pin_edition(make("text"))
-        server.always = served_by(model=None)
-        with pytest.raises(EditionError, match="the server now serves an edition without a name"):
-            BoundStore(store, "m").pin_edition(make("text"))
-
-
 def test_a_store_of_runs_that_allowed_changes_stays_one(make, server, tmp_path):
     with PredictionStore(tmp_path / "s.sqlite") as store:
         server.always = served_by(**OLD)
@@ -227,19 +204,6 @@ def test_a_run_that_goes_on_with_another_edition_is_refused(make, server, tmp_pa
         Normal(datasets=["mini"], limit=12)(make("prompt-logprobs"), store=other)
 
 
-def test_a_run_in_workers_holds_to_its_edition(make, server, tmp_path):
-    server.always = served_by(**OLD)
-    server.wrong = [served_by(**OLD)]
-    server.always = served_by(**NEW)
-    with (
-        concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
-        pytest.raises(OutputError, match=r"changed from .*'fp_old' to .*'fp_new'"),
-    ):
-        Normal(datasets=["mini"], limit=8)(
-            make("prompt-logprobs"), executor=pool, on_error="collect", store=str(tmp_path / "s.sqlite")
-        )
-
-
 def test_the_record_of_a_run_has_editions_and_retries(make, server):
     server.always = served_by(**OLD)
     kernel = make("text")
@@ -247,7 +211,7 @@ def test_the_record_of_a_run_has_editions_and_retries(make, server):
     for function, retried in ((text_inference(kernel, 3), 1), (text_inference(kernel, 3), 0)):
         with RunContext(False) as running:
             queries = [Query(text, ("b",), 0, 0, 0) for text in "ac"]
-            ask(function, queries, "p", running.options_for(function, free_text=True))
+            predict_queries(function, queries, "p", running.options_for(function, free_text=True))
         (record,) = running.records
         assert record.editions == ("model 'words'; system_fingerprint 'fp_old'",)
         assert record.counts.retried == retried
@@ -256,20 +220,6 @@ def test_the_record_of_a_run_has_editions_and_retries(make, server):
 
 
 # -- counts ---------------------------------------------------------------------------------------------------------
-
-
-def test_requests_that_were_retried_and_that_failed_are_counted(make, server):
-    server.wrong = [wrong.status(500), wrong.status(503), None, wrong.status(400), wrong.status(500)]
-    kernel = make(concurrency=1, retries=2)
-    kernel.batch(PROMPTS, LABELS)
-    assert (kernel.retried, kernel.usage.retries, kernel.usage.failed) == (3, 3, 1)
-    assert kernel.usage.requests == len(server.requests) == 12 + 3
-    kernel.close()
-    assert kernel.usage.failed == 1  # closing the connections forgets nothing
-    server.always = served_by(model="other")
-    kernel.batch(PROMPTS, LABELS)
-    assert kernel.usage.failed == 2
-    assert pickle.loads(pickle.dumps(kernel)).usage.requests == 0
 
 
 # -- identity -------------------------------------------------------------------------------------------------------
@@ -295,6 +245,7 @@ OTHERS = {
     "reasoning_effort": "low",
     "stop": ("a",),
     "top_n": 7,
+    "last_blank": "label",
     "unlisted": "bound",
     "max_tokens": 3,
     "concurrency": 3,
@@ -307,24 +258,34 @@ OTHERS = {
 """Another value of each option."""
 
 
+READ_ONLY = {"unlisted", "last_blank"}
+"""Options that decide how a response is read, or which prompts are sent; ``PROMPTS`` end without a blank."""
+
+
 def test_what_is_sent_is_what_the_identity_says(make, server):
-    """An option that is not in the identity changes no request, and one that is changes it."""
+    """An option that is not in the identity changes no request, and one that is changes some."""
     assert {one.name for one in dataclasses.fields(EndpointKernel)} == OTHERS.keys()
-    seen = {}
+    seen, effects = {}, {}
+
+    def observe(options):
+        kernel = EndpointKernel(server.url, wrong.MODEL, **options)
+        server.requests.clear()
+        kernel.batch(PROMPTS[:1], LABELS)
+        kernel.close()
+        digest, sent = kernel.identity().digest, str(sorted(map(str, server.requests)))
+        assert seen.setdefault(digest, sent) == sent, options
+        return digest, sent
+
     for base in BASES[1:]:
-        for name, value in OTHERS.items():
-            if name in ("base_url", "model", "served_model"):
-                continue
-            try:
-                options = {"unlisted": "bound", **base, name: value}
-                kernel = EndpointKernel(server.url, wrong.MODEL, **options)
-            except ArgumentError:
-                continue
-            server.requests.clear()
-            kernel.batch(PROMPTS[:1], LABELS)
-            kernel.close()
-            sent = str(sorted(map(str, server.requests)))
-            assert seen.setdefault(kernel.identity().digest, sent) == sent, name
+        base = {"unlisted": "bound", **base} if base["scoring"] == "top-logprobs" else base
+        usual = observe(base)
+        for name in OTHERS.keys() - {"base_url", "model", "served_model"}:
+            with contextlib.suppress(ArgumentError):
+                digest, sent = observe({**base, name: OTHERS[name]})
+                effects.setdefault(name, set()).add((digest != usual[0], sent != usual[1]))
+    tried = {name: effect for name, effect in effects.items() if any(stated for stated, _ in effect)}
+    assert {name for name, effect in tried.items() if (True, True) not in effect} <= READ_ONLY
+    assert {"guided", "temperature", "stop", "max_tokens", "top_n", "system"} <= tried.keys()
 
 
 def test_identity_asks_nothing_and_shows_no_secret(make, server):
@@ -337,7 +298,7 @@ def test_identity_asks_nothing_and_shows_no_secret(make, server):
         "scoring": "text",
         "api": "chat",
         "system": '"Say\\nyes."',
-        "max_tokens": "100",
+        "max_tokens": "100 (with reasoning 8192)",
     }
     kernel.generate(PROMPTS)
     assert kernel.identity() == identity == pickle.loads(pickle.dumps(kernel)).identity()

@@ -71,7 +71,8 @@ FAULTS = {
         refused("content_filter", "The response was filtered by the content management policy."), "unparsed", "withheld"
     ),
     "truncated reply": Fault(content("The answer is", "length"), "unparsed", r"\(no label\): 'The answer is'"),
-    "reasoning only": Fault(content("<think>It may be food, or travel", "length"), "unparsed", "cut off in reasoning"),
+    "reasoning cut": Fault(content("<think>It may be food, or travel", "length"), "passes"),
+    "reasoning only": Fault(content("<think>It may be food, or travel"), "unparsed", "cut off in reasoning"),
     "a refusal": Fault(content("I'm sorry, but I can't help with that."), "unparsed", "I'm sorry"),
     "no text": Fault(content(None), "unparsed", "empty"),
     "reasoning text": Fault(wrong.answering(lambda body: f"<think>Not food.</think>{label_of(body)}"), "passes"),
@@ -152,7 +153,9 @@ def test_a_fault_costs_its_own_query_only(server, truth, tmp_path, name, way):
     else:
         result, usage = run(server, path, way)
         details, own = result.details["mini"], details_of_three(result)
-        assert usage.requests == len(server.requests) == queries + 1 + usage.retries
+        longer = sum(request.get("max_tokens") == 8192 for request in server.requests)
+        assert longer == 3 * (name == "reasoning cut")
+        assert usage.requests == len(server.requests) == queries + 1 + usage.retries + longer
         assert usage.retries == (3 if kind == "retried" else 0)
         assert (len(details.failures), len(details.unparsed)) == {"query": (3, 0), "unparsed": (0, 3)}.get(kind, (0, 0))
         for reason in own:
@@ -187,3 +190,47 @@ def test_by_default_the_run_stops_and_goes_on_from_its_store(server, truth, tmp_
     else:
         assert run(server, path, unparsed="error", on_error="raise")[0].divided == truth.divided
         assert len(server.requests) == truth.details["mini"].distinct - received + 2
+
+
+def test_a_first_query_that_fails_is_the_only_one(server):
+    server.always, server.wrong = FAULTS["a bad request"].fault, []
+    server.requests.clear()
+    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text", api="chat")
+    with pytest.raises(OutputError, match="status 400"):
+        Normal(datasets=["mini"], limit=20)(kernel)
+    kernel.close()
+    assert len(server.requests) == 1
+
+
+def without(*names):
+    """Leave something out of each choice."""
+    return wrong.changed(lambda answer: [answer["choices"][0].pop(name, None) for name in names] and None)
+
+
+FATAL = {
+    **{name: (fault.fault, {}) for name, fault in FAULTS.items() if fault.kind == "ends"},
+    "redirect": (wrong.status(307, [("location", "http://127.0.0.1:1/")]), {}),
+    "another model": (wrong.changed(lambda answer: answer.update(model="others")), {}),
+    "no echo": (wrong.changed(lambda answer: answer["choices"][0].update(text="")), {"scoring": "prompt-logprobs"}),
+    "no log-probabilities": (without("logprobs"), {"scoring": "prompt-logprobs"}),
+    "empty log-probabilities": (
+        wrong.changed(lambda answer: answer["choices"][0].update(logprobs={})),
+        {"scoring": "prompt-logprobs"},
+    ),
+}
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("name", FATAL)
+def test_a_fault_of_all_queries_costs_few_requests(server, tmp_path, name, stored):
+    fault, options = FATAL[name]
+    server.always, server.wrong = fault, []
+    server.requests.clear()
+    settings = {"scoring": "text", "api": "chat", "backoff": 0.01, **options}
+    if settings["scoring"] != "text":
+        del settings["api"]
+    kernel = EndpointKernel(server.url, wrong.MODEL, **settings)
+    with pytest.raises(OutputError):
+        Normal(datasets=["mini"], limit=20)(kernel, on_error="collect", store=tmp_path / "s.sqlite" if stored else None)
+    kernel.close()
+    assert 0 < len(server.requests) <= 1 + kernel.concurrency

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
-import dataclasses
 import email.utils
 import json
 import math
 import multiprocessing
 import os
-import pickle
 import socket
 import subprocess
 import sys
@@ -32,7 +30,7 @@ from StaICC.kernels.endpoint import (
     NoMatch,
 )
 from StaICC.kernels.registry import load_kernel
-from StaICC.kernels.transport import ServerOptions, Transport, _Fault, retry_after
+from StaICC.kernels.transport import retry_after
 
 ROOT = Path(wrong.__file__).parents[3]
 KEY = "sk-test-0123456789abcdef"
@@ -94,6 +92,18 @@ def test_top_log_probabilities_are_the_listed_ones(make, server, api):
         assert (asked["logprobs"], asked["path"]) == (20, "/v1/completions")
 
 
+@pytest.mark.parametrize("scoring", ["prompt-logprobs", "top-logprobs"])
+def test_the_last_blank_can_belong_to_the_label(make, server, scoring):
+    kernel = make(scoring, last_blank="label")
+    for prompt, row in zip(PROMPTS, kernel.batch(PROMPTS, LABELS), strict=True):
+        bare = prompt.rstrip(" ")
+        scores = wrong.joint(bare, [f" {label}" for label in LABELS])
+        masses = [mass(bare, label) for label in LABELS] if scoring == "top-logprobs" else map(math.exp, scores)
+        assert row == pytest.approx(normalised(list(masses)), rel=1e-12)
+    assert not any(request["prompt"].endswith(" ") for request in server.requests)
+    assert kernel.identity().settings == {**make(scoring).identity().settings, "last_blank": "label"}
+
+
 @pytest.mark.parametrize("api", ["completions", "chat"])
 def test_text_is_the_reply(make, server, api):
     assert make("text", api=api).batch(PROMPTS, LABELS) == [next(iter(wrong.best(p, 1))) for p in PROMPTS]
@@ -150,14 +160,6 @@ def test_an_unlisted_label_is_no_match_by_default(make):
     assert row == pytest.approx(normalised([mass(PROMPTS[0], "positive"), bound]))
 
 
-def test_the_batch_keeps_order_and_the_limit(make, server):
-    server.delay = 0.03
-    kernel = make(concurrency=3)
-    rows = kernel.batch(PROMPTS, LABELS)
-    assert server.most == 3
-    assert rows == [make(concurrency=1)(prompt, LABELS) for prompt in PROMPTS]
-
-
 def test_the_limit_holds_over_threads_and_a_closed_kernel_opens_again(make, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")  # spaces around a key do not matter
     server.delay = 0.03
@@ -169,15 +171,6 @@ def test_the_limit_holds_over_threads_and_a_closed_kernel_opens_again(make, serv
     kernel.close()
     kernel.close()
     assert rows == kernel.batch(PROMPTS[:6], LABELS)
-
-
-def test_it_works_inside_a_running_event_loop(make):
-    import asyncio
-
-    async def notebook():
-        return make()(PROMPTS[0], LABELS)
-
-    assert asyncio.run(notebook()) == make()(PROMPTS[0], LABELS)
 
 
 def test_generate(make, server):
@@ -197,36 +190,32 @@ def test_generate(make, server):
 
 
 def test_usage_counts_what_the_server_counts(make, server):
-    kernel = make()
+    kernel = make(concurrency=1)
     assert kernel.usage == EndpointUsage(0, 0, 0, 0, 0)
-    server.wrong = [wrong.status(500), wrong.changed(lambda answer: answer.pop("usage") and None)]
+    without_counts = wrong.changed(lambda answer: answer.pop("usage") and None)
+    server.wrong = [wrong.status(500), without_counts, wrong.status(400)]
     kernel.batch(PROMPTS, LABELS)
-    counted = sum(len(wrong.split(request["prompt"])) for request in server.requests[2:])
+    counted = sum(len(wrong.split(request["prompt"])) for request in server.requests[3:])
     usage = kernel.usage
-    assert (usage.requests, usage.retries, usage.uncounted) == (13, 1, 1)
-    assert (usage.completion_tokens, usage.requests) == (11, len(server.requests))
-    assert abs(usage.prompt_tokens - counted) <= len(wrong.split(PROMPTS[0]))
+    assert (usage.requests, usage.retries, usage.uncounted, usage.failed) == (13, 1, 1, 1)
+    assert (usage.completion_tokens, usage.requests, kernel.retried) == (10, len(server.requests), 1)
+    assert kernel.tokens_used == (usage.prompt_tokens, 10)
+    assert usage.prompt_tokens == counted
+    kernel.close()
+    assert kernel.usage == usage  # closing the connections forgets nothing
 
 
 # -- faults that pass -----------------------------------------------------------------------------------------------
 
 PASSING = {
-    "429": (wrong.status(429), "status 429: 'told to fail'"),
+    "429": (wrong.status(429), "status 429: 'failed on request'"),
     "429 with Retry-After": (wrong.status(429, [("retry-after", "0.2")]), "status 429"),
     "500": (wrong.status(500), "status 500"),
     "502 in HTML": (wrong.status(502, body=b"<html><body>Bad", kind="text/html"), "status 502: '<html><body>Bad"),
-    "529": (wrong.status(529), "status 529"),
-    "408": (wrong.status(408), "status 408"),
     "dropped": (wrong.drop, "the connection failed"),
     "dropped in the body": (wrong.drop_in_body, "the connection failed"),
     "HTML": (wrong.status(200, body=b"<!DOCTYPE html>", kind="text/html"), "text/html, .*is the address"),
-    "malformed JSON": (
-        wrong.status(200, body=b'{"choices": [{"text": '),
-        "application/json, 22 bytes: '{",
-    ),
     "no JSON object": (wrong.status(200, body=b"[1, 2]"), "no object"),
-    "empty": (wrong.status(200, body=b""), "not JSON"),
-    "not UTF-8": (wrong.status(200, body=b'{"choices": "\xff\xfe"}'), "not JSON"),
     "nested deep": (wrong.status(200, body=b"[" * 100_000), "not JSON"),
     "an error with status 200": (
         wrong.status(200, body={"error": {"message": "overloaded"}}),
@@ -268,13 +257,6 @@ def test_waits_double_and_do_not_depend_on_chance(make, server):
     for number, (first, second) in enumerate(zip(*gaps, strict=True)):
         assert 0.025 * 2**number <= first <= 0.05 * 2**number + 0.1
         assert abs(first - second) < 0.1
-
-
-def test_a_server_may_be_waited_for_through_thousands_of_retries():
-    one = Transport(ServerOptions("http://localhost:1/v1", "words", retries=10**6, longest_wait=1.0))
-    waits = [one._wait(_Fault("down", True), attempt, {}) for attempt in (10, 1100, 10**5)]
-    one.close()
-    assert all(15.0 <= wait <= 30.0 for wait in waits)
 
 
 def test_retry_after_is_obeyed_by_all_requests(make, server):
@@ -373,17 +355,12 @@ def test_nobody_listens(make):
     ("fault", "said", "fatal"),
     [
         (wrong.status(401), "wants a valid key from OPENAI_API_KEY; check it", True),
-        (wrong.status(403), "wants a valid key", True),
-        (wrong.status(404), "no such address, or no model 'words'", True),
         (wrong.status(307, [("location", "http://127.0.0.1:1/v1?a=b")]), "redirects to 'http://127.0.0.1:1/v1';", True),
-        (wrong.status(301, [("location", "/login")]), "redirects to '/login'", True),
         (wrong.status(429, body={"error": {"message": "pay", "code": "insufficient_quota"}}), "quota is used up", True),
         (wrong.changed(lambda a: a.update(model="other")), "'words' was asked, but 'other' answered", True),
         (wrong.changed(lambda a: a.update(model="words-large")), "'words-large' answered.*served_model=", True),
-        (wrong.changed(lambda a: a.update(model=7)), "but '7' answered", True),
         (wrong.status(400, body={"error": {"message": "too long"}}), "status 400: 'too long'", False),
         (wrong.status(422, body={"detail": "top_logprobs > 5"}), "status 422: 'top_logprobs > 5'", False),
-        (wrong.status(501), "status 501", False),
         (wrong.status(418, body=b"", kind="text/plain"), r"\(status 418\)", False),
     ],
 )
@@ -438,7 +415,7 @@ def test_scores_that_always_tie_are_no_scores(make, server):
     assert make()(PROMPTS[0], LABELS) == [0.5, 0.5]  # once, it may be a tie
 
 
-# -- an echo that lies ----------------------------------------------------------------------------------------------
+# -- an echo that is wrong -------------------------------------------------------------------------------------------
 
 
 def shift(answer):
@@ -533,14 +510,6 @@ def test_settings_without_meaning_are_refused(name):
         assert "secret" not in str(caught.value)
 
 
-def test_settings_are_frozen():
-    kernel = EndpointKernel("http://host/v1", "m")
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        kernel.model = "other"
-    assert kernel == EndpointKernel("http://host/v1/", "m") != EndpointKernel("http://host/v1", "m", scoring="text")
-    assert hash(kernel) == hash(EndpointKernel("http://host/v1/", "m"))
-
-
 def test_from_spec():
     kernel = EndpointKernel.from_spec("openai:http://host:8000/v1#org/model:7b")
     assert kernel == EndpointKernel("http://host:8000/v1", "org/model:7b")
@@ -581,16 +550,6 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch):
 
 
 # -- processes, interrupts ------------------------------------------------------------------------------------------
-
-
-def test_a_kernel_is_pickled_without_its_connections(make):
-    kernel = make()
-    row = kernel(PROMPTS[0], LABELS)
-    again = pickle.loads(pickle.dumps(kernel))
-    assert again == kernel
-    assert again.usage.requests == 0
-    assert again(PROMPTS[0], LABELS) == row
-    again.close()
 
 
 def ask(arguments):

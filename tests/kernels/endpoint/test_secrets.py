@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import random
 import traceback
 import urllib.parse
 
@@ -29,37 +28,6 @@ KEY = "sk-Te5t/w+K=0_9.zQ~8"
 def kernel_for(server, scoring, **options):
     more = {"unlisted": "bound"} if scoring == "top-logprobs" else {}
     return EndpointKernel(server.url, wrong.MODEL, scoring=scoring, backoff=0.01, **more, **options)
-
-
-WORDS = r'x 1 EMPTY none 0.9 NaN . , : { " \ [ \n %41 key neg tive positive choices logprobs words Bearer'
-
-
-def keys() -> list[str]:
-    chance = random.Random(12)
-    found = WORDS.split()
-    for length in (1, 2, 11, 12, 40, 164):
-        found.append("".join(chance.choices("".join(map(chr, range(33, 127))), k=length)))
-    return found
-
-
-def predictions(server, scoring):
-    kernel = kernel_for(server, scoring)
-    try:
-        outcomes = [one if not isinstance(one, OutputError) else str(one) for one in kernel.batch(PROMPTS, LABELS)]
-        return outcomes, kernel.generate(PROMPTS[:1])
-    finally:
-        kernel.close()
-
-
-def test_no_key_changes_a_score(server, monkeypatch):
-    truth = {scoring: predictions(server, scoring) for scoring in SCORINGS}
-    assert len({str(value) for value in truth.values()}) == 3
-    for number, key in enumerate(keys()):
-        monkeypatch.setenv("OPENAI_API_KEY", key)
-        scoring = SCORINGS[number % 3]
-        server.headers.clear()
-        assert predictions(server, scoring) == truth[scoring], (key, scoring)
-        assert {headers["authorization"] for headers in server.headers} == {f"Bearer {key}"}
 
 
 def chunked(handler, answer):

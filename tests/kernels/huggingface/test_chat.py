@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from StaICC import Normal, load_kernel
+from StaICC import Normal
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, PromptError, StaICCError
 from StaICC.kernels.huggingface.prompts import DATE, KernelOptions, PromptFormat, split_turns
@@ -20,7 +20,6 @@ tokenizers = pytest.importorskip("tokenizers")
 
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
 
-START = "<|end|>"  # the start and end token of the test tokenizer
 SMOLLM2 = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou "
     "are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + "
@@ -168,22 +167,6 @@ def test_too_long_conversations_lose_demonstrations(tokenizer: Any, model: Any) 
     assert not kernel.last_scores.report.dropped
 
 
-def test_the_format_is_in_identity_and_signature(tokenizer: Any, model: Any) -> None:
-    kernels = [
-        CausalLMKernel(model, tokenizer, **options)
-        for options in (
-            {},
-            {"prompt_format": "chat"},
-            {"prompt_format": "chat-turns"},
-            {"prompt_format": "chat", "system": "Be brief."},
-            {"prompt_format": "chat", "template_arguments": '{"thinking": false}'},
-        )
-    ]
-    assert len({kernel.identity().digest for kernel in kernels}) == 5
-    result = Normal(datasets=["mini"], limit=2)(kernels[3])
-    assert "prompt_format=chat;system=Be%20brief." in str(result.signature).replace(" ", "%20")
-
-
 def test_arguments_and_errors_of_templates(make_tokenizer: Any) -> None:
     made = make_tokenizer()
     with pytest.raises(StaICCError, match="needs a chat template: the tokenizer has none"):
@@ -211,19 +194,6 @@ def test_arguments_and_errors_of_templates(make_tokenizer: Any) -> None:
             KernelOptions(**wrong)
 
 
-def test_generation_and_features_read_the_conversation(tokenizer: Any, model: Any) -> None:
-    kernel = CausalLMKernel(model, tokenizer, prompt_format="chat")
-    plain = CausalLMKernel(model, tokenizer, add_special_tokens=False)
-    texts = kernel.rendered(PROMPTS)
-    assert kernel.generate(PROMPTS[:2], 4) == plain.generate(texts[:2], 4)
-    assert kernel.hidden_states(PROMPTS) == pytest.approx(plain.hidden_states(texts), abs=1e-5)
-    found = kernel.features(PROMPTS, LABELS, {"probabilities"})["probabilities"]
-    assert found == [pytest.approx(row, abs=1e-5) for row in kernel.batch(PROMPTS, LABELS)]
-    together = kernel.features(PROMPTS, LABELS, {"probabilities", "hidden", "vocabulary"})
-    assert together["hidden"] == pytest.approx(kernel.hidden_states(PROMPTS), abs=1e-5)
-    assert together["vocabulary"] == pytest.approx(kernel.full_vocabulary_logits(PROMPTS), abs=1e-4)
-
-
 def test_a_command_shows_the_conversation(
     tokenizer: Any, model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,13 +207,3 @@ def test_a_command_shows_the_conversation(
     assert main(["prompts", "normal", "--datasets", "mini", "--limit", "1", "--noisy-channel", "--model", "ppm"]) == 0
     (first, *_) = map(json.loads, capsys.readouterr().out.splitlines())
     assert first["rendered"] == first["prompt"]
-
-
-@pytest.mark.slow
-def test_the_template_of_smollm2() -> None:
-    kernel = load_kernel("smollm2;prompt_format=chat")
-    assert kernel.tokenizer.chat_template == SMOLLM2
-    expected = kernel.tokenizer.apply_chat_template(
-        [{"role": "user", "content": PROMPTS[0]}], add_generation_prompt=True
-    )
-    assert kernel._read([[PROMPTS[0]]]).ids == [[ids_of(expected)]]

@@ -8,10 +8,10 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import OutputError, RunEndingError
-from StaICC.kernels.huggingface import forward, operators
+from StaICC.kernels.huggingface import forward
 from StaICC.kernels.huggingface.batching import LastPosition
+from StaICC.kernels.huggingface.forward import CompiledLayers
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-from StaICC.kernels.huggingface.operators import CompiledLayers
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -60,23 +60,6 @@ def test_compiled_layers_return_what_the_layers_return(both, family):
 
 
 @needs_compiler
-def test_the_code_is_used_and_the_model_stays_as_it_is(both):
-    plain, compiled = both(dtype="bfloat16")
-    before = plain.identity()
-    compiled.batch(PROMPTS, LABELS)
-    used = compiled.runner().forward.compiled
-    assert len(used.layers) == compiled.model.config.num_hidden_layers
-    assert all(layer._compiled_call_impl is None for layer, _ in used.layers)
-    assert plain.identity() == before
-    calls = []
-    used.layers = [
-        (layer, lambda *args, code=code, **more: calls.append(1) or code(*args, **more)) for layer, code in used.layers
-    ]
-    compiled.batch(PROMPTS, LABELS)
-    assert calls
-
-
-@needs_compiler
 def test_with_products_of_another_library(both, monkeypatch):
     """On processors where float32 products are given to oneDNN, compiled layers give them to it, too."""
     monkeypatch.setattr(forward, "uses_onednn", lambda: True)
@@ -84,14 +67,6 @@ def test_with_products_of_another_library(both, monkeypatch):
     found = compiled.batch(PROMPTS, LABELS)
     assert compiled.runner().forward.can.onednn
     assert found == close(plain.batch(PROMPTS, LABELS))
-
-
-@needs_compiler
-def test_logits_that_are_scaled_need_few_rows_in_half_precision(both):
-    plain, compiled = both("Granite", "bfloat16")
-    found = compiled.batch(PROMPTS, LABELS)
-    assert compiled.runner().forward.can.head == "rows"
-    assert found == close(plain.batch(PROMPTS, LABELS), 0.02)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +128,7 @@ def test_before_torch_2_4_models_run_and_cannot_be_compiled(both, monkeypatch):
     expected = both()[0].batch(PROMPTS, LABELS)
     monkeypatch.delattr(torch.library, "custom_op")
     for name in ("_products", "_attention"):
-        monkeypatch.setattr(operators, name, getattr(operators, name).__wrapped__)
+        monkeypatch.setattr(forward, name, getattr(forward, name).__wrapped__)
     plain, compiled = both()
     assert plain.runner().forward.can.flat
     assert plain.batch(PROMPTS, LABELS) == close(expected, 1e-6)

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,12 +16,12 @@ import pytest
 
 from StaICC import Normal
 from StaICC.errors import ArgumentError, StaICCError
-from StaICC.inference.identity import identity_of
-from StaICC.inference.recheck import tolerance_of
+from StaICC.inference.identity import identity_of, tolerance_of
 from StaICC.kernels.huggingface import live_state
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
-from StaICC.kernels.huggingface.source import digest_of_file
+from StaICC.kernels.huggingface.source import ModelSource, digest_of_file
+from StaICC.methods.run import Method
 from StaICC.prefabricate_inference import model_kernel
 
 torch = pytest.importorskip("torch")
@@ -195,15 +194,6 @@ def test_no_stale_prediction_after_a_change(kernel, tokenizer, name, in_a_run):
     assert found != close(before, 1e-6)
 
 
-def test_the_checksum_notices_every_single_change(make_model):
-    model = make_model("Llama").to(torch.bfloat16)
-    seen = {live_state.checksum(model)}
-    for count, weight in enumerate(model.parameters(), start=2):
-        in_middle(weight)[0] += 1.0
-        seen.add(live_state.checksum(model))
-        assert len(seen) == count
-
-
 @pytest.mark.parametrize(
     ("family", "of", "setting"),
     [
@@ -222,40 +212,6 @@ def test_a_changed_scale_of_the_logits(make_model, tokenizer, plain, family, of,
     assert found == close(plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in PROMPTS)
     assert found != close(rows, 1e-7)
     assert digest(kernel) != before
-
-
-class Counting:
-    """A kernel in whose place it stands; counts its prompts."""
-
-    def __init__(self, kernel):
-        self.kernel, self.count = kernel, 0
-
-    def identity(self):
-        return self.kernel.identity()
-
-    def __call__(self, prompt, label_space):
-        return self.batch([prompt], label_space)[0]
-
-    def batch(self, prompts, label_space):
-        self.count += len(prompts)
-        return self.kernel.batch(prompts, label_space)
-
-
-@pytest.mark.parametrize("name", ["by data", "full labels", "added token"])
-def test_a_store_serves_no_stale_prediction(make_model, tokenizer, tmp_path, name):
-    benchmark = Normal(datasets=["mini"], k=1, limit=6)
-    counting = Counting(CausalLMKernel(make_model("Llama", max_position_embeddings=2048), tokenizer))
-    settings = {"store": tmp_path / "store.sqlite", "recheck": False}
-    benchmark(counting, **settings)
-    first = counting.count
-    benchmark(counting, **settings)
-    assert counting.count == first > 0
-    CHANGES[name](counting.kernel)
-    changed = benchmark(counting, **settings)
-    assert counting.count == 2 * first
-    again = CausalLMKernel(counting.kernel.model, counting.kernel.tokenizer)
-    again.options = counting.kernel.options
-    assert changed["Averaged results"] == benchmark(again)["Averaged results"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -349,7 +305,14 @@ def compiled_layers(model):
     return model
 
 
-@pytest.mark.parametrize("compiled", [functools.partial(torch.compile, backend="eager"), compiled_layers])
+def compiled_body(model):
+    model.model = torch.compile(model.model, backend="eager")
+    return model
+
+
+@pytest.mark.parametrize(
+    "compiled", [functools.partial(torch.compile, backend="eager"), compiled_layers, compiled_body]
+)
 def test_models_that_their_user_compiled_run_and_are_unidentified(compiled, make_model, tokenizer, tmp_path):
     benchmark = Normal(datasets=["mini"], limit=1, k=0)
     expected = benchmark(CausalLMKernel(make_model("Llama", max_position_embeddings=512), tokenizer))
@@ -400,33 +363,6 @@ def test_virtual_tokens_do_not_shift_positions(kind, make_model, tokenizer, plai
     tuned = peft.get_peft_model(make_model("Llama"), config).eval()
     expected = [plain.labels(tuned, tokenizer, prompt, LABELS) for prompt in PROMPTS]
     assert CausalLMKernel(tuned, tokenizer).batch(PROMPTS, LABELS) == close(expected, 1e-4)
-
-
-class PackedLinear(torch.nn.Module):  # type: ignore[name-defined]
-    """Weights as integers in buffers, as GPTQ keeps them."""
-
-    def __init__(self, linear, persistent):
-        super().__init__()
-        scale = linear.weight.detach().abs().max() / 127
-        self.register_buffer("qweight", (linear.weight.detach() / scale).round().to(torch.int8), persistent=persistent)
-        self.register_buffer("scales", scale.clone(), persistent=persistent)
-
-    def forward(self, states):
-        return torch.nn.functional.linear(states, self.qweight.to(states.dtype) * self.scales)
-
-
-@pytest.mark.parametrize("persistent", [True, False])
-def test_weights_in_buffers(kernel, tokenizer, plain, persistent):
-    module = layer(kernel, 1).mlp
-    module.down_proj = PackedLinear(module.down_proj, persistent)
-    before = kernel.identity()
-    for change in (lambda: None, lambda: module.down_proj.scales.mul_(1.01)):
-        change()
-        expected = (plain.labels(kernel.model, tokenizer, prompt, LABELS) for prompt in PROMPTS)
-        assert kernel.batch(PROMPTS, LABELS) == close(expected, 1e-4)
-    module.down_proj.scales /= 1.01
-    module.down_proj.qweight[5, 7] += 9
-    assert kernel.identity().who["weights"] != before.who["weights"]
 
 
 class DependsOnBatch(torch.nn.Module):  # type: ignore[name-defined]
@@ -688,6 +624,7 @@ def test_running_changes_no_identity(make_model, tokenizer, family):
 OTHER_VALUES = {
     "label_scoring": "full",
     "label_normalisation": "mean",
+    "last_blank": "label",
     "variant": "0.1.1",
     "token_budget": 64,
     "max_length": 99,
@@ -719,16 +656,6 @@ def test_every_option_is_in_the_settings_or_changes_no_prediction(model, tokeniz
             assert other.batch(PROMPTS, LABELS) == close(kernel.batch(PROMPTS, LABELS), 1e-4)
 
 
-def test_every_argument_of_the_kernel_is_an_option_or_in_the_identity(make_model, tokenizer):
-    """The documented arguments are the options that the test above enumerates, and those that make the model."""
-    arguments = CausalLMKernel.__doc__.partition("Raises:")[0]
-    documented = re.findall(r"^ {8}(\w+): ", arguments, re.MULTILINE)
-    assert sorted(documented) == sorted([*OTHER_VALUES, "model", "tokenizer", "device", "dtype"])
-    kernels = [CausalLMKernel(make_model("Llama"), tokenizer, dtype=dtype) for dtype in (None, "bfloat16")]
-    assert digest(kernels[0]) != digest(kernels[1])
-    assert {"device", "dtype"} <= set(kernels[0].identity().who)
-
-
 class Flipped(CausalLMKernel):
     def batch(self, prompts, label_space):
         return [row[::-1] for row in super().batch(prompts, label_space)]
@@ -740,3 +667,46 @@ def test_a_subclass_does_not_share_the_identity(model, tokenizer):
     assert before != digest(CausalLMKernel(model, tokenizer))
     other.batch(PROMPTS, LABELS)
     assert digest(other) == before
+
+
+# -- the name in results
+
+
+def test_a_model_has_the_name_of_the_hub_or_of_its_folder(make_model, tokenizer, tmp_path):
+    folder = tmp_path / "mine"
+    model = make_model("Llama")
+    named = {
+        "": "LlamaForCausalLM",
+        "gpt2": "hf:gpt2",
+        "EleutherAI/pythia-70m": "hf:EleutherAI/pythia-70m",
+        str(folder): "hf:mine",
+        "./runs/mine": "hf:mine",
+        "/cache/models--EleutherAI--pythia-70m/snapshots/0123abc": "hf:EleutherAI/pythia-70m",
+    }
+    benchmark = Normal(k=0, datasets=["mini"], limit=1)
+    identities = set()
+    for name, expected in named.items():
+        model.config._name_or_path = name
+        kernel = CausalLMKernel(model, tokenizer)
+        result = benchmark(kernel)
+        assert result.model.partition(" [")[0] == expected
+        identities.add(result.provenance.predictors[0].identity)
+        assert benchmark(kernel, model_name="my-own").model.startswith("my-own [")
+    assert len(identities) == 1, "the name is no part of the identity"
+    function = functools.partial(
+        model_kernel.standard_ICL_inference_with_torch_Causal_LM, model=model, tokenizer=tokenizer
+    )
+    assert benchmark(function).model.startswith("hf:EleutherAI/pythia-70m [")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    assert benchmark(CausalLMKernel.from_spec(str(folder))).model.startswith("hf:mine [")
+    assert Method("vanilla", CausalLMKernel.from_spec(str(folder))).run(benchmark).model.startswith("hf:mine [")
+
+
+@pytest.mark.parametrize(("dtype", "fast", "resolved"), [("auto", True, "auto"), ("auto", False, "float32")])
+def test_auto_is_float32_where_a_processor_is_slow_in_bfloat16(monkeypatch, dtype, fast, resolved):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast)
+    assert ModelSource("smollm2", "cpu", dtype).resolved_dtype() == resolved
+    assert ModelSource("smollm2", "cpu", "bfloat16").resolved_dtype() == "bfloat16"
+    assert ModelSource("smollm2", "cpu").resolved_dtype() == "float32"

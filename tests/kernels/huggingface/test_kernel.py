@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 from StaICC import Dataset, Normal, Suite
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import ArgumentError, OutputError, StaICCError
 from StaICC.kernels.huggingface import kernel as causal_lm
 from StaICC.kernels.huggingface.batching import Ending
 from StaICC.kernels.huggingface.kernel import CausalLMKernel, PromptError
-from StaICC.kernels.label_scores import softmax
+from StaICC.kernels.protocol import softmax
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -190,24 +190,6 @@ def test_kernels_that_share_a_model_in_training_mode_wait_for_each_other(make_mo
 # Length
 
 
-def test_demonstrations_are_dropped_if_asked_and_counted(make, tokenizer):
-    short, demonstration = "question: the city? answer: ", "question: who wrote? answer: person\n"
-    found = make(on_too_long="drop-demonstrations", max_length=30).score([demonstration * 6 + short, short], LABELS)
-    ((index, count),) = found.report.dropped.items()
-    assert index == 0
-    assert found.probabilities == close(make().batch([demonstration * (6 - count) + short, short], LABELS), 1e-6)
-    assert len(tokenizer(demonstration * (7 - count) + short)["input_ids"]) > 30
-
-
-def test_noisy_channel_drops_equally_for_every_label(make):
-    query = [
-        "answer: person question: who wrote the play?\n" * 4 + f"answer: {label} question: x?\n" for label in LABELS
-    ]
-    found = make(on_too_long="drop-demonstrations", max_length=40).score([query], LABELS)
-    assert found.report.dropped[0] >= 1
-    assert found.report.tokens <= 40 * len(LABELS)
-
-
 @pytest.mark.parametrize("generated", [0, 250])
 def test_what_is_too_long_names_the_query(make, generated):
     prompts = [PROMPTS[0], PROMPTS[0] * 2 if generated else "who " * 400]
@@ -272,14 +254,6 @@ def test_label_mass_can_be_left_out(make):
     assert make(label_scoring="full", label_mass=False).score(PROMPTS[:2], LABELS).label_mass is None
 
 
-def test_a_doubled_beginning_is_refused(model, make_tokenizer):
-    kernel = CausalLMKernel(model, make_tokenizer(add_start=True))
-    with pytest.raises(PromptError, match=r"prompt 0 begins with .* twice"):
-        kernel("<|end|>" + PROMPTS[0], LABELS)
-    free = CausalLMKernel(model, make_tokenizer(add_start=True), add_special_tokens=False)
-    assert free("<|end|>" + PROMPTS[0], LABELS) == pytest.approx(kernel(PROMPTS[0], LABELS), abs=1e-6)
-
-
 def test_not_finite_is_an_error_not_a_number(make_model, tokenizer):
     model = make_model("Llama")
     model.lm_head.weight.data[:] = float("nan")
@@ -306,6 +280,12 @@ def test_a_folder_is_loaded_late_and_once(folder, make):
     assert twin.model is kernel.model
 
 
+@pytest.mark.parametrize("device", ["hpu", "cuda:77"])
+def test_a_device_that_the_machine_has_not(device, folder):
+    with pytest.raises(StaICCError, match=f"'{device}'.*such as cpu"):
+        CausalLMKernel.from_spec(str(folder), device=device).batch(["a"], LABELS)
+
+
 def test_pickles(folder, kernel):
     """A model named by a string is pickled as the string, a live model whole."""
     named = CausalLMKernel.from_spec(str(folder), device="cpu", label_scoring="first")
@@ -326,6 +306,8 @@ def test_generation_stops(make):
     stop = whole[len(whole) // 2]
     assert make().generate(PROMPTS[:1], 12, [stop]) == [whole[: whole.index(stop)]]
     assert whole.startswith(make().generate(PROMPTS[:1], 1)[0])
+    ends = [make().generate(PROMPTS[:1], *limits)[0].finish_reason for limits in ((12, [stop]), (1,))]
+    assert ends == ["stop", "length"]
 
 
 def test_a_text_does_not_end_with_half_a_character():
@@ -379,6 +361,7 @@ def test_bad_settings(model, tokenizer, options, message):
         (lambda k: k.generate(["x"], 0), "max_new_tokens must be an integer of at least 1, not 0"),
         (lambda k: k.generate(["x"], 3, "stop"), "stop must be a list"),
         (lambda k: k.generate(["x"], 3, [""]), "stop must be a list"),
+        (lambda k: k.generate(["x"], 3, choices=["a"]), "choices: got"),
         (lambda k: k.noisy_channel([["a"] * 3], LABELS, "x"), "variant must be one of"),
         (lambda k: CausalLMKernel("gpt2", k.tokenizer), "model must be a causal language model"),
         (lambda k: CausalLMKernel.from_spec("nothing"), "'smollm2', 'hf:NAME'"),

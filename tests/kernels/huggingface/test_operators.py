@@ -7,10 +7,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from StaICC.kernels.huggingface import operators
-from StaICC.kernels.huggingface.forward import Forward
+from StaICC.kernels.huggingface import forward as operators
+from StaICC.kernels.huggingface.forward import Forward, Segment, segmented_attention
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-from StaICC.kernels.huggingface.operators import Segment, segmented_attention
 from StaICC.kernels.huggingface.prefix_plan import Row
 
 torch = pytest.importorskip("torch")
@@ -26,31 +25,6 @@ FOREST = Row((5, 6, 7), (-1, -1, 1), ((4, 0), (5, 2)), 0)
 def attention_inputs(size):
     query, key, value = (torch.randn(1, 2, size, 8) for _ in range(3))
     return query, key, value, torch.full((1, 1, 1, 1), torch.nan).expand(1, 1, size, size)
-
-
-def test_segments_equal_the_complete_mask():
-    """The oracle is softmax attention with the complete mask, written out."""
-    torch.manual_seed(0)
-    query, key, value, mask = attention_inputs(9)
-    own = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1]]).bool()
-    allowed = torch.zeros(9, 9, dtype=torch.bool)
-    allowed[:3, :3] = torch.ones(3, 3).tril().bool()
-    allowed[3:5, 3:5] = torch.ones(2, 2).tril().bool()
-    allowed[5:7, 3:7] = own
-    allowed[7:, 7:] = torch.ones(2, 2).tril().bool()
-    weights = (query @ key.transpose(-1, -2) / 8**0.5).masked_fill(~allowed, -torch.inf).softmax(-1)
-    additive = torch.zeros(2, 4).masked_fill(~own, torch.finfo(torch.float32).min)[None, None]
-    pieces = [Segment(0, 0, 3), Segment(3, 3, 5), Segment(3, 5, 7, additive), Segment(7, 7, 9)]
-    attention = torch.nn.functional.scaled_dot_product_attention
-    with segmented_attention(mask, pieces):
-        found = attention(query, key, value, attn_mask=mask)
-        positional = attention(query, key, value, mask[:, :, :, :9])
-        without_mask = attention(query, key, value, is_causal=True)
-        other_mask = attention(query, key, value, torch.zeros(9, 9))
-    assert torch.allclose(found, weights @ value, atol=1e-5)
-    assert torch.equal(found, positional)
-    assert torch.allclose(without_mask, attention(query, key, value, is_causal=True), atol=1e-6)
-    assert torch.allclose(other_mask, attention(query, key, value), atol=1e-6)
 
 
 def test_all_other_uses_of_the_mask_give_nan():
@@ -101,13 +75,6 @@ def test_prompts_of_all_lengths_are_one_call_without_padding(model, tokenizer):
     kernel = CausalLMKernel(model, tokenizer)
     report = kernel.score(["good " * count for count in range(1, 30)], LABELS).report
     assert (report.calls, report.padding) == (1, 0)
-
-
-@pytest.mark.parametrize(("dtype", "budget"), [("float32", 1024), ("bfloat16", 2048), ("float64", 512)])
-def test_calls_on_a_cpu_are_limited_by_their_bytes(make_model, tokenizer, dtype, budget):
-    model = make_model("Llama")
-    assert CausalLMKernel(model, tokenizer, dtype=dtype).runner().budget == budget
-    assert CausalLMKernel(model, tokenizer, dtype=dtype, token_budget=77).runner().budget == 77
 
 
 # Matrix products

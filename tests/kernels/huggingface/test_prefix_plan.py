@@ -67,15 +67,6 @@ def test_every_sequence_is_answered_once_and_whole(sequences, data):
 
 
 @given(SEQUENCES)
-def test_without_sharing_rows_are_plain_and_different(sequences):
-    (stage,) = plan(sequences, [0] * len(sequences), row_tokens=4, attention_weight=0.0, share=False)
-    assert plan([], [], row_tokens=10, attention_weight=0.0) == ()
-    assert stage.prefix == ()
-    assert all(row.is_chain for row in stage.rows)
-    assert sorted(row.tokens for row in stage.rows) == sorted(set(sequences))
-
-
-@given(SEQUENCES)
 def test_free_attention_computes_every_prefix_once_and_subtrees_are_what_the_parents_say(sequences):
     stages = plan(sequences, [0] * len(sequences), row_tokens=10_000, attention_weight=0.0)
     computed = sum(len(row.tokens) for stage in stages for row in stage.rows)
@@ -101,14 +92,6 @@ def test_a_long_prefix_gets_a_stage_and_rows_are_filled():
     assert stage.prefix == context
     assert len(stage.rows) == 1
     assert sum(len(row.tokens) for row in stage.rows) == 100
-
-
-def test_a_prefix_does_not_reach_what_is_wanted():
-    context = tuple(range(1000))
-    sequences = [(*context, i) for i in range(50)]
-    stages = plan(sequences, [600] * 50, row_tokens=500, attention_weight=1e-3, cache_from=256)
-    assert all(len(stage.prefix) <= 600 for stage in stages)
-    check(sequences, stages, [600] * 50)
 
 
 def test_nested_prefixes_follow_each_other():

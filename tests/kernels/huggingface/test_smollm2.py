@@ -65,18 +65,14 @@ def test_a_damaged_file_is_refused_and_mended(home, wheel):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("smollm2")
 def test_a_real_language_model():
     """Fetched, read, batched and one by one, and it knows a capital."""
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    pytest.importorskip("gguf")
-    from StaICC.kernels.huggingface.functions import standard_ICL_inference_with_torch_Causal_LM as standard
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+    import torch
 
-    try:
-        smollm2.smollm2_file()
-    except DataMissingError as error:
-        pytest.skip(f"the model cannot be had: {error}")
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+    from StaICC.kernels.huggingface.kernel import standard_ICL_inference_with_torch_Causal_LM as standard
+
     kernel = CausalLMKernel.from_spec("smollm2", device="cpu")
     identity = kernel.identity()
     assert (identity.who["files"], identity.who["dtype"]) == (smollm2.GGUF_SHA256, "float32")

@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError
 from StaICC.inference.identity import Identity
-from StaICC.methods.calibration.base import (
-    content_free_prompts,
-    domain_prompts,
-    labelled_prompts,
+from StaICC.methods.calibration import (
+    ContextualCalibration,
+    DomainCalibration,
+    HiddenCalibration,
+    KNNPrompting,
+    KNNPromptingCentroid,
 )
+from StaICC.methods.calibration.samples import labelled_prompts
 from StaICC.prefabricate_inference import standard_calibration as sc
 
 LABELS = ["no", "yes"]
@@ -89,7 +92,7 @@ def test_priors_by_hand(name: str, variant: str, learned: Any, prior: Any, row: 
 
 def test_logits_are_read_as_in_training() -> None:
     """Logits (0, ln 3) are probabilities (1/4, 3/4), also for a row that alone could be probabilities."""
-    made = sc.DomainCalibration(LABELS)
+    made = DomainCalibration(LABELS)
     made.train(write, answers([0.0, math.log(3)], [0.0, -5.0]), ROWS, calibration_number=2, k=0)
     made.prior = [0.25, 0.75]
     assert made.inference([0.0, math.log(3)]) == pytest.approx([0.5, 0.5])
@@ -99,19 +102,18 @@ def test_logits_are_read_as_in_training() -> None:
 
 
 @given(
-    prior=st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
-    row=st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
+    prior=st.lists(st.floats(0.01, 1), min_size=3, max_size=3), row=st.lists(st.floats(0.01, 1), min_size=3, max_size=3)
 )
 def test_what_the_model_says_of_nothing_becomes_uniform(prior: list[float], row: list[float]) -> None:
     prior, row = [p / sum(prior) for p in prior], [p / sum(row) for p in row]
-    for kind in (sc.ContextualCalibration, sc.DomainCalibration):
+    for kind in (ContextualCalibration, DomainCalibration):
         made = kind(["a", "b", "c"])
         made.train(write, answers(prior), ROWS, calibration_number=1, k=0)
         assert made.inference(prior) == pytest.approx([1 / 3] * 3)
-        found = made.inference(row)
-        assert math.fsum(found) == pytest.approx(1)
+        rows = made.inference(row)
+        assert math.fsum(rows) == pytest.approx(1)
         ratio = [value / base for value, base in zip(row, prior, strict=True)]
-        assert found.index(max(found)) == pytest.approx(ratio.index(max(ratio))) or math.isclose(
+        assert rows.index(max(rows)) == pytest.approx(ratio.index(max(ratio))) or math.isclose(
             sorted(ratio)[-1], sorted(ratio)[-2]
         )
 
@@ -130,21 +132,21 @@ def test_what_the_model_says_of_nothing_becomes_uniform(prior: list[float], row:
     ],
 )
 def test_answers_that_cannot_train(answer: Any, message: str) -> None:
-    for kind in (sc.ContextualCalibration, sc.DomainCalibration):
+    for kind in (ContextualCalibration, DomainCalibration):
         with pytest.raises(OutputError, match=message):
             kind(LABELS).train(write, lambda prompt, label_space: answer, ROWS, calibration_number=2, k=1)
 
 
-@pytest.mark.parametrize("kind", [sc.ContextualCalibration, sc.DomainCalibration, sc.HiddenCalibration])
+@pytest.mark.parametrize("kind", [ContextualCalibration, DomainCalibration, HiddenCalibration])
 def test_arguments_that_are_refused(kind: Any) -> None:
-    ask = answers([0.5, 0.5])
+    predict = answers([0.5, 0.5])
     with pytest.raises(ArgumentError, match="calibration_number must be an integer of at least 1, not 0"):
-        kind(LABELS).train(write, ask, ROWS, calibration_number=0)
+        kind(LABELS).train(write, predict, ROWS, calibration_number=0)
     with pytest.raises(ArgumentError, match="k must be an integer of at least 0, not -1"):
-        kind(LABELS).train(write, ask, ROWS, k=-1)
+        kind(LABELS).train(write, predict, ROWS, k=-1)
     for empty in ([], None):
         with pytest.raises(ArgumentError, match="calibration set is empty"):
-            kind(LABELS).train(write, ask, empty)
+            kind(LABELS).train(write, predict, empty)
     with pytest.raises(ArgumentError, match="not trained"):
         kind(LABELS).inference([0.5, 0.5], [0.5], [0.5])
     with pytest.raises(ArgumentError, match="distinct"):
@@ -160,24 +162,24 @@ def test_arguments_that_are_refused(kind: Any) -> None:
 
 def test_batch_by_hand() -> None:
     """Mean (0.6, 0.4): 0.8 / 0.6 : 0.2 / 0.4 = 8 : 3, and 0.2 / 0.6 : 0.8 / 0.4 = 1 : 6."""
-    found = sc.batch_calibration([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
-    assert found == [pytest.approx([8 / 11, 3 / 11])] * 2 + [pytest.approx([1 / 7, 6 / 7])]
+    rows = sc.batch_calibration([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+    assert rows == [pytest.approx([8 / 11, 3 / 11])] * 2 + [pytest.approx([1 / 7, 6 / 7])]
 
 
 def test_last_batch_takes_the_mean_of_as_many_as_a_full_one() -> None:
     rows = [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]
-    found = sc.batch_calibration(rows, batch_size=2)
+    calibrated = sc.batch_calibration(rows, batch_size=2)
     mean = [(0.5 + 0.1) / 2, (0.5 + 0.9) / 2]
     a, b = 0.1 / mean[0], 0.9 / mean[1]
-    assert found[2] == pytest.approx([a / (a + b), b / (a + b)])
-    assert found[:2] == sc.batch_calibration(rows[:2], batch_size=2)
+    assert calibrated[2] == pytest.approx([a / (a + b), b / (a + b)])
+    assert calibrated[:2] == sc.batch_calibration(rows[:2], batch_size=2)
 
 
 def test_released_batch_by_hand() -> None:
     """Mean (0.6, 0.4): softmax(0.2, -0.2). The single row of the last batch becomes uniform: so does the release."""
-    found = sc.batch_calibration([[0.8, 0.2], [0.4, 0.6], [0.9, 0.1]], batch_size=2, variant="0.1.1")
+    rows = sc.batch_calibration([[0.8, 0.2], [0.4, 0.6], [0.9, 0.1]], batch_size=2, variant="0.1.1")
     top = 1 / (1 + math.exp(-0.4))
-    assert found == [pytest.approx([top, 1 - top]), pytest.approx([1 - top, top]), [0.5, 0.5]]
+    assert rows == [pytest.approx([top, 1 - top]), pytest.approx([1 - top, top]), [0.5, 0.5]]
 
 
 def test_batch_edge_cases() -> None:
@@ -203,8 +205,8 @@ def test_batch_edge_cases() -> None:
 def test_batch_is_invariant_to_a_bias_of_the_labels(rows: list[list[float]]) -> None:
     """Multiplying each label's probability by a constant, without renormalising, changes nothing in one batch."""
     rows = [[value / sum(row) for value in row] for row in rows]
-    found = sc.batch_calibration(rows)
-    for row, other in zip(rows, found, strict=True):
+    calibrated = sc.batch_calibration(rows)
+    for row, other in zip(rows, calibrated, strict=True):
         assert math.fsum(other) == pytest.approx(1)
         mean = [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
         assert (other[0] > other[1]) is (row[0] / mean[0] > row[1] / mean[1]) or other[0] == pytest.approx(other[1])
@@ -221,7 +223,7 @@ def states(number: int) -> list[float]:
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
 def test_hidden_by_hand(variant: str) -> None:
     """Centroids (0, c0) and (4, c1); a state at distances d0 and d1 has probabilities softmax(-d0, -d1)."""
-    made = sc.HiddenCalibration(LABELS, variant=variant)
+    made = HiddenCalibration(LABELS, variant=variant)
     kernel = Kernel(lambda number: [4.0 * (number % 2), 0.0])
     made.train(write, kernel, ROWS, calibration_number=6, k=1)
     assert made.centroid.tolist() == [[0.0, 0.0], [4.0, 0.0]]
@@ -234,7 +236,7 @@ def test_function_that_returns_tuples() -> None:
     """The call shape of 0.1.1: (label probabilities, hidden state)."""
     pytest.importorskip("numpy")
 
-    def ask(prompt: str, label_space: list[str]) -> Any:
+    def predict(prompt: str, label_space: list[str]) -> Any:
         return [0.5, 0.5], states(int(prompt.split(" / ")[-1].split()[0][1:]))
 
     paid: list[str] = []
@@ -243,18 +245,17 @@ def test_function_that_returns_tuples() -> None:
         paid.append(prompt)
         return [0.5, 0.5]
 
-    one, other = sc.hidden_calibration(LABELS), sc.hidden_calibration(LABELS)
-    one.train(write, ask, ROWS, calibration_number=8)
+    experimentor, other = sc.hidden_calibration(LABELS), sc.hidden_calibration(LABELS)
+    experimentor.train(write, predict, ROWS, calibration_number=8)
     other.train(write, feedforward_with_hidden_state=Kernel(states), calibration_set=ROWS, calibration_number=8)
-    assert one.centroid.tolist() == other.centroid.tolist()
+    assert experimentor.centroid.tolist() == other.centroid.tolist()
     with pytest.raises(
-        ArgumentError,
-        match="counted does not provide hidden states: it returned a list, expected a tuple",
+        ArgumentError, match="counted does not provide hidden states: it returned a list, expected a tuple"
     ):
-        one.train(write, counted, ROWS)
+        experimentor.train(write, counted, ROWS)
     assert len(paid) == 1
     with pytest.raises(ArgumentError, match="needs feedforward"):
-        one.train(write)
+        experimentor.train(write)
 
 
 def logits(number: int) -> list[float]:
@@ -264,12 +265,12 @@ def logits(number: int) -> list[float]:
 
 def test_knn_by_hand() -> None:
     """Of three anchors of each kind, the three with the smaller divergence vote: all for the label."""
-    made = sc.KNNPrompting(LABELS)
+    made = KNNPrompting(LABELS)
     made.train(write, Kernel(logits), ROWS, calibration_number=10, k=1)
     assert made.anchors[0].tolist() == pytest.approx([0.75, 0.25] if made.labels[0] == 0 else [0.25, 0.75])
     assert made.inference(None, [2.0, 0.0]) == [1.0, 0.0]
     assert made.inference(None, [0.0, 2.0]) == [0.0, 1.0]
-    five = sc.KNNPrompting(LABELS, knn_k=10)
+    five = KNNPrompting(LABELS, knn_k=10)
     five.train(write, Kernel(logits), ROWS, calibration_number=10, k=1)
     assert five.inference(None, [2.0, 0.0]) == [0.5, 0.5]
 
@@ -279,12 +280,10 @@ def test_divergence_by_hand() -> None:
     from StaICC.methods.calibration import neighbours as nearest
 
     anchors = numpy.array([[0.75, 0.25], [1.0, 0.0]])
-    found = nearest.kullback_leibler(numpy.log([[0.5, 0.5], [0.25, 0.75]]), anchors)
+    rows = nearest.kullback_leibler(numpy.log([[0.5, 0.5], [0.25, 0.75]]), anchors)
     first = 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)
-    assert found[0].tolist() == pytest.approx([first, math.log(2)])  # 0 log 0 = 0
-    assert found[1].tolist() == pytest.approx(
-        [0.75 * math.log(0.75 / 0.25) + 0.25 * math.log(0.25 / 0.75), math.log(4)]
-    )
+    assert rows[0].tolist() == pytest.approx([first, math.log(2)])  # 0 log 0 = 0
+    assert rows[1].tolist() == pytest.approx([0.75 * math.log(0.75 / 0.25) + 0.25 * math.log(0.25 / 0.75), math.log(4)])
     assert nearest.kullback_leibler(numpy.log(anchors[:1]), anchors[:1])[0, 0] == pytest.approx(0, abs=1e-15)
 
 
@@ -297,7 +296,7 @@ def test_knn_released_by_hand() -> None:
 
 def test_knn_centroid_by_hand() -> None:
     """Mean distributions (3/4, 1/4) and (1/4, 3/4); divergences to the uniform one are equal, to the first 0 and d."""
-    made = sc.KNNPromptingCentroid(LABELS)
+    made = KNNPromptingCentroid(LABELS)
     made.train(write, Kernel(logits), ROWS, calibration_number=10, k=1)
     assert made.inference(None, [7.0, 7.0]) == pytest.approx([0.5, 0.5])
     d = 0.25 * math.log(0.25 / 0.75) + 0.75 * math.log(0.75 / 0.25)
@@ -308,7 +307,7 @@ def test_knn_centroid_by_hand() -> None:
     assert released.inference(None, [math.log(3), 0.0])[0] == pytest.approx(1 / (1 + math.exp(-d)))
 
 
-@pytest.mark.parametrize("kind", [sc.HiddenCalibration, sc.KNNPromptingCentroid])
+@pytest.mark.parametrize("kind", [HiddenCalibration, KNNPromptingCentroid])
 def test_label_without_samples(kind: Any) -> None:
     labels = ["no", "yes", "perhaps"]
     with pytest.raises(ArgumentError, match=r"none of the 8 calibration samples has the label 'perhaps'"):
@@ -322,25 +321,25 @@ def test_label_without_samples(kind: Any) -> None:
 
 
 def test_knn_with_a_label_without_samples() -> None:
-    made = sc.KNNPrompting(["no", "yes", "perhaps"])
+    made = KNNPrompting(["no", "yes", "perhaps"])
     made.train(write, Kernel(logits), ROWS, calibration_number=8)
     assert made.inference(None, [2.0, 0.0]) == [1.0, 0.0, 0.0]
     with pytest.raises(ArgumentError, match="2 calibration samples have no 3 nearest"):
-        sc.KNNPrompting(LABELS).train(write, Kernel(logits), ROWS, calibration_number=2)
+        KNNPrompting(LABELS).train(write, Kernel(logits), ROWS, calibration_number=2)
     with pytest.raises(ArgumentError, match="knn_k must be an integer of at least 1, not 0"):
-        sc.KNNPrompting(LABELS, knn_k=0)
+        KNNPrompting(LABELS, knn_k=0)
 
 
 def test_one_class() -> None:
     rows = [([f"t{i}"], 0) for i in range(5)]
     with pytest.raises(ArgumentError, match="'yes'"):
-        sc.HiddenCalibration(LABELS).train(write, Kernel(states), rows, calibration_number=5)
-    made = sc.HiddenCalibration(["only"])
+        HiddenCalibration(LABELS).train(write, Kernel(states), rows, calibration_number=5)
+    made = HiddenCalibration(["only"])
     made.train(write, Kernel(states), rows, calibration_number=5, k=0)
     assert made.inference(None, None, [9.0, 9.0]) == [1.0]
 
 
-@pytest.mark.parametrize("kind", [sc.HiddenCalibration, sc.KNNPrompting, sc.KNNPromptingCentroid])
+@pytest.mark.parametrize("kind", [HiddenCalibration, KNNPrompting, KNNPromptingCentroid])
 def test_states_that_are_not_finite(kind: Any) -> None:
     with pytest.raises(OutputError, match=r"calibration (hidden state|row of logits) \d has NaN or an infinity"):
         kind(LABELS).train(write, Kernel(lambda n: [math.nan if n == 3 else 1.0, 2.0]), ROWS, calibration_number=10)
@@ -355,7 +354,7 @@ def test_states_that_are_not_finite(kind: Any) -> None:
 
 
 def test_probabilities_instead_of_logits_are_refused() -> None:
-    for kind in (sc.KNNPrompting, sc.KNNPromptingCentroid):
+    for kind in (KNNPrompting, KNNPromptingCentroid):
         with pytest.raises(ArgumentError, match="got probabilities, expected logits"):
             kind(LABELS).train(write, Kernel(lambda n: [0.25, 0.75]), ROWS, calibration_number=10)
 
@@ -363,38 +362,46 @@ def test_probabilities_instead_of_logits_are_refused() -> None:
 # -- the prompts
 
 
+def free(number: int, k: int, variant: str) -> list[Any]:
+    return ContextualCalibration(LABELS, variant=variant).samples(write, ROWS, number, k).prompts
+
+
+def of_words(number: int, length: int, variant: str, rows: Any = ROWS, make: Any = write) -> list[Any]:
+    return DomainCalibration(LABELS, variant=variant).samples(make, rows, number, 0, sample_length=length).prompts
+
+
 def test_content_free_prompts() -> None:
-    paper = content_free_prompts(write, ROWS, 4, 2, "paper")
+    paper = free(4, 2, "paper")
     assert [prompt.split(" / ")[-1] for prompt in paper] == ["N/A", "[MASK]", "", "N/A"]
     assert len(set(paper)) == 4
-    released = content_free_prompts(write, ROWS, 4, 2, "0.1.1")
+    released = free(4, 2, "0.1.1")
     assert {prompt.split(" / ")[-1] for prompt in released} == {""}
-    assert content_free_prompts(write, ROWS, 4, 2, "paper") == paper
-    assert content_free_prompts(write, ROWS, 3, 0, "paper") == ["N/A", "[MASK]", ""]
+    assert free(4, 2, "paper") == paper
+    assert free(3, 0, "paper") == ["N/A", "[MASK]", ""]
 
 
 def test_domain_prompts() -> None:
     words = {word for texts, _ in ROWS for word in texts[0].split()}
     seen: set[str] = set()
-    for prompt in domain_prompts(write, ROWS, 50, 0, 8, "paper"):
+    for prompt in of_words(50, 8, "paper"):
         assert len(prompt.split()) == 8
         seen.update(prompt.split())
     assert seen == words  # the last row and the last words too
-    released = {word for prompt in domain_prompts(write, ROWS, 50, 0, 8, "0.1.1") for word in prompt.split()}
+    released = {word for prompt in of_words(50, 8, "0.1.1") for word in prompt.split()}
     assert released == {word for word in words if not word.startswith("v") and not word.endswith("9")}
     with pytest.raises(ArgumentError, match="no words"):
-        domain_prompts(write, [([" "], 0)], 1, 0, 8, "paper")
+        of_words(1, 8, "paper", [([" "], 0)])
     with pytest.raises(ArgumentError, match="sample_length"):
-        domain_prompts(write, ROWS, 1, 0, 0, "paper")
+        of_words(1, 0, "paper")
 
 
 def test_two_input_texts() -> None:
     rows = [(["a b", "c d"], 0), (["e f", "g h"], 1)]
-    kept: list[list[str]] = []
-    domain_prompts(lambda demos, query: kept.append(query) or "p", rows, 20, 1, 3, "paper")  # type: ignore[func-returns-value]
+    kept = of_words(20, 3, "paper", rows, lambda demonstrations, query: query)
     assert {word for query in kept for word in query[0].split()} == set("abef")
     assert {word for query in kept for word in query[1].split()} == set("cdgh")
-    assert content_free_prompts(lambda demos, query: query, rows, 1, 0, "paper") == [["N/A", "N/A"]]
+    made = ContextualCalibration(LABELS).samples(lambda demonstrations, query: query, rows, 1, 0)  # type: ignore[arg-type]
+    assert made.prompts == [["N/A", "N/A"]]
 
 
 def test_every_label_is_sampled() -> None:
@@ -428,26 +435,30 @@ def test_labels_by_text_and_strange_labels() -> None:
 def test_training_asks_in_one_batch_each_prompt_once() -> None:
     calls: list[list[str]] = []
 
-    def ask(prompt: str, label_space: list[str]) -> list[float]:
+    def predict(prompt: str, label_space: list[str]) -> list[float]:
         raise AssertionError("not asked one by one")
 
     def batch(prompts: list[str], label_space: list[str]) -> list[list[float]]:
         calls.append(prompts)
         return [[0.5, 0.5] for _ in prompts]
 
-    ask.batch = batch  # type: ignore[attr-defined]
-    sc.ContextualCalibration(LABELS).train(write, ask, ROWS, calibration_number=9, k=0)
+    predict.batch = batch  # type: ignore[attr-defined]
+    ContextualCalibration(LABELS).train(write, predict, ROWS, calibration_number=9, k=0)
     assert calls == [["N/A", "[MASK]", ""]]
 
 
 def trained() -> list[Any]:
-    prior = [sc.ContextualCalibration(LABELS), sc.DomainCalibration(LABELS, variant="0.1.1")]
+    prior = [ContextualCalibration(LABELS), DomainCalibration(LABELS, variant="0.1.1")]
     for made in prior:
         made.train(write, answers([0.8, 0.2]), ROWS, calibration_number=3)
-    near = [sc.HiddenCalibration(LABELS), sc.KNNPrompting(LABELS, 5), sc.KNNPromptingCentroid(LABELS, variant="0.1.1")]
+    near = [
+        HiddenCalibration(LABELS),
+        KNNPrompting(LABELS, 5),
+        KNNPromptingCentroid(LABELS, variant="0.1.1"),
+    ]
     for other in near:
         other.train(write, Kernel(logits), ROWS, calibration_number=10)
-    failed = sc.HiddenCalibration(["no", "yes", "perhaps"], variant="0.1.1")
+    failed = HiddenCalibration(["no", "yes", "perhaps"], variant="0.1.1")
     failed.train(write, Kernel(logits), ROWS, calibration_number=10)
     return [*prior, *near, failed]
 
@@ -475,7 +486,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "made.json"
     made.save(path)
     with pytest.raises(SchemaError, match="holds a contextual_calibration, not a hidden_calibration"):
-        sc.HiddenCalibration.load(path)
+        HiddenCalibration.load(path)
     whole = json.loads(path.read_text())
     for change, message in [
         ({"format": 99}, "format 99"),
@@ -501,7 +512,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="cannot be read"):
         sc.load_calibration(tmp_path / "cut.npz")
     with pytest.raises(ArgumentError, match="not trained"):
-        sc.HiddenCalibration(LABELS).save(tmp_path / "none.json")
+        HiddenCalibration(LABELS).save(tmp_path / "none.json")
 
 
 def test_calibrated_kernel() -> None:
@@ -518,7 +529,7 @@ def test_calibrated_kernel() -> None:
     with pytest.raises(ArgumentError, match="was trained on the labels"):
         joined.batch(["t1"], ["yes", "no"])
     with pytest.raises(ArgumentError, match="not trained"):
-        sc.CalibratedKernel(kernel, sc.HiddenCalibration(LABELS))
+        sc.CalibratedKernel(kernel, HiddenCalibration(LABELS))
 
 
 def test_calibrated_kernel_keeps_the_place_of_a_query_without_an_answer() -> None:
@@ -530,7 +541,7 @@ def test_calibrated_kernel_keeps_the_place_of_a_query_without_an_answer() -> Non
             return self.batch([prompt], label_space)[0]
 
     joined = sc.CalibratedKernel(Endpoint(), trained()[0])
-    found = joined.batch(["a", "bad", "b"], LABELS)
-    assert isinstance(found[1], OutputError)
-    assert found[0] == found[2] == pytest.approx([0.5, 0.5])
+    rows = joined.batch(["a", "bad", "b"], LABELS)
+    assert isinstance(rows[1], OutputError)
+    assert rows[0] == rows[2] == pytest.approx([0.5, 0.5])
     assert pickle.loads(pickle.dumps(trained()[0])).prior == trained()[0].prior

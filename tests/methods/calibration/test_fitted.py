@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from StaICC import Normal
 from StaICC.benchmarks import DemonstrationSensitivity, TemplateSensitivity
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference import Failure
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods.calibration import (
     DomainPMI,
@@ -24,7 +23,7 @@ from StaICC.methods.calibration import (
     TemperatureScaling,
     load_calibration,
 )
-from StaICC.methods.calibration.label_probabilities import assignment, fit_mixture, log_densities
+from StaICC.methods.calibration.prototypical import assignment, fit_mixture, log_densities
 from StaICC.methods.run import Method
 from StaICC.prompting import sample_demonstrations
 from tests.methods.fakes import Kernel, mini, rows_of
@@ -63,10 +62,10 @@ def test_temperature_is_scipys(seed: int, sharpness: float) -> None:
         logits = numpy.log(data) / temperature
         return float((numpy.logaddexp.reduce(logits, 1) - logits[range(60), labels]).sum())
 
-    found = optimize.minimize_scalar(loss, bounds=(0.05, 20), method="bounded", options={"xatol": 1e-9})
-    assert loss(made.temperature) <= found.fun + 1e-8
-    if 0.1 < found.x < 19:
-        assert made.temperature == pytest.approx(found.x, rel=1e-4)
+    predicted = optimize.minimize_scalar(loss, bounds=(0.05, 20), method="bounded", options={"xatol": 1e-9})
+    assert loss(made.temperature) <= predicted.fun + 1e-8
+    if 0.1 < predicted.x < 19:
+        assert made.temperature == pytest.approx(predicted.x, rel=1e-4)
     expected = numpy.exp(numpy.log(data) / made.temperature)
     assert numpy.allclose(made.apply(data), expected / expected.sum(1, keepdims=True), atol=1e-12)
 
@@ -96,33 +95,69 @@ def test_temperature_stays_in_its_bounds() -> None:
 # -- linear calibration
 
 
-def test_linear_calibration_is_torchs() -> None:
-    """The same rows in the same order through torch's SGD and cross-entropy, in double precision.
+def torchs(free: Any, data: Any, labels: Any, rate: float, epochs: int) -> tuple[Any, Any]:
+    """The rows through torch's SGD and cross-entropy, in double precision.
 
     The training of mominabbass/LinC (run_classification.py, eval_accuracy), which computes in single precision.
     """
     torch = pytest.importorskip("torch")
     from StaICC.prompting import StableRandom
 
-    data, labels = rows(20)
-    free = rows(6, seed=5)[0]
-    made = trained(LinearCalibration(["a", "b", "c"], 0.05, 7), free + data, [-1] * 6 + labels)
     prior = torch.tensor(free, dtype=torch.float64).mean(0)
     weights = torch.diag(1 / prior).requires_grad_()
     bias = torch.zeros(3, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.SGD([weights, bias], lr=0.05)
+    optimizer = torch.optim.SGD([weights, bias], lr=rate)
     generator = StableRandom()
-    for _ in range(7):
-        for place in generator.sample_indexes(20, 20):
+    for _ in range(epochs):
+        for place in generator.sample_indexes(len(data), len(data)):
             optimizer.zero_grad()
             scores = weights @ torch.tensor(data[place], dtype=torch.float64) + bias
             torch.nn.functional.cross_entropy(scores[None], torch.tensor([labels[place]])).backward()
             optimizer.step()
-    assert numpy.allclose(made.weights, weights.detach().numpy(), atol=1e-10)
-    assert numpy.allclose(made.bias, bias.detach().numpy(), atol=1e-10)
-    scores = numpy.array(data) @ numpy.array(made.weights).T + made.bias
+    return weights.detach().numpy(), bias.detach().numpy()
+
+
+def probabilities(data: Any, weights: Any, bias: Any) -> Any:
+    scores = numpy.array(data) @ numpy.array(weights).T + bias
     expected = numpy.exp(scores - scores.max(1, keepdims=True))
-    assert numpy.allclose(made.apply(data), expected / expected.sum(1, keepdims=True), atol=1e-12)
+    return expected / expected.sum(1, keepdims=True)
+
+
+def test_linear_calibration_is_torchs() -> None:
+    data, labels = rows(20)
+    free = rows(6, seed=5)[0]
+    made = trained(LinearCalibration(["a", "b", "c"], 0.05, 7), free + data, [-1] * 6 + labels)
+    weights, bias = torchs(free, data, labels, 0.05, 7)
+    assert numpy.allclose(made.weights, weights, atol=1e-10)
+    assert numpy.allclose(made.bias, bias, atol=1e-10)
+    assert numpy.allclose(made.apply(data), probabilities(data, made.weights, made.bias), atol=1e-12)
+
+
+@pytest.mark.parametrize(("seed", "rates"), [(1, [0.003]), (4, [0.05, 0.15])])
+def test_step_and_epochs_of_linear_calibration_are_those_that_predict_left_out_rows_best(
+    seed: int, rates: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("StaICC.methods.calibration.linear.RATES", tuple(rates))
+    monkeypatch.setattr("StaICC.methods.calibration.linear.EPOCHS", (1, 4))
+    data, labels = rows(13, seed=seed)
+    free = rows(6, seed=5)[0]
+    losses = {}
+    for rate in rates:
+        for epochs in (1, 4):
+            loss = 0.0
+            for fold in range(5):
+                kept = [place for place in range(13) if place % 5 != fold]
+                probe = torchs(free, [data[n] for n in kept], [labels[n] for n in kept], rate, epochs)
+                left_out = range(fold, 13, 5)
+                found = probabilities([data[n] for n in left_out], *probe)
+                loss -= sum(math.log(row[labels[n]]) for row, n in zip(found, left_out, strict=True))
+            losses[rate, epochs] = loss
+    made = trained(LinearCalibration(["a", "b", "c"]), free + data, [-1] * 6 + labels)
+    best = min(losses, key=losses.__getitem__)
+    assert numpy.allclose(made.weights, torchs(free, data, labels, *best)[0], atol=1e-9)
+    assert len(set(losses.values())) == len(losses)
+    given = trained(LinearCalibration(["a", "b", "c"], *best), free + data, [-1] * 6 + labels)
+    assert given.weights == made.weights
 
 
 def test_linear_calibration_without_training_is_contextual_calibration() -> None:
@@ -145,10 +180,10 @@ def test_linear_calibration_without_training_is_contextual_calibration() -> None
 @settings(max_examples=80, deadline=None)
 def test_assignment_is_the_best_of_all(size: int, seed: int) -> None:
     costs = numpy.random.default_rng(seed).integers(-9, 9, (size, size)).tolist()
-    found = assignment(costs)
-    assert sorted(found) == list(range(size))
+    predicted = assignment(costs)
+    assert sorted(predicted) == list(range(size))
     best = min(sum(costs[row][column] for row, column in enumerate(p)) for p in itertools.permutations(range(size)))
-    assert sum(costs[row][column] for row, column in enumerate(found)) == best
+    assert sum(costs[row][column] for row, column in enumerate(predicted)) == best
 
 
 def test_assignment_is_scipys_on_large_problems() -> None:
@@ -180,9 +215,9 @@ def test_mixture_is_scikit_learns(spread: float) -> None:
     points = numpy.concatenate([generator.normal(mean, spread, (50, 2)) for mean in ((0, 0), (3, 1), (0, 4))])
     shares = numpy.eye(3)[numpy.repeat([0, 1, 2], 50)]
     means, covariances = fit_mixture(points, shares)
-    found = sklearns_mixture(points, shares)
-    assert numpy.allclose(found.means_, means, atol=1e-8)
-    assert numpy.allclose(found.covariances_, covariances, atol=1e-8)
+    predicted = sklearns_mixture(points, shares)
+    assert numpy.allclose(predicted.means_, means, atol=1e-8)
+    assert numpy.allclose(predicted.covariances_, covariances, atol=1e-8)
     logs = log_densities(points, means, covariances)
     for label in range(3):
         expected = stats.multivariate_normal(means[label], covariances[label]).logpdf(points)
@@ -197,7 +232,7 @@ def test_prototypes_are_the_authors(width: int) -> None:
     fit is scikit-learn's, the assignment is that of the largest sum of means, and of all fits the largest sum counts.
     """
     optimize = pytest.importorskip("scipy.optimize")
-    from StaICC.methods.calibration.label_probabilities import _shares_of_nearest
+    from StaICC.methods.calibration.prototypical import shares_of_nearest
     from StaICC.prompting import StableRandom
 
     data, other = numpy.array(rows(60, width, 4)[0]), rows(40, width, 9)[0]
@@ -206,10 +241,10 @@ def test_prototypes_are_the_authors(width: int) -> None:
     points, generator, fits = numpy.log(data), StableRandom(), []
     for _ in range(12):
         start = points[generator.sample_indexes(60, width)]
-        fit = sklearns_mixture(points, _shares_of_nearest(points, start))
+        fit = sklearns_mixture(points, shares_of_nearest(points, start))
         components, assigned = optimize.linear_sum_assignment(1 - fit.means_)
         fits.append((fit.means_[components, assigned].sum(), fit, assigned))
-    _, best, assigned = max(fits, key=lambda one: one[0])
+    _, best, assigned = max(fits, key=lambda fit: fit[0])
     best.weights_ = numpy.full(width, 0.5)
     expected = numpy.zeros((40, width))
     expected[:, assigned] = best.predict_proba(numpy.log(other))
@@ -224,8 +259,8 @@ def test_prototypes_find_labels_behind_a_bias() -> None:
     data = [[float(value), 1 - float(value)] for value in share]
     assert all(row[0] > row[1] for row in data)
     made = trained(PrototypicalCalibration(["a", "b"], restarts=10), data, [0] * 80)  # labels are not used
-    found = [row.index(max(row)) for row in made.apply(data)]
-    assert numpy.mean(numpy.array(found) == truth) > 0.95
+    predicted = [row.index(max(row)) for row in made.apply(data)]
+    assert numpy.mean(numpy.array(predicted) == truth) > 0.95
     again = trained(PrototypicalCalibration(["a", "b"], restarts=10), data, truth)
     assert numpy.array_equal(again.means, made.means)
     # equal weights: the posterior is the softmax of the densities
@@ -252,19 +287,19 @@ def test_dc_pmi_is_the_authors(given_prompt: list[float], given_premise: list[fl
     """
     score = numpy.array(given_prompt) - numpy.array(given_premise)
     shares = [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in (given_premise, given_prompt)]
-    (found,) = trained(DomainPMI(["a", "b", "c"]), shares[:1], []).apply(shares[1:])
-    assert found == pytest.approx((numpy.exp(score - score.max()) / numpy.exp(score - score.max()).sum()).tolist())
+    (predicted,) = trained(DomainPMI(["a", "b", "c"]), shares[:1], []).apply(shares[1:])
+    assert predicted == pytest.approx((numpy.exp(score - score.max()) / numpy.exp(score - score.max()).sum()).tolist())
 
 
 def test_dc_pmi_is_the_quotient_by_the_premise() -> None:
-    one, kernel = Normal(k=2, datasets=["mini"], limit=5)[0], PPMKernel()
-    labels = one.get_label_space()
+    experimentor, kernel = Normal(k=2, datasets=["mini"], limit=5)[0], PPMKernel()
+    labels = experimentor.get_label_space()
     result = Method("dc_pmi", kernel).run(Normal(k=2, datasets=["mini"], limit=5), return_outputs=True)
-    template = one.prompt_former.settings.template
+    template = experimentor.prompt_former.settings.template
     premise = template.input_text_affixes[-1] + template.label_prefix
     assert premise.startswith(" ")  # kept, as in the premises of the authors' data_loaders.py
     prior = numpy.array(kernel(premise, labels))
-    for prompt, record in zip(one.prompt_set(), result.outputs["mini"], strict=True):
+    for prompt, record in zip(experimentor.prompt_set(), result.outputs["mini"], strict=True):
         ratio = numpy.array(kernel(prompt, labels)) / prior
         assert record["predicted_probabilities"] == pytest.approx((ratio / ratio.sum()).tolist())
     assert result.timing["training_prompts"] == 1
@@ -281,16 +316,16 @@ def test_dc_pmi_is_the_quotient_by_the_premise() -> None:
 def test_ensemble_is_the_mean_over_its_lists() -> None:
     benchmark, kernel = mini(), Kernel()
     result = Method("ensemble", kernel, sets=3).run(benchmark, return_outputs=True)
-    one, labels, size = benchmark[0], benchmark[0].get_label_space(), len(benchmark[0].test_set())
-    lists = sample_demonstrations(len(one.demonstration_set()), 2, 3 * size)
+    experimentor, labels, size = benchmark[0], benchmark[0].get_label_space(), len(benchmark[0].test_set())
+    lists = sample_demonstrations(len(experimentor.demonstration_set()), 2, 3 * size)
     prompts = [
-        [one.prompt_former.write_prompt(list(lists[size * number + row]), row) for number in range(3)]
+        [experimentor.prompt_former.write_prompt(list(lists[size * number + row]), row) for number in range(3)]
         for row in range(4)
     ]
-    assert [row[0] for row in prompts] + [row[1] for row in prompts] == one.prompt_set()
-    for row, found in zip(prompts, rows_of(result), strict=True):
+    assert [row[0] for row in prompts] + [row[1] for row in prompts] == experimentor.prompt_set()
+    for row, predicted in zip(prompts, rows_of(result), strict=True):
         members = [kernel(prompt, labels) for prompt in row]
-        assert found == pytest.approx(numpy.mean(members, axis=0).tolist())
+        assert predicted == pytest.approx(numpy.mean(members, axis=0).tolist())
     assert result.timing["test_prompts"] == 12
     single = Method("ensemble", kernel, sets=1).run(benchmark, return_outputs=True)
     assert rows_of(single) == rows_of(benchmark(kernel, return_outputs=True))[:4]
@@ -302,11 +337,17 @@ def test_ensemble_is_the_mean_over_its_lists() -> None:
 
 
 def test_ensemble_goes_on_with_what_it_has_and_refuses_what_it_cannot_do() -> None:
-    from StaICC.methods.catalogue import _mean_prediction
-
-    gone = Failure("gone")
-    assert _mean_prediction([gone, [0.2, 0.8], [0.4, 0.6]]) == pytest.approx([0.3, 0.7])
-    assert _mean_prediction([gone, gone]) is gone
+    counted = Kernel()
+    Method("ensemble", counted, sets=3).run(mini())
+    lost = counted.ran[0]
+    losing = Kernel(fails=lambda _, prompt: OutputError("gone") if prompt == lost else None)
+    result = Method("ensemble", losing, sets=3).run(mini(), on_error="collect", return_outputs=True)
+    assert result.details["mini"].failed == 0
+    others = [prompt for prompt in counted.ran if prompt != lost and prompt.split("\n")[-1] == lost.split("\n")[-1]]
+    members = [counted(prompt, mini()[0].get_label_space()) for prompt in others]
+    assert len(members) == 2
+    row = next(number for number, prompt in enumerate(mini()[0].prompt_set()) if prompt.endswith(lost.split("\n")[-1]))
+    assert rows_of(result)[row] == pytest.approx(numpy.mean(members, axis=0).tolist())
     kernel = PPMKernel()
     with pytest.raises(ArgumentError, match="no demonstrations to vary"):
         Method("ensemble", kernel).run(Normal(k=0, datasets=["mini"], limit=2))
@@ -332,8 +373,11 @@ def test_they_run_on_every_kind_of_scores(name: str, k: int) -> None:
     def logits(prompt: str, label_space: list[str]) -> list[float]:
         return [math.log(value) for value in kernel(prompt, label_space)]
 
-    found = [Method(name, one, calibration_number=12).run(benchmark, return_outputs=True) for one in (kernel, logits)]
-    for first, second in zip(*(result.outputs["mini"] for result in found), strict=True):
+    predicted = [
+        Method(name, function, calibration_number=12).run(benchmark, return_outputs=True)
+        for function in (kernel, logits)
+    ]
+    for first, second in zip(*(result.outputs["mini"] for result in predicted), strict=True):
         assert first["predicted_probabilities"] == pytest.approx(second["predicted_probabilities"], abs=1e-6)
 
 

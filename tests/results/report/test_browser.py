@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.rebuild import written_prompts
+from StaICC.benchmarks.verify import written_prompts
 from StaICC.datasets import Dataset
 from StaICC.results import Result, ResultGroup
 from StaICC.results.report import write_report
-from StaICC.results.report.queries import query_section
+from StaICC.results.report.page import query_section
 
 selenium = pytest.importorskip("selenium", reason="the browser test needs selenium")
 
@@ -51,7 +52,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Open:
-    """Open a report; forget what the browser logged and was told before."""
+    """Open a report; forget what the browser logged and blocked before."""
 
     def open_(results: Any, mark: str = "", queries: bool = False) -> Any:
         path = tmp_path / "report.html"
@@ -169,6 +170,44 @@ def test_filters_select_the_queries_of_the_result(show: Open) -> None:
     questions = [prompt.splitlines()[-1] for prompt in StaICC.Normal(datasets=["mini"], limit=30)[0].prompt_set()]
     assert browser.execute_script(COUNT) == f"{sum('rain' in one.lower() for one in questions)} of 60 queries."
     assert browser.get_log("browser") == []
+
+
+def test_a_cell_of_a_confusion_matrix_selects_its_queries(show: Open) -> None:
+    runs = two_runs()
+    browser = show(runs, queries=True)
+    (record,) = runs["two"].details["mini"].conditions
+    pairs = list(zip(record.truth, record.predictions, strict=True))
+    links = "[...document.querySelectorAll('td[data-queries] a')]"
+    assert browser.execute_script(f"return {links}.length") == 18
+    for place, (truth, label) in ((9, (0, 0)), (12, (1, 0)), (13, (1, 1))):
+        assert int(browser.execute_script(f"return {links}[{place}].textContent")) == pairs.count((truth, label))
+        browser.execute_script(f"{links}[{place}].click()")
+        assert wait_for(browser, COUNT, f"{pairs.count((truth, label))} of 60 queries.")
+        assert browser.execute_script("return document.getElementById('query-run').value") == "two"
+    browser.execute_script("document.querySelectorAll('.query-controls button')[1].click()")
+    assert browser.execute_script(COUNT) == "60 of 60 queries."
+    assert browser.get_log("browser") == []
+
+
+def wait_for(browser: Any, script: str, expected: str) -> bool:
+    """Wait until a script returns a text: the address changes after the click."""
+    for _ in range(100):
+        if browser.execute_script(script) == expected:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_the_page_fits_every_screen_and_its_first_one_answers(show: Open, suite: ResultGroup, width: int) -> None:
+    browser = show({"one": suite, "two": suite})
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    for part in (".answer", ".overview svg"):
+        bottom = f"return document.querySelector('{part}').getBoundingClientRect().bottom"
+        assert 0 < browser.execute_script(bottom) <= 900
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:

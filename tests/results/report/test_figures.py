@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +12,13 @@ from xml.etree import ElementTree
 import pytest
 
 import StaICC
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, StaICCError
 from StaICC.results import Result, ResultGroup
 from StaICC.results.published import PublishedComparison, figures
 from StaICC.results.report import (
     accuracy_by_dataset,
     bias_distributions,
+    cost_chart,
     model_size_chart,
     noise_lines,
     reliability_diagrams,
@@ -24,7 +26,7 @@ from StaICC.results.report import (
     shots_chart,
 )
 from StaICC.results.report.figures import noise_series
-from StaICC.results.report.html import Panel
+from StaICC.results.report.plots import Panel
 
 PIXEL = 0.011
 """Coordinates have two decimals."""
@@ -179,6 +181,112 @@ def test_rounds(long_icl: Result) -> None:
 def test_unfit_results_say_what_is_wanted(normal: Result, make: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         make(normal)
+
+
+# -- by matplotlib: the same numbers
+
+
+def lines_of(axes: Any) -> list[tuple[list[float], list[float]]]:
+    return [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines]
+
+
+def points_of(axes: Any) -> list[tuple[float, float]]:
+    return [
+        (x[0], y[0])
+        for line, (x, y) in zip(axes.lines, lines_of(axes), strict=True)
+        if x and line.get_marker() in "os^"
+    ]
+
+
+@pytest.fixture
+def matplotlib(need: Any) -> Any:
+    need(("matplotlib",), "figures as axes")
+    import matplotlib
+    from matplotlib import pyplot
+
+    matplotlib.use("agg")
+    yield matplotlib
+    pyplot.close("all")
+
+
+def test_axes_have_the_numbers_of_the_result(matplotlib: Any, suite: ResultGroup, long_icl: Result) -> None:
+    normal = suite["Normal"]
+    (axes,) = normal.plot("forest", metric="macro_F1")
+    values = [own["macro_F1"] for own in normal.divided.values()]
+    assert points_of(axes) == list(zip([*values, normal.averaged["macro_F1"]], range(11), strict=True))
+    (axes,) = normal.plot()
+    intervals = [own.intervals["accuracy"] for own in normal.details.values()]
+    spans = [(x, y[0]) for x, y in lines_of(axes) if len(x) == 2 and y[0] == y[1]][:10]
+    assert spans == [([one.low, one.high], row) for row, one in enumerate(intervals)]
+    for axes, (dataset, details) in zip(normal.plot("confusion"), normal.details.items(), strict=True):
+        record, width = details.conditions[0], len(details.labels)
+        pairs = list(zip(record.truth, record.predictions, strict=True))
+        expected = [str(pairs.count((truth, label))) for truth in range(width) for label in range(width)]
+        assert [text.get_text() for text in axes.texts] == expected
+        assert axes.get_title() == dataset
+    for axes, details in zip(normal.plot("reliability"), normal.details.values(), strict=True):
+        bins = [one for one in details.conditions[0].calibration or () if one.queries]
+        assert points_of(axes) == [(one.confidence / one.queries, one.correct / one.queries) for one in bins]
+    (axes,) = long_icl.plot("rounds")
+    assert points_of(axes) == [(n, 0.1 * n) for n in range(1, 6)]
+    for axes, series in zip(suite["GLER"].plot("noise"), noise_series(suite["GLER"]).values(), strict=True):
+        assert points_of(axes) == series
+    bias = suite["Contextual_bias"].plot("bias")[0]
+    assert [x for x, _ in points_of(bias)] == list(suite["Contextual_bias"].divided["set_0"]["distribution"])
+
+
+def test_methods_by_cost_and_comparisons_by_difference(matplotlib: Any) -> None:
+    from StaICC.kernels.ppm import PPMKernel
+    from StaICC.methods.run import run_all
+    from StaICC.results import compare, compare_runs
+
+    benchmark = StaICC.Normal(datasets=["mini"], limit=6)
+    table = run_all(PPMKernel(), benchmark, calibration_number=4, methods=["vanilla", "contextual_calibration"])
+    for unit in ("prompts", "tokens"):
+        for part in table.values():
+            part.timing["tokens_alone"] = 7.0 * part.timing["training_prompts"] + 40.0
+            if unit == "prompts":
+                del part.timing["tokens_alone"]
+        (axes,) = table.plot("cost")
+        curve = table.curve()
+        expected = [(math.log10(row[unit]), row["accuracy"]) for row in curve]
+        assert sorted(points_of(axes)) == sorted(map(pytest.approx, expected), key=lambda point: point.expected)
+        assert [row[1] for row in cost_chart(table).rows] == [f"{row[unit]:.0f}" for row in curve]
+        assert {text.get_text() for text in axes.texts} == set(table)
+
+    runs = {str(n): StaICC.Normal(datasets=["mini"])(lambda prompt, label_space, n=n: n) for n in (0, 1, 2)}
+    pair = compare(runs["0"], runs["1"])
+    axes = pair.plot()
+    assert points_of(axes) == [(line.difference, row) for row, line in enumerate(pair.lines)]
+    every = compare_runs(runs)
+    best = every.ranking[0].run
+    shown = [one.overall.difference for one in every.comparisons if best in (one.first, one.second)]
+    assert [x for x, _ in points_of(every.plot())] == shown
+    assert len(shown) == 2
+
+
+def test_files_have_the_format_of_their_suffix(matplotlib: Any, normal: Result, nasty: Result, tmp_path: Path) -> None:
+    figure = accuracy_by_dataset({"__hidden": nasty, "$\\bad$": nasty, "\x00<b>": normal})
+    for suffix, start in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<svg"), ("PNG", b"\x89PNG"), ("", b"<svg")):
+        path = tmp_path / (f"figure.{suffix}" if suffix else "figure")
+        figure.save(path)
+        assert path.read_bytes().startswith(start)
+    with pytest.raises(ArgumentError, match=r"figure\.xyz.*pdf"):
+        figure.save(tmp_path / "figure.xyz")
+    assert not (tmp_path / "figure.xyz").exists()
+    names = [text.get_text() for text in figure.axes()[0].get_yticklabels()]
+    assert names == ["__hidden", "$\\bad$", r"\x00<b>"]
+    with matplotlib.rc_context({"text.usetex": True}):
+        assert figure.axes()[0].get_yticklabels()[1].get_text() == r"\$\textbackslash{}bad\$"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("noise", "Use results of GLER"), ("cost", "run_all"), ("pie", "'pie'"), ("shots", "differ in k")],
+)
+def test_a_figure_that_cannot_be_drawn_says_why(normal: Result, kind: str, message: str) -> None:
+    with pytest.raises(StaICCError, match=message):
+        normal.plot(kind)
 
 
 def test_names_of_every_kind_are_drawn_as_text(nasty: Result) -> None:

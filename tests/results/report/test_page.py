@@ -5,27 +5,35 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import StaICC
 from StaICC.benchmarks import Statistics
 from StaICC.datasets import Dataset, SplitSizes
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, StaICCError
 from StaICC.metrics import Metric
-from StaICC.results import Result, ResultGroup, load
+from StaICC.results import Result, ResultGroup, compare, load
 from StaICC.results.report import report_html, write_report
 from StaICC.results.report.html import escape, resource
-from StaICC.results.report.page import latex_scores, leaderboard
+from StaICC.results.report.page import latex_scores, leaderboard, query_section
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 
 
+def model(prompt: str, label_space: list[str]) -> list[float]:
+    rows = [1.0 + hashlib.sha256(f"{prompt}{label}".encode()).digest()[0] for label in label_space]
+    return [row / sum(rows) for row in rows]
+
+
 class Page(HTMLParser):
-    """A page as nested elements: what stands where, and whether every element closes."""
+    """A page as nested elements: what is where, and whether every element closes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -159,6 +167,48 @@ def test_the_leaderboard_counts_the_data_sets_above_chance(suite: ResultGroup) -
     assert "above chance" not in report_html({"run": plain(lambda prompt, label_space: 0)})
 
 
+def sentence(runs: dict[str, Result]) -> str:
+    """Return the sentence above the first leaderboard."""
+    found = re.search(r'<p class="answer">(.*?)</p>', report_html(runs))
+    assert found is not None
+    return unescape(re.sub("<[^>]*>", "", found[1]))
+
+
+def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
+    """By the numbers of ``compare``; a run that cannot be ranked never leads, and no run has no verdict."""
+    runs = {"half": known(0.5), "all": known(1.0), "some": known(0.5, 2)}
+    text = sentence(runs)
+    assert text.startswith("all leads with accuracy 1.0000")
+    assert "mean of 2 data sets" in text
+    second = max(("half", "some"), key=lambda name: runs[name].averaged["accuracy"] or 0.0)
+    pair = compare(runs["all"], runs[second]).overall
+    assert f"by {pair.difference:.4f} (95 % interval {pair.interval.low:.3f} .. {pair.interval.high:.3f})" in text
+    assert f"before {second}: a significant difference, p " in text
+    assert "2 of 2 data sets" in text
+    tied = sentence({name: runs[name] for name in ("half", "some")})
+    p = compare(runs["half"], runs["some"]).overall.holm
+    assert f"not a significant difference, p {p:.3g}" in tied
+    assert "share the best accuracy" in sentence({"all": runs["all"], "same": runs["all"], "half": runs["half"]})
+    assert sentence({"all": runs["all"]}).startswith("all: accuracy 1.0000")
+    mini = StaICC.Normal(datasets=["mini"], limit=6)
+    whole = mini(lambda prompt, label_space: [0.1, 0.2, 0.7])
+    partial = mini(lambda prompt, label_space: [0.5, 0.3, 0.2] if len(prompt) % 2 else None, on_error="collect")
+    for other in ("whole", "z"):
+        text = sentence({"partial": partial, other: whole})
+        assert text.startswith(f"{other} leads")
+        assert "failed" in text or "Not tested: partial" in text
+
+
+def test_a_single_data_set_has_one_interval_of_each_score() -> None:
+    result = StaICC.Normal(datasets=["mini"])(lambda prompt, label_space: [0.5, 0.3, 0.2])
+    key = "expected_calibration_error_1"
+    own, mean = (scope.intervals[key] for scope in (result.details["mini"], result.means))
+    assert own.low != mean.low
+    page = report_html({"run": result})
+    assert f"{own.low:.3f} .. {own.high:.3f}" in rows_of(page, "Leaderboard")[1][4]
+    assert f"{mean.low:.3f} .. {mean.high:.3f}" not in page
+
+
 def test_only_comparable_runs_share_a_table(suite: ResultGroup, normal: Result) -> None:
     """A mean over ``mini`` and one over ten data sets, another limit, other metrics: never in one table or figure."""
     mini = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: [0.5, 0.3, 0.2])
@@ -181,7 +231,7 @@ def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
         cells = [unescape(re.sub("<[^>]*>", "", cell)).strip() for cell in re.findall(r"<td.*?</td>", page, re.DOTALL)]
         assert len(cells) > 100
         assert not {"", "-", "None", "nan"} & set(cells)
-        assert "No value: [1] " in page or not any(cell.startswith("-[") for cell in cells)
+        assert "<li>[1] " in page or not any(cell.startswith("-[") for cell in cells)
 
 
 def test_heat_maps_have_the_numbers_of_the_results(text: str, suite: ResultGroup) -> None:
@@ -219,7 +269,7 @@ def test_confusions_count_every_query(normal: Result) -> None:
         assert sum(map(sum, counts)) == details.scored
         right = sum(counts[place][place] for place in range(len(counts)))
         assert right / details.scored == normal.divided[dataset]["accuracy"]
-        shades = re.findall(r'class="[he](\d+)">', found[found.index(f"<caption>{dataset}, run") :])
+        shades = re.findall(r'class="[he](\d+)"', found[found.index(f"<caption>{dataset}, run") :])
         expected = [round(10 * count / sum(row)) for row in counts for count in row]
         assert list(map(int, shades[: len(expected)])) == expected
 
@@ -267,6 +317,80 @@ def test_markup_in_names_is_text(wild: str) -> None:
     assert "<i>a</i>" in texts
 
 
+EVIL = '</script></style></title><evil onload="evil()">\'" evil=1 &lt;evil&gt;\x00'
+
+
+def texts_in(data: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of every text of a saved result: keys of dictionaries too, marked by ``None``."""
+    if isinstance(data, str):
+        yield place
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        if isinstance(key, str):
+            yield (*place, None, key)
+        yield from texts_in(value, (*place, key))
+
+
+def with_text(data: Any, place: tuple[Any, ...], text: str) -> Any:
+    """Return a copy with one text, or one key, replaced."""
+    if not place:
+        return text
+    if place[0] is None:
+        return {text if key == place[1] else key: value for key, value in data.items()}
+    copy = dict(data) if isinstance(data, dict) else list(data)
+    copy[place[0]] = with_text(data[place[0]], place[1:], text)
+    return copy
+
+
+def unescaped(page: str) -> list[str]:
+    """Return what is markup because of :data:`EVIL`; the parser knows elements and attributes, as a browser does."""
+    parsed = Page(page)
+    found = [tag for tag, attributes in parsed.elements if "evil" in tag or {"evil", "onload"} & set(attributes)]
+    script = page.count("</script>") - parsed.count("script")
+    return found + ["</script>"] * script
+
+
+@pytest.mark.slow
+def test_hostile_texts_in_every_field_of_a_result_stay_text() -> None:
+    """One field after the other, so that a text that is refused hides no other; of lists and data sets the first."""
+
+    def failing(prompt: str, label_space: list[str]) -> Any:
+        return None if len(prompt) % 7 == 0 else model(prompt, label_space)
+
+    rows = [(f"row {row}", row % 2) for row in range(40)]
+    own = Dataset.from_rows(rows, name="own", label_space=["no", "yes"])
+    settings: dict[str, Any] = {"datasets": [own, "mini"], "limit": 2}
+    results = [
+        StaICC.Normal(**settings)(failing, on_error="collect"),
+        StaICC.ContextualBias(**settings)(model, model_name="named"),
+    ]
+    others = [{"b": StaICC.Normal(**settings)(model)}, {}]
+    shown = 0
+    for result, other in zip(results, others, strict=True):
+        plain = result.to_dict()
+        kinds = {
+            tuple("*" if part in (*range(10**4), "own", "mini") else part for part in place): place
+            for place in texts_in(plain)
+        }
+        for place in kinds.values():
+            try:
+                changed = Result.from_dict(with_text(plain, place, EVIL))
+                page = report_html({"a": changed, **other}, more=query_section({"a": changed}, lambda result: {}))
+            except (StaICCError, KeyError, ValueError, TypeError, AttributeError, IndexError):
+                continue  # refused: there is no page
+            shown += "evil" in page
+            assert unescaped(page) == [], place
+    assert shown > 60
+
+
+def test_every_text_parameter_of_the_page_is_escaped(normal: Result) -> None:
+    parameters = signature(report_html).parameters.values()
+    texts = {one.name: EVIL for one in parameters if "str" in str(one.annotation).split("|")[0].split()}
+    assert "title" in texts
+    page = report_html({EVIL: normal, f"{EVIL} 2": normal}, **texts)
+    assert unescaped(page) == []
+    assert "evil" in page
+
+
 def test_no_control_characters_anywhere(wild: str) -> None:
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", wild) == []
     assert r"maybe & \x00\x1b\u202e" in "".join(data for _, data in Page(wild).texts)
@@ -285,7 +409,7 @@ def test_every_figure_has_a_name_a_caption_and_its_numbers(page: Page) -> None:
     drawings = [one for one in page.all("svg") if one.get("aria-hidden") != "true"]
     assert len(drawings) > 30
     assert all(one["role"] == "img" and "The table below has the numbers" in str(one["aria-label"]) for one in drawings)
-    assert page.count("figcaption") == page.count("figure") == 5
+    assert page.count("figcaption") == page.count("figure") == 6  # the numbers of the first are the leaderboard
     assert sum(one.get("class") == "numbers" for one in page.all("details")) == 5
 
 

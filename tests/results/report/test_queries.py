@@ -12,12 +12,12 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.exchange import identified_queries, score_predictions
-from StaICC.benchmarks.rebuild import written_prompts
+from StaICC.benchmarks.verify import written_prompts
 from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.results import Result
 from StaICC.results.report import report_html
-from StaICC.results.report.queries import query_section
+from StaICC.results.report.page import query_section
 
 WILD = (
     "</script><script>alert(1)</script>",

@@ -1,0 +1,250 @@
+"""What is printed for people, as tables and lines: text that fits the terminal, or HTML for a notebook.
+
+Objects that print are :class:`Displayed`: they list their blocks, and this module lays them out. Every text is escaped.
+"""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TextIO
+
+from StaICC.safe_text import one_line
+
+__all__ = [
+    "Block",
+    "Displayed",
+    "Line",
+    "TextTable",
+    "format_columns",
+    "html",
+    "layout",
+    "print_blocks",
+    "shared_lines",
+]
+
+_GAP = "  "
+_NARROW = 16  # columns of text are not made narrower than this
+_STYLES = {"title": "1", "warning": "33", "code": "2"}
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table with text cells."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    texts: Collection[int] = (0,)
+    """Columns with text, which are aligned left and may be wrapped; the others have numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text."""
+
+    text: str
+    kind: Literal["text", "title", "warning", "code"] = "text"
+    """Code, such as a signature, is never wrapped."""
+
+
+Block = TextTable | Line
+_Style = Callable[[str, str], str]
+
+
+class Displayed:
+    """An object that prints as blocks: as text, and as HTML in a notebook."""
+
+    __slots__ = ()
+
+    def display_blocks(self) -> Iterable[Block]:
+        """Return what is printed."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return layout(self.display_blocks())
+
+    def _repr_html_(self) -> str:
+        return html(self.display_blocks())
+
+
+def _terminal_width() -> int:
+    import shutil  # with many modules, which few programs need
+
+    return shutil.get_terminal_size().columns
+
+
+def _plain(text: str, kind: str) -> str:
+    return text
+
+
+def _coloured(text: str, kind: str) -> str:
+    return f"\x1b[{_STYLES[kind]}m{text}\x1b[0m" if kind in _STYLES and text else text
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    """Return the lines of a cell; later ones are indented, so that no text looks like a line of its own."""
+    return [cell] if len(cell) <= width else textwrap.wrap(cell, width, subsequent_indent=" ")
+
+
+def _full_width(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _fitted(widths: list[int], texts: Collection[int], width: int) -> list[int]:
+    """Return the widths of the columns of a table: those with text are narrower where this makes the table fit."""
+    narrowed = list(widths)
+    while _full_width(narrowed) > width:
+        widest = max(texts, key=lambda column: narrowed[column], default=0)
+        if narrowed[widest] <= _NARROW:  # the table is split, and each part has room for its texts
+            return [min(size, width // 2) if column in texts else size for column, size in enumerate(widths)]
+        narrowed[widest] -= 1
+    return narrowed
+
+
+def _split(widths: Sequence[int], width: int) -> list[list[int]]:
+    """Return the columns of each part of a table that is too wide; each part begins with the first column."""
+    parts = [[0]]
+    for column in range(1, len(widths)):
+        candidate = [*parts[-1], column]
+        if _full_width([widths[place] for place in candidate]) > width and len(candidate) > 2:
+            parts.append([0, column])
+        else:
+            parts[-1] = candidate
+    return parts
+
+
+def _table_text(table: TextTable, width: int, style: _Style) -> str:
+    rows = [[one_line(cell) for cell in row] for row in (table.head, *table.rows)]
+    widths = _fitted([max(map(len, column)) for column in zip(*rows, strict=True)], table.texts, width)
+    wrapped = [[_wrapped(cell, size) for cell, size in zip(row, widths, strict=True)] for row in rows]
+    parts = []
+    for columns in _split(widths, width):
+        lines = []
+        for row in wrapped:
+            for number in range(max(len(row[column]) for column in columns)):
+                cells = {column: row[column][number] if number < len(row[column]) else "" for column in columns}
+                aligned = (
+                    cell.ljust(widths[column]) if column in table.texts else cell.rjust(widths[column])
+                    for column, cell in cells.items()
+                )
+                line = _GAP.join(aligned).rstrip()
+                lines.append(style(line, "title") if row is wrapped[0] else line)
+            if row is wrapped[0]:
+                lines.append(_GAP.join("-" * widths[column] for column in columns).rstrip())
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def format_columns(
+    head: Sequence[str], rows: Sequence[Sequence[str]], texts: Collection[int] = (0,), width: int | None = None
+) -> str:
+    """Return a table as text. One that is too wide is wrapped, then split: each part begins with the first column.
+
+    Args:
+        head: Column heads.
+        rows: Cells, as text.
+        texts: Columns with text, which are aligned left; the others are aligned right.
+        width: Characters per line (default: those of the terminal; 80 without one).
+
+    Returns:
+        Lines joined by newlines.
+
+    Example:
+        >>> print(format_columns(["set", "n"], [["a", "10"], ["bcd", "7"]]))
+        set   n
+        ---  --
+        a    10
+        bcd   7
+    """
+    return _table_text(TextTable(head, rows, texts), width or _terminal_width(), _plain)
+
+
+def layout(blocks: Iterable[Block], width: int | None = None, wrap: bool = False, style: _Style = _plain) -> str:
+    """Return blocks as text.
+
+    Args:
+        blocks: Tables, which fit the width, and lines.
+        width: Characters per line (default: those of the terminal; 80 without one).
+        wrap: Also wrap lines, but those of code.
+        style: Adds the colours of a text of a kind.
+    """
+    width = width or _terminal_width()
+    shown = []
+    for block in blocks:
+        if isinstance(block, TextTable):
+            shown.append(_table_text(block, width, style))
+            continue
+        text = one_line(block.text)
+        if wrap and block.kind != "code":
+            text = textwrap.fill(text, width, subsequent_indent=_GAP, break_long_words=False, break_on_hyphens=False)
+        shown.append(style(text, block.kind))
+    return "\n".join(shown)
+
+
+def print_blocks(blocks: Iterable[Block], stream: TextIO) -> None:
+    """Print blocks; on a terminal with wrapped lines, and in colour unless ``NO_COLOR`` is set.
+
+    Args:
+        blocks: Tables and lines.
+        stream: The output stream.
+    """
+    on_terminal = stream.isatty()
+    colour = on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    text = layout(blocks, wrap=on_terminal, style=_coloured if colour else _plain)
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -> tuple[list[list[Block]], list[Line]]:
+    """Return several groups of blocks without the lines that all of them have, and these lines.
+
+    Args:
+        groups: The blocks of each group.
+        names: Names of the groups. With them, a line of several groups is shared too, behind their names.
+    """
+    listed = [list(group) for group in groups]
+    lines = [{block for block in group if isinstance(block, Line) and block.text} for group in listed]
+    shared: dict[Line, Line] = {}
+    for line in (block for group in listed for block in group if isinstance(block, Line)):
+        places = [place for place, own in enumerate(lines) if line in own]
+        if len(places) == len(listed) > 1:
+            shared[line] = line
+        elif len(places) > 1 and names:
+            shared[line] = replace(line, text=f"{', '.join(names[place] for place in places)}: {line.text}")
+    kept = [[block for block in group if isinstance(block, TextTable) or block not in shared] for group in listed]
+    return kept, list(shared.values())
+
+
+def _html_text(text: str) -> str:
+    import html as markup  # only for notebooks
+
+    return markup.escape(one_line(text))
+
+
+_ELEMENTS = {"title": "p><strong", "warning": "p", "text": "p", "code": "p><code"}
+
+
+def html(blocks: Iterable[Block]) -> str:
+    r"""Return blocks as HTML, everything escaped.
+
+    Args:
+        blocks: Tables and lines.
+
+    Example:
+        >>> html([Line("<b>\u202e")])
+        '<p>&lt;b&gt;\\u202e</p>'
+    """
+    shown = []
+    for block in blocks:
+        if isinstance(block, TextTable):
+            head = "".join(f"<th>{_html_text(cell)}</th>" for cell in block.head)
+            rows = ("".join(f"<td>{_html_text(cell)}</td>" for cell in row) for row in block.rows)
+            body = "".join(f"<tr>{row}</tr>" for row in rows)
+            shown.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        elif block.text:
+            element = _ELEMENTS[block.kind]
+            closing = "></".join(reversed(element.split("><")))
+            shown.append(f"<{element}>{_html_text(block.text)}</{closing}>")
+    return "".join(shown)

@@ -1,0 +1,383 @@
+"""Calibrations that divide by a mean prediction: contextual, domain and batch calibration, and DC-PMI."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+from StaICC.errors import ArgumentError, OutputError, validate_integer
+from StaICC.inference import Failure, Inference
+from StaICC.methods.calibration.base import (
+    KINDS,
+    LABELS,
+    Arguments,
+    Calibration,
+    Read,
+    calibration_method,
+    label_rows,
+    mean_row,
+    read_probabilities,
+)
+from StaICC.methods.calibration.samples import (
+    CONTENT_FREE,
+    CalibrationSet,
+    LabelledPrompts,
+    content_free_queries,
+    domain_texts,
+    neutral_prompts,
+    random_word_queries,
+)
+from StaICC.methods.features import Feature
+from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, option, with_query
+from StaICC.metrics import softmax
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOptions:
+    """Options of contextual calibration."""
+
+    shared_contexts: bool = option(
+        False, "Variant paper: one prior from calibration_number prompts, not one for each query; fewer requests."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DomainOptions(ContextOptions):
+    """Options of domain calibration."""
+
+    sample_length: int | None = option(
+        None, "Words in a text of random words; none: the average of the data set, or 64 with shared contexts."
+    )
+    texts: int = option(20, "Variant paper: random texts for each query.")
+
+
+@dataclass(frozen=True, slots=True)
+class PremiseOptions:
+    """Options of DC-PMI."""
+
+    premise: str | None = option(None, "The domain premise; none: the text between query and label.")
+
+
+RELEASED_FLOOR = 1e-5
+"""0.1.1 adds this to the sum of the predictions before dividing by their number."""
+
+
+def divided(row: Sequence[float], prior: Sequence[float]) -> list[float]:
+    """Probabilities proportional to ``row / prior``; a label whose prior is 0 (and so its row's entry) stays at 0."""
+    ratios = [value / base if base else 0.0 for value, base in zip(row, prior, strict=True)]
+    total = math.fsum(ratios)
+    return [ratio / total for ratio in ratios]
+
+
+class PriorCalibration(Calibration):
+    """Learns the mean prediction on prompts that should favour no label."""
+
+    feature: ClassVar[Feature] = "probabilities"
+    state: ClassVar[Mapping[str, Any]] = {"prior": (LABELS,), "kind": KINDS}
+    prior: Sequence[float] = ()
+    kind: Read = "probabilities"
+
+    def learn(self, rows: Any, labels: Sequence[int] = ()) -> None:
+        """Learn the mean of the rows.
+
+        Raises:
+            OutputError: A row is invalid, or a label has probability 0 in all rows.
+        """
+        rows = label_rows(rows, self.n_label, "calibration prompt")
+        if self.variant == "0.1.1":
+            self.prior = [(math.fsum(column) + RELEASED_FLOOR) / len(rows) for column in zip(*rows, strict=True)]
+            return
+        rows, self.kind = read_probabilities(rows, "auto")
+        self.prior = mean_row(rows)
+        for label, value in zip(self.label_space, self.prior, strict=True):
+            if value <= 0:
+                raise OutputError(
+                    f"the model gave the label {label!r} probability 0 on all {len(rows)} calibration prompts; "
+                    "there is nothing to divide by"
+                )
+
+    def apply(self, features: Any) -> list[list[float]]:
+        """Calibrate label probabilities, one row for each prompt."""
+        self.check_trained()
+        rows = label_rows(features, self.n_label, "prompt")
+        if self.variant == "0.1.1":
+            return [softmax([value / base for value, base in zip(row, self.prior, strict=True)]) for row in rows]
+        return [self.correct(row, self.prior) for row in read_probabilities(rows, self.kind)[0]]
+
+    @staticmethod
+    def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
+        """Correct one prediction by a prior; both are probabilities."""
+        return divided(row, prior)
+
+
+class ContextualCalibration(PriorCalibration):
+    r"""Contextual calibration (Zhao, Wallace, Feng, Klein and Singh 2021, "Calibrate Before Use", section 5).
+
+    The mean prediction on content-free queries, :math:`\hat p_{cf}`, is the bias of the model. Predictions become
+    :math:`\operatorname{softmax}(W p + b)` with :math:`W = \operatorname{diag}(\hat p_{cf})^{-1}`, :math:`b = 0`.
+
+    This class learns one prior for all queries, from ``calibration_number`` content-free prompts with demonstrations of
+    the calibration set; :func:`calibrated_in_context` takes the prior of each query's own demonstrations, as the paper
+    does. Needs label probabilities.
+
+    ``variant="0.1.1"``: empty texts only (otherwise "N/A", "[MASK]" and "" in turn), demonstrations with repetition,
+    1e-5 added to the sum of the predictions.
+
+    Args:
+        label_space: The labels.
+        variant: See :data:`~StaICC.methods.calibration.base.Variant`.
+    """
+
+    name: ClassVar[str] = "contextual_calibration"
+
+    def samples(
+        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> LabelledPrompts:
+        """Return content-free prompts."""
+        return neutral_prompts(make_prompt, calibration_set, number, k, self.variant, content_free_queries)
+
+    @staticmethod
+    def correct(row: Sequence[float], prior: Sequence[float]) -> list[float]:
+        """Return the softmax of the quotients."""
+        return softmax([value / base for value, base in zip(row, prior, strict=True)])
+
+
+class DomainCalibration(PriorCalibration):
+    r"""Domain-context calibration (Fei et al. 2023, "Mitigating Label Biases for In-context Learning").
+
+    As contextual calibration, with queries of random words of the domain. Predictions become
+    :math:`p_y / \hat p_y`, divided by their sum.
+
+    This class learns one prior for all queries, from ``calibration_number`` prompts with demonstrations of the
+    calibration set and ``sample_length`` words of it; :func:`calibrated_in_context` takes the prior of each query's own
+    demonstrations, as the paper does. Needs label probabilities.
+
+    ``variant="0.1.1"``: a row, then a word of it, never the last; demonstrations with repetition; 1e-5 added to the
+    sum; softmax of the quotients.
+
+    Args:
+        label_space: The labels.
+        variant: See :data:`~StaICC.methods.calibration.base.Variant`.
+    """
+
+    name: ClassVar[str] = "domain_calibration"
+
+    def train(  # type: ignore[override]  # the order of arguments is that of 0.1.1
+        self,
+        default_prompt_maker: PromptMaker,
+        feedforward: Inference,
+        calibration_set: CalibrationSet | None = None,
+        calibration_number: int = 128,
+        sample_length: int = 64,
+        k: int = 4,
+    ) -> None:
+        """As :meth:`Calibration.train`, with ``sample_length`` words in each query text."""
+        super().train(
+            default_prompt_maker, feedforward, calibration_set, calibration_number, k, sample_length=sample_length
+        )
+
+    def samples(
+        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> LabelledPrompts:
+        """Return prompts about random words."""
+        queries_of = partial(random_word_queries, options.get("sample_length", 64))
+        return neutral_prompts(make_prompt, calibration_set, number, k, self.variant, queries_of)
+
+
+Correct = Callable[[Sequence[float], Sequence[float]], list[float]]
+"""Corrects one prediction by a prior."""
+
+
+def calibrated_in_context(
+    rows: Sequence[Any], free: Sequence[Sequence[Any]], correct: Correct, width: int, logarithms: bool
+) -> list[list[float] | Failure]:
+    r"""Calibrate each prediction by the predictions on other texts after the same demonstrations.
+
+    The prior is :math:`\hat p_y = \sum_t P(y \mid t) / \sum_{t, y'} P(y' \mid t)` over the texts :math:`t`, with the
+    probabilities of the labels' tokens over the vocabulary, as in the authors' code of contextual calibration.
+
+    Args:
+        rows: The prediction for each query: probabilities or logits.
+        free: For each text, its prediction for each query.
+        correct: Corrects one prediction by a prior.
+        width: How many labels there are.
+        logarithms: Whether ``free`` has log-probabilities of the labels over the vocabulary. Without them, the
+            predictions on the texts are normalised before they are averaged.
+
+    Returns:
+        One row for each query; a failure where a prediction is missing, or a label has probability 0 on all texts.
+
+    Raises:
+        OutputError: A prediction is not a row of numbers.
+    """
+    predictions: list[Any] = [
+        next((row for row in texts if isinstance(row, Failure)), None) for texts in zip(rows, *free, strict=True)
+    ]
+    kept = [number for number, failure in enumerate(predictions) if failure is None]
+    if not kept:
+        return predictions
+    parts = [label_rows([part[number] for number in kept], width, "prediction") for part in (rows, *free)]
+    if logarithms:
+        queries, texts = read_probabilities(parts[0], "auto")[0], parts[1:]
+    else:
+        flat = read_probabilities([row for part in parts for row in part], "auto")[0]
+        queries, *texts = [flat[start : start + len(kept)] for start in range(0, len(flat), len(kept))]
+    for number, row, *others in zip(kept, queries, *texts, strict=True):
+        if logarithms:
+            top = max(map(max, others))
+            others = [[math.exp(value - top) for value in other] for other in others]
+        sums = [math.fsum(column) for column in zip(*others, strict=True)]
+        if min(sums) <= 0:
+            predictions[number] = Failure(
+                "a label has probability 0 on all content-free texts; there is nothing to divide by"
+            )
+        else:
+            predictions[number] = correct(row, [value / math.fsum(sums) for value in sums])
+    return predictions
+
+
+class DomainPMI(PriorCalibration):
+    r"""Domain-conditional PMI (Holtzman et al. 2021, "Surface Form Competition").
+
+    Predictions become :math:`P(y \mid x) / P(y \mid x_{domain})`, divided by their sum. :math:`x_{domain}` is the
+    domain premise: the text between query and label, without query and demonstrations. Budget: one prompt.
+    """
+
+    name: ClassVar[str] = "dc_pmi"
+
+    def samples(
+        self, make_prompt: PromptMaker, calibration_set: CalibrationSet | None, number: int, k: int, **options: Any
+    ) -> LabelledPrompts:
+        """Return the domain premise, or the option ``premise``."""
+        premise = options.get("premise")
+        if premise is None:
+            columns = len(calibration_set[0][0]) if calibration_set is not None and len(calibration_set) else 1
+            first, other = (make_prompt([], [text] * columns) for text in ("0", "?"))
+            alike = [a == b for a, b in zip(reversed(first), reversed(other), strict=True)]
+            premise = first[len(first) - alike.index(False) :]
+        if not premise.strip():
+            raise ArgumentError("no text between query and label for the domain premise. Give the option premise")
+        return LabelledPrompts([premise], [])
+
+
+def in_context(shared: Callable[[MethodData], Steps], correct: Correct, data: MethodData) -> Steps:
+    """Calibrate by texts after each query's own demonstrations, or by one prior for all."""
+    if one_prior(data.options, data.variant):
+        return (yield from shared(data))
+    experimentor, options = data.experimentor, data.options
+    if isinstance(options, DomainOptions):
+        texts = domain_texts(experimentor.calibration_set(), options.texts, options.sample_length)
+    else:
+        texts = [(text,) * len(experimentor.card.template.input_text_prefixes) for text in CONTENT_FREE]
+    logarithms = "log_probabilities" in data.provides and not experimentor.prompt_former.settings.noisy_channel
+    feature = "log_probabilities" if logarithms else "probabilities"
+    views = [with_query(experimentor, text) for text in texts]
+    rows, *free = yield [data.queries(), *(data.queries(feature, view) for view in views)]
+    return calibrated_in_context(rows, free, correct, len(experimentor.get_label_space()), logarithms)
+
+
+def one_prior(options: ContextOptions, variant: str) -> bool:
+    """Return whether one prior calibrates all queries."""
+    return variant != "paper" or options.shared_contexts
+
+
+def context_method(
+    kind: type[ContextualCalibration | DomainCalibration],
+    title: str,
+    options: type[Any],
+    arguments: Arguments | None = None,
+) -> MethodSpec:
+    """Return the record of a calibration by texts after the query's own demonstrations."""
+    shared = calibration_method(kind, title, options, arguments, trains=one_prior)
+    return replace(shared, steps=partial(in_context, shared.steps, kind.correct))
+
+
+CONTEXTUAL_CALIBRATION = context_method(ContextualCalibration, "Contextual calibration", ContextOptions)
+DOMAIN_CALIBRATION = context_method(
+    DomainCalibration,
+    "Domain calibration",
+    DomainOptions,
+    lambda data: {"sample_length": data.options.sample_length or 64},
+)
+DC_PMI = calibration_method(
+    DomainPMI, "DC-PMI", PremiseOptions, lambda data: {"premise": data.options.premise}, trains=False
+)
+
+
+# -- batch calibration
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """Options of batch calibration."""
+
+    batch_size: int = option(128, "Predictions in a batch.")
+
+
+def batch_calibration(
+    label_space_probs: Sequence[Sequence[float]], batch_size: int = 128, *, variant: str = "paper"
+) -> list[list[float]]:
+    r"""Batch calibration (Zhou et al. 2024, "Batch Calibration"): divide by the batch's mean prediction.
+
+    Predictions become :math:`p_{iy} / \bar p_y`, divided by their sum, with :math:`\bar p` the mean over the batch: a
+    subtraction of logarithms. Needs label probabilities and no training, but all predictions at once.
+
+    Batches are in order; a last batch that is not full takes the mean of the last ``batch_size``
+    predictions, since the mean of a few says nothing. A label that has probability 0 throughout a batch keeps it.
+    ``variant="0.1.1"``: :math:`\operatorname{softmax}(p_i - \bar p)` of the unchanged scores; a last batch that is
+    not full is a batch of its own.
+
+    Args:
+        label_space_probs: One row for each prompt, one number for each label.
+        batch_size: Predictions in a batch.
+        variant: See :data:`~StaICC.methods.calibration.base.Variant`.
+
+    Returns:
+        One row of calibrated probabilities for each prompt.
+
+    Raises:
+        ArgumentError: The batch size is no integer of at least 1, or (not in ``"0.1.1"``) there is a single prediction
+            or a batch size of 1: divided by itself it would be uniform, whatever it was.
+        OutputError: A row cannot be read.
+
+    Example:
+        >>> found = batch_calibration([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+        >>> [round(11 * value, 6) for value in found[0]]  # 0.8 / 0.6 : 0.2 / 0.4 = 8 : 3
+        [8.0, 3.0]
+    """
+    size = validate_integer("batch_size", batch_size, 1)
+    width = len(label_space_probs[0]) if len(label_space_probs) and hasattr(label_space_probs[0], "__len__") else 1
+    rows = label_rows(label_space_probs, width, "prediction")
+    if check_variant(variant) == "0.1.1":
+        means = [mean_row(rows[start : start + size]) for start in range(0, len(rows), size)]
+        return [
+            softmax([value - base for value, base in zip(row, means[number // size], strict=True)])
+            for number, row in enumerate(rows)
+        ]
+    if not rows:
+        return []
+    if min(size, len(rows)) < 2 and width > 1:
+        raise ArgumentError(
+            f"batch calibration over batches of {min(size, len(rows))} makes every prediction uniform; it needs two "
+            "predictions at least, and better a hundred"
+        )
+    probabilities, _ = read_probabilities(rows, "auto")
+    predictions: list[list[float]] = []
+    for start in range(0, len(rows), size):
+        end = min(start + size, len(rows))
+        mean = mean_row(probabilities[max(0, end - size) : end])
+        predictions += [divided(row, mean) for row in probabilities[start:end]]
+    return predictions
+
+
+def calibrate_conditions(data: MethodData) -> Steps:
+    """Calibrate the predictions of each condition."""
+    calibrate = partial(batch_calibration, batch_size=data.options.batch_size, variant=data.variant)
+    (rows,) = yield [data.queries(apply=[calibrate])]
+    return rows
+
+
+BATCH_CALIBRATION = MethodSpec("batch_calibration", "Batch calibration", calibrate_conditions, options=BatchOptions)

@@ -1,0 +1,561 @@
+"""TopK and SA-ICL: demonstrations that are near to the query, and their surest order.
+
+TopK: Liu et al. 2022, "What Makes Good In-Context Examples". SA-ICL: Wu et al. 2023, "Self-Adaptive In-Context
+Learning". A text's encoding is the model's last hidden state at its last token; the distances of all queries to all
+demonstrations are one matrix product.
+
+:class:`SelfAdaptiveICL` has the call shape of 0.1.1, which names it ``SA_ICL``::
+
+    method = SelfAdaptiveICL(model, tokenizer, experimentor)
+    method.set_TopK_to_demonstration(4)                             # TopK: then run the experimentor, or
+    experimentor.auto_run(method.inference_interface, batched_inference=True)  # SA-ICL
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+from StaICC.benchmarks import Experimentor
+from StaICC.errors import ArgumentError, OutputError, unknown_name, validate_integer
+from StaICC.inference import Answer, Failure
+from StaICC.kernels.protocol import Capability
+from StaICC.methods import features
+from StaICC.methods.calibration.neighbours import euclidean, finite_matrix, nearest
+from StaICC.methods.features import AT_ONCE, check_answered, present
+from StaICC.methods.specification import (
+    MethodData,
+    MethodSpec,
+    Steps,
+    Variant,
+    check_variant,
+    option,
+    refuse_several_lists,
+    with_demonstrations,
+    with_orders,
+)
+from StaICC.metrics import released
+from StaICC.optional import require
+from StaICC.prompting import StableRandom
+from StaICC.prompting.sampling import bm25_scores
+
+HIDDEN_STATES = frozenset({Capability.HIDDEN_STATES})
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalOptions:
+    """Options of TopK."""
+
+    demonstration_set_cut: int | None = option(
+        None, "Choose from this many first demonstrations; none: from all (0.1.1: 512)."
+    )
+    encoder: str | Callable[[list[str]], Any] = option(  # noqa: RUF009
+        "hidden",
+        "What compares texts: hidden (states of the model), bm25, hf:NAME_OR_FOLDER (mean states of an encoder), "
+        "sentence-transformers:NAME, or a function.",
+    )
+    rule: Literal["nearest", "diverse", "balanced", "vote-k"] = option(
+        "nearest", "How demonstrations are chosen: nearest, diverse, balanced (by label) or vote-k."
+    )
+    exclude_duplicates: bool = option(False, "Never choose a demonstration with exactly the text of the query.")
+
+    @property
+    def not_required(self) -> frozenset[Capability]:
+        """The capabilities that the method does not need with these options."""
+        return frozenset() if self.encoder == "hidden" else HIDDEN_STATES
+
+    @property
+    def signed(self) -> dict[str, str]:
+        """What signatures contain in the place of values: of an encoder of transformers, the digest of its files."""
+        is_model = isinstance(self.encoder, str) and self.encoder.startswith("hf:")
+        return {"encoder": f"hf-{encoder(self.encoder).files[:12]}"} if is_model else {}
+
+
+def near_demonstrations(data: MethodData, count: int, at_least: int) -> Generator[Any, Any, list[list[int]]]:
+    """Find the ``count`` nearest demonstrations of each test example, or as many as there are."""
+    experimentor, options = data.experimentor, data.options
+    if not experimentor.get_k():
+        raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to choose")
+    refuse_several_lists(experimentor)
+    pool = first_demonstrations(experimentor, data.variant, options.demonstration_set_cut)
+    texts = [" ".join(pool[place][0]) for place in range(len(pool))]
+    usable = sum(map(bool, texts))
+    if count > usable and getattr(options, "candidates", None) is not None:
+        raise ArgumentError(f"got candidates = {count}, expected at most {usable}, the demonstrations that have text")
+    count = max(at_least, min(count, usable))
+    if count > usable:
+        raise ArgumentError(f"got {usable} demonstrations with text, expected at least {count}")
+    queries = [experimentor.test_set().get_input_text(row) for row in range(experimentor.row_count)]
+    query_texts = [" ".join(query) for query in queries]
+    distances: Distances = bm25_distances
+    if options.encoder != "bm25":
+        distinct = [text for text in dict.fromkeys([*texts, *query_texts]) if text]
+        (states,) = yield [data.training(encoder(options.encoder), distinct, "encoding")]
+        distances = vector_distances(distinct, states)
+    lists = nearest_demonstrations(
+        distances, pool, queries, count, data.variant, options.rule, options.exclude_duplicates
+    )
+    shown = [{texts[place] for place in positions} for positions in lists]
+    duplicates = [bool(text) and text in others for text, others in zip(query_texts, shown, strict=True)]
+    data.notes["duplicates"] = float(sum(duplicates))
+    return lists
+
+
+def topk(data: MethodData) -> Steps:
+    """Show each test example the demonstrations that are nearest to it, nearest first."""
+    k = data.experimentor.get_k()
+    lists = yield from near_demonstrations(data, k, k)
+    data.experimentor = with_demonstrations(data.experimentor, lists)
+    (rows,) = yield [data.queries()]
+    return rows
+
+
+TOPK = MethodSpec("topk", "TopK", topk, HIDDEN_STATES, options=RetrievalOptions)
+
+RELEASED_CUT = 512
+"""Number of demonstrations that 0.1.1 chooses from."""
+
+
+class TextRows(Protocol):
+    """A set of rows: its size, and the input texts and label of each row."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> tuple[Sequence[str], Any]: ...
+
+
+Distances = Callable[[list[str], list[str]], Any]
+"""Returns the distance of each of some texts to each of others: array (texts, others)."""
+
+
+def vector_distances(texts: Sequence[str], states: Any) -> Distances:
+    """Return the Euclidean distances between texts by their encodings.
+
+    Args:
+        texts: The texts, all different.
+        states: The encoding of each.
+
+    Raises:
+        OutputError: An encoding is missing, or has NaN or an infinity.
+    """
+    matrix = finite_matrix(check_answered(states, "encoding"), "encoding")
+    places = {text: place for place, text in enumerate(texts)}
+
+    def distances(some: list[str], others: list[str]) -> Any:
+        first, second = (matrix[[places[text] for text in part]] for part in (some, others))
+        return euclidean(first, second)
+
+    return distances
+
+
+def bm25_distances(some: list[str], others: list[str]) -> Any:
+    """Return distances by words: minus the score of :func:`StaICC.prompting.sampling.bm25_scores`."""
+    return -require("numpy", "hf", "retrieval of demonstrations").array(bm25_scores(some, others))
+
+
+def encoder(choice: Any) -> Any:
+    """Return the feature that encodes texts.
+
+    Args:
+        choice: ``"hidden"``: the hidden states of the kernel; ``"hf:NAME_OR_FOLDER"``;
+            ``"sentence-transformers:NAME"``; or a function that returns a vector for each text of a list.
+    """
+    kind, _, name = str(choice).partition(":")
+    if isinstance(choice, str) and kind == "hf" and name:
+        from StaICC.kernels.huggingface.encoder import SentenceEncoder
+
+        return SentenceEncoder.from_spec(choice)
+    if isinstance(choice, str) and kind == "sentence-transformers" and name:
+        return _sentence_encoder(name)
+    if choice != "hidden" and not callable(choice):
+        raise unknown_name("encoder", choice, ["hidden", "bm25", "hf:NAME_OR_FOLDER", "sentence-transformers:NAME"])
+    return choice
+
+
+@lru_cache(maxsize=4)
+def _sentence_encoder(name: str) -> Any:
+    package = require("sentence_transformers", "hf", "encoding demonstrations")
+    return package.SentenceTransformer(name).encode
+
+
+Rule = Literal["nearest", "diverse", "balanced", "vote-k"]
+"""How demonstrations are chosen by their distances; see :func:`nearest_demonstrations`."""
+
+
+def nearest_demonstrations(
+    distances_of: Distances,
+    demonstrations: TextRows,
+    queries: Sequence[Sequence[str]],
+    count: int,
+    variant: Variant = "paper",
+    rule: Rule = "nearest",
+    exclude_duplicates: bool = False,
+) -> list[list[int]]:
+    """Choose demonstrations for each query (TopK; Liu et al. 2022, "What Makes Good In-Context Examples").
+
+    Args:
+        distances_of: Compares the texts; several input texts of a row are joined by blanks.
+        demonstrations: Rows to choose from.
+        queries: Input texts of each query.
+        count: How many to choose.
+        variant: ``"0.1.1"`` counts positions among the demonstrations with text only, so that every demonstration after
+            one without text is taken for the one before it (``tweet_eval_hate`` has four without).
+        rule: ``"nearest"``; ``"balanced"``: the nearest of each label in turn, the label with the nearest first;
+            ``"diverse"``: of the ``10 * count`` nearest, one after the other, the one that is most similar to the query
+            and least to those chosen, with equal weights (maximal marginal relevance; Carbonell and Goldstein 1998);
+            ``"vote-k"``: the nearest of 100 demonstrations that represent all (Su et al. 2023, fast vote-k).
+        exclude_duplicates: Never choose a demonstration with exactly the text of the query.
+
+    Returns:
+        For each query, positions of the demonstrations, the nearest first and the first of equals first (``"diverse"``:
+        in the order chosen). A demonstration without text is never chosen; a query without text gets the first ones.
+
+    Raises:
+        ArgumentError: There are fewer demonstrations with text than ``count``.
+        OutputError: A state has NaN or an infinity.
+    """
+    texts = [" ".join(demonstrations[place][0]) for place in range(len(demonstrations))]
+    usable = [place for place, text in enumerate(texts) if text]
+    if len(usable) < count:
+        raise ArgumentError(f"got {len(usable)} demonstrations with text, expected at least {count}")
+    query_texts = [" ".join(query) for query in queries]
+    # Equal texts share a column, so that their distances are equal to the last bit and their order is that of the set.
+    distinct = {text: column for column, text in enumerate(dict.fromkeys(texts[place] for place in usable))}
+    rows = {text: row for row, text in enumerate(dict.fromkeys(text for text in query_texts if text))}
+    if not rows:
+        return [usable[:count] for _ in query_texts]
+    numpy = require("numpy", "hf", "retrieval of demonstrations")
+    columns = [distinct[texts[place]] for place in usable]
+    distances = numpy.array(distances_of(list(rows), list(distinct))[:, columns])
+    if exclude_duplicates:
+        for text, row in rows.items():
+            distances[row, [texts[place] == text for place in usable]] = math.inf
+        if (numpy.isfinite(distances).sum(1) < count).any():
+            raise ArgumentError(f"got too many duplicates of a query, expected at least {count} other demonstrations")
+    if rule == "vote-k":
+        between = distances_of(list(distinct), list(distinct))[columns][:, columns]
+        outside = numpy.ones(len(usable), bool)
+        outside[representatives(between, max(count, 100))] = False
+        distances[:, outside] = math.inf
+    chosen = nearest(distances, len(usable)).tolist()
+    if rule == "balanced":
+        labels = [operator.index(demonstrations[place][1]) for place in usable]
+        chosen = [_balanced(order, labels) for order in chosen]
+    elif rule == "diverse":
+        usable_texts = [texts[place] for place in usable]
+        chosen = [
+            _diverse(distances_of, order[: 10 * count], distances[row], usable_texts, count)
+            for row, order in enumerate(chosen)
+        ]
+    positions = range(len(usable)) if variant == "0.1.1" else usable
+    lists = [[positions[place] for place in order[:count]] for order in chosen]
+    return [list(lists[rows[text]]) if text else usable[:count] for text in query_texts]
+
+
+def _balanced(order: Sequence[int], labels: Sequence[int]) -> list[int]:
+    """Take the nearest of each label in turn."""
+    queues: dict[int, list[int]] = {}
+    for place in order:
+        queues.setdefault(labels[place], []).append(place)
+    rounds = itertools.zip_longest(*queues.values())
+    return [place for turn in rounds for place in turn if place is not None]
+
+
+def _diverse(
+    distances_of: Distances, candidates: Sequence[int], distances: Any, texts: Sequence[str], count: int
+) -> list[int]:
+    """Choose by maximal marginal relevance."""
+    candidate_texts = [texts[place] for place in candidates]
+    between = distances_of(candidate_texts, candidate_texts)
+    rest = list(range(len(candidates)))
+    chosen: list[int] = []
+    while len(chosen) < count:
+        similarity = [max((-between[place, other] for other in chosen), default=0.0) for place in rest]
+        values = [-distances[candidates[place]] - near for place, near in zip(rest, similarity, strict=True)]
+        chosen.append(rest.pop(values.index(max(values))))
+    return [candidates[place] for place in chosen]
+
+
+def representatives(between: Any, number: int) -> list[int]:
+    """Choose rows that represent all, by fast vote-k.
+
+    Each row votes for its 150 nearest. The vote of a row counts a tenth for each chosen row that it voted for; chosen
+    rows have no vote. Of equals, the one with most votes at the start is chosen, then the one that was voted for first,
+    as in the authors' code.
+    """
+    numpy = require("numpy", "hf", "retrieval of demonstrations")
+    others = between.copy()
+    numpy.fill_diagonal(others, math.inf)
+    votes = numpy.zeros(between.shape)
+    numpy.put_along_axis(votes, nearest(others, min(150, len(between) - 1)), 1.0, axis=1)
+    weights = numpy.ones(len(between))
+    voter = votes.argmax(0)
+    order = numpy.lexsort((-between[voter, range(len(between))], voter, -votes.sum(0)))
+    chosen: list[int] = []
+    while len(chosen) < min(number, len(between)):
+        scores = weights @ votes
+        scores[chosen] = -1.0
+        chosen.append(int(order[scores[order].argmax()]))
+        weights[votes[:, chosen[-1]] > 0] /= 10
+        weights[chosen[-1]] = 0.0
+    return chosen
+
+
+def first_demonstrations(experimentor: Experimentor, variant: Variant, cut: int | None = None) -> Any:
+    """Return the demonstrations to choose from: all, or the first ``cut`` (0.1.1: 512)."""
+    rows = experimentor.demonstration_set()
+    if cut is None and variant == "0.1.1":
+        cut = RELEASED_CUT
+    if cut is None:
+        return rows
+    return [rows[place] for place in range(min(validate_integer("demonstration_set_cut", cut, 1), len(rows)))]
+
+
+# -- SA-ICL
+
+CANDIDATES = 30
+"""Nearest demonstrations from which the authors of SA-ICL draw orders."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOptions(RetrievalOptions):
+    """Options of SA-ICL."""
+
+    orders: int = option(10, "Orders of the demonstrations that are tried.")
+    candidates: int | None = option(None, "Nearest demonstrations for the orders; none: 30, in other variants k + 1.")
+
+
+def surest_order(data: MethodData) -> Steps:
+    """Predict with several orders of near demonstrations, and keep the prediction of the lowest entropy."""
+    experimentor, k, given = data.experimentor, data.experimentor.get_k(), data.options.candidates
+    number = validate_integer("orders", data.options.orders, 1)
+    default = CANDIDATES if data.variant == "paper" else k + 1  # 5 for 4, as released
+    count = default if given is None else validate_integer("candidates", given, k)
+    at_least = k + 1 if given is None and data.variant != "paper" else k
+    near = yield from near_demonstrations(data, count, at_least)
+    patterns = order_patterns(len(near), len(near[0]), k, number, data.variant)
+    views = with_orders(experimentor, near, patterns)
+    data.experimentor = views[0]
+    answers = yield [data.queries(view=view) for view in views]
+    return [_surest(candidates, data.variant) for candidates in zip(*answers, strict=True)]
+
+
+SA_ICL = MethodSpec("sa_icl", "SA-ICL", surest_order, HIDDEN_STATES | {Capability.LABEL_SCORES}, options=OrderOptions)
+
+
+def _surest(candidates: Sequence[Answer | Failure], variant: str) -> Answer | Failure:
+    rows = present(candidates)
+    if not all(isinstance(row, list) for row in rows):
+        raise OutputError("SA-ICL: the kernel returned labels, expected label probabilities")
+    return rows[lowest_entropy(rows, variant)] if rows else candidates[0]
+
+
+def order_patterns(queries: int, candidates: int, k: int, number: int, variant: Variant) -> list[list[tuple[int, ...]]]:
+    """Return the orders of demonstrations that self-adaptive in-context learning evaluates for each query.
+
+    Args:
+        queries: How many queries.
+        candidates: How many near demonstrations each query has.
+        k: How many of them a prompt has.
+        number: Number of orders; fewer if fewer exist.
+        variant: ``"paper"``: drawn at random, all different, and as the last one the order of TopK, with the nearest
+            next to the query (in the authors' code, random ones can be equal); ``"staicc"``: drawn at random;
+            ``"0.1.1"``: the first in lexicographic order (the release shuffles them, and throws the shuffled list
+            away).
+
+    Returns:
+        For each query its orders, each of ``k`` places among the candidates. A query's do not depend on how many
+        queries come after it.
+
+    Example:
+        >>> order_patterns(1, 3, 2, 4, "0.1.1")
+        [[(0, 1), (0, 2), (1, 0), (1, 2)]]
+    """
+    first = list(itertools.islice(itertools.permutations(range(candidates), k), number))
+    if variant == "0.1.1" or math.perm(candidates, k) <= number:
+        return [first for _ in range(queries)]
+    generator = StableRandom()
+    last = [tuple(reversed(range(k)))] if variant == "paper" else []
+    patterns = []
+    for _ in range(queries):
+        drawn: dict[tuple[int, ...], None] = {}
+        while len(drawn) < number - len(last):
+            order = tuple(generator.sample_indexes(candidates, k))
+            if order not in last:
+                drawn[order] = None
+        patterns.append([*drawn, *last])
+    return patterns
+
+
+def lowest_entropy(rows: Sequence[Sequence[float]], variant: str = "paper") -> int:
+    """Return the position of the distribution with the lowest entropy, the first of equals.
+
+    Args:
+        rows: Distributions over the labels.
+        variant: ``"0.1.1"`` takes the release's entropy: that of the softmax where a row, added from left to right,
+            misses 1.0 by an ulp. Which rows do is a matter of the last bit, so its choice does not survive another
+            order of additions inside the model.
+
+    Example:
+        >>> lowest_entropy([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
+        1
+    """
+    entropy = released.entropy if check_variant(variant) == "0.1.1" else _entropy
+    entropies = [entropy(row) for row in rows]
+    return entropies.index(min(entropies))
+
+
+def _entropy(row: Sequence[float]) -> float:
+    return -math.fsum(value * math.log(value) for value in row if value > 0)
+
+
+class SelfAdaptiveICL:
+    """TopK (Liu et al. 2022) and SA-ICL (Wu et al. 2023, "Self-Adaptive In-Context Learning").
+
+    TopK gives each query the demonstrations whose encodings are nearest, nearest first. SA-ICL tries several orders of
+    them and keeps the prediction of the lowest entropy (its minimum description length).
+
+    Budget: one encoding for each demonstration and query; SA-ICL asks ``return_length`` prompts for each query. Needs
+    hidden states and label probabilities. Encodings are kept with the object: make a new one after a change of the
+    model. (:class:`~StaICC.methods.run.Method` notices a change.)
+
+    ``variant="paper"``: all demonstrations; orders at random. ``variant="0.1.1"``: the first 512 demonstrations; the
+    first ten orders in lexicographic order, its own entropy (:func:`lowest_entropy`).
+
+    Args:
+        model: A causal language model of ``transformers``, or a kernel with ``hidden_states`` and ``batch``.
+        tokenizer: Its tokenizer (``None`` for a kernel).
+        experimentor: Whose queries get demonstrations.
+        cache_empty: Called without arguments when the model was run.
+        calibrate_function: Called with (label probabilities, logits, hidden state) of each prediction.
+        demonstration_set_cut: Choose from this many first demonstrations only.
+        variant: ``"paper"`` or ``"0.1.1"``.
+
+    Raises:
+        ArgumentError: There is no experimentor, or the kernel has no hidden states.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        experimentor: Experimentor | None = None,
+        cache_empty: features.CacheEmpty = None,
+        calibrate_function: Callable[..., list[float]] | None = None,
+        demonstration_set_cut: int | None = None,
+        *,
+        variant: str = "paper",
+    ) -> None:
+        if experimentor is None:
+            raise ArgumentError("experimentor is missing: its queries get the demonstrations")
+        self.variant = check_variant(variant)
+        self.experimentor = experimentor
+        self.kernel = features.model_kernel(model, tokenizer)
+        features.check_capabilities("demonstration retrieval", self.kernel, frozenset({Capability.HIDDEN_STATES}))
+        self._states: dict[str, Any] = {}
+        self.cache_empty = cache_empty
+        self.calibrate_function = calibrate_function
+        self.demonstration_set = first_demonstrations(experimentor, self.variant, demonstration_set_cut)
+
+    def neighbours(self, rows: Sequence[int], count: int) -> list[list[int]]:
+        """Return the demonstrations nearest to test rows.
+
+        Args:
+            rows: Positions of the test set.
+            count: How many.
+
+        Returns:
+            For each row, positions of the demonstration set, nearest first.
+        """
+        test = self.experimentor.test_set()
+        texts = [test.get_input_text(row) for row in rows]
+        lists = nearest_demonstrations(self._distances, self.demonstration_set, texts, count, self.variant)
+        if self.cache_empty is not None:
+            self.cache_empty()
+        return lists
+
+    def _distances(self, queries: list[str], texts: list[str]) -> Any:
+        new = [text for text in dict.fromkeys([*queries, *texts]) if text not in self._states]
+        for start in range(0, len(new), AT_ONCE):
+            some = new[start : start + AT_ONCE]
+            self._states.update(zip(some, self.kernel.hidden_states(some), strict=True))
+        return vector_distances(list(self._states), self._states.values())(queries, texts)
+
+    def set_TopK_to_demonstration(self, k: int) -> None:
+        """Give each query of the experimentor its ``k`` nearest demonstrations; each is asked once then.
+
+        Args:
+            k: How many; the experimentor's ``k`` becomes this.
+
+        Raises:
+            ArgumentError: ``k`` is no whole number of at least 1, or there are fewer demonstrations.
+        """
+        k = validate_integer("k, the number of nearest demonstrations,", k, 1)
+        lists = self.neighbours(range(len(self.experimentor.test_set())), k)
+        if self.experimentor.get_k() != k:
+            self.experimentor.set_k(k)
+        self.experimentor.set_demonstration_sampler(lists)
+
+    def inference_interface(
+        self,
+        prompt: Sequence[str] | str,
+        label_space: Sequence[str],
+        nearest_k: int = 5,
+        inference_demos_number: int = 4,
+        return_length: int = 10,
+    ) -> Any:
+        """SA-ICL as an inference function for the experimentor's own prompts, batched or one by one.
+
+        A prompt only says which query it is; its demonstrations are replaced.
+
+        Args:
+            prompt: Prompts of the experimentor (``batched_inference=True``), or one.
+            label_space: The labels.
+            nearest_k: How many near demonstrations are considered.
+            inference_demos_number: How many of them a prompt has.
+            return_length: How many orders are tried.
+
+        Returns:
+            A list of probabilities for each prompt, or for the one.
+
+        Raises:
+            ArgumentError: A number is unfit, or a prompt is not one of the experimentor's.
+        """
+        k = validate_integer("inference_demos_number", inference_demos_number, 1)
+        nearest_k = validate_integer("nearest_k", nearest_k, k)
+        return_length = validate_integer("return_length", return_length, 1)
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        places = {query.prompt: query.row for query in self.experimentor.all_queries()}
+        for number, text in enumerate(prompts):
+            if text not in places:
+                raise ArgumentError(
+                    f"prompt {number} is none of the experimentor's: got {text!r:.80}, expected one of its prompt_set()"
+                )
+        rows = sorted({places[text] for text in prompts})
+        patterns = order_patterns(len(self.experimentor.test_set()), nearest_k, k, return_length, self.variant)
+        write = self.experimentor.prompt_former.write_prompt
+        near = dict(zip(rows, self.neighbours(rows, nearest_k), strict=True))
+        tried = [write([near[row][place] for place in order], row) for row in rows for order in patterns[row]]
+        answers = iter(self._predict(tried, label_space))
+        if self.cache_empty is not None:
+            self.cache_empty()
+        surest = {}
+        for row in rows:
+            candidates = list(itertools.islice(answers, len(patterns[row])))
+            surest[row] = candidates[lowest_entropy(candidates, self.variant)]
+        predictions = [surest[places[text]] for text in prompts]
+        return predictions[0] if isinstance(prompt, str) else predictions
+
+    def _predict(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
+        if self.calibrate_function is None:
+            return check_answered(features.features_of(self.kernel, prompts, label_space, "probabilities"), "prompt")
+        rows: list[list[float]] = []
+        for start in range(0, len(prompts), AT_ONCE):
+            details = self.kernel.score_in_detail(prompts[start : start + AT_ONCE], label_space)
+            rows += [self.calibrate_function(*detail) for detail in zip(*details, strict=True)]
+        return rows

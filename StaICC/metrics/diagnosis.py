@@ -1,0 +1,365 @@
+"""Metrics of the diagnostic benchmarks: bias of predictions, and how far they depend on template and demonstrations.
+
+Contextual and domain bias ask about queries without meaning. An unbiased model would then be uniform, so the entropy of
+its predictions (in nats) measures the bias. Two definitions are in use, and the names say which one is meant:
+
+- :func:`entropy_of_mean`, the entropy of the averaged prediction, is what the README of StaICC 0.1.1 describes and its
+  code returns. Larger is *less* biased, by at most the logarithm of the number of labels.
+- :func:`negated_mean_entropy`, minus the average of the entropies, is Eq. 2 of the paper. Larger is *more* biased. A
+  model that is sure of a different label each time is maximally biased here and not at all by the first definition.
+
+Empirical bias (:func:`empirical_bias`, Eq. 3) asks about real queries, and compares the averaged prediction with the
+frequency of the true labels by Kullback-Leibler divergence.
+
+Inputs are probabilities (:func:`StaICC.metrics.normalisation` makes them); anything else is refused. 0 log 0 is
+0. A divergence can be infinite: ``math.inf``. A result has a missing value with that reason instead, because JSON has
+no infinity.
+
+Consistency (template and demonstration sensitivity): the same query is evaluated in several ways; the share of its most
+frequent prediction, whether correct or not, is averaged over the queries.
+
+GLER (label noise; Yoo et al. 2022): a metric is measured with more and more falsified labels in the demonstrations, and
+regressed on the *share of correct labels*. The slope says how much the metric gains as the labels go from all wrong to
+all right. A large slope is a high sensitivity to noise. (On the noise rate itself the slope would have the other sign.)
+Consistency and slope are exact: fractions inside, one rounding at the end. A metric that falls linearly from a to b has
+the slope a - b, not something near it.
+
+Source: Cho and Inoue (2025), section 3.3, Eqs. 2 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from StaICC.errors import ArgumentError, UndefinedMetricError, validate_integer
+from StaICC.metrics.classification import check_labels, check_probabilities
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+
+def _distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    checked = check_probabilities(rows)
+    if not checked:
+        raise UndefinedMetricError("there are no predictions, so their bias is undefined")
+    return checked
+
+
+def _entropy(distribution: Sequence[float]) -> float:
+    total = -math.fsum(p * math.log(p) for p in distribution if p > 0)
+    return min(math.log(len(distribution)), max(0.0, total))  # rounding: no negative zero, nothing outside the range
+
+
+def entropy(distribution: Sequence[float]) -> float:
+    """Shannon entropy of one distribution, in nats.
+
+    Args:
+        distribution: Probabilities that sum to 1.
+
+    Returns:
+        A number from 0 to the logarithm of the number of labels.
+
+    Raises:
+        OutputError: The numbers are not a distribution.
+
+    Example:
+        >>> entropy([1.0, 0.0])
+        0.0
+        >>> entropy([0.5, 0.5]) == math.log(2)
+        True
+    """
+    return _entropy(check_probabilities([distribution])[0])
+
+
+def mean_distribution(rows: Sequence[Sequence[float]]) -> list[float]:
+    """Average predictions label by label.
+
+    Args:
+        rows: One distribution over the labels per query.
+
+    Returns:
+        The mean probability of each label.
+
+    Raises:
+        OutputError: A row is not a distribution.
+        UndefinedMetricError: There are no rows.
+
+    Example:
+        >>> mean_distribution([[1.0, 0.0], [0.5, 0.5]])
+        [0.75, 0.25]
+    """
+    checked = _distributions(rows)
+    return [math.fsum(column) / len(checked) for column in zip(*checked, strict=True)]
+
+
+def entropy_of_mean(rows: Sequence[Sequence[float]]) -> float:
+    """Entropy of the averaged prediction, in nats: the bias metric of StaICC 0.1.1 and its README.
+
+    Args:
+        rows: One distribution over the labels per query.
+
+    Returns:
+        A number from 0 (always the same label: most biased) to the logarithm of the number of labels (no bias).
+
+    Raises:
+        OutputError: A row is not a distribution.
+        UndefinedMetricError: There are no rows.
+
+    Example:
+        >>> entropy_of_mean([[1.0, 0.0], [0.0, 1.0]]) == math.log(2)
+        True
+    """
+    return _entropy(mean_distribution(rows))
+
+
+def negated_mean_entropy(rows: Sequence[Sequence[float]]) -> float:
+    """Minus the mean entropy of the single predictions, in nats: the paper's contextual and domain bias (Eq. 2).
+
+    Args:
+        rows: One distribution over the labels per query.
+
+    Returns:
+        A number from minus the logarithm of the number of labels (no bias) to 0 (always certain: most biased).
+
+    Raises:
+        OutputError: A row is not a distribution.
+        UndefinedMetricError: There are no rows.
+
+    Example:
+        >>> negated_mean_entropy([[1.0, 0.0], [0.0, 1.0]])
+        0.0
+        >>> negated_mean_entropy([[0.5, 0.5]]) == -math.log(2)
+        True
+    """
+    checked = _distributions(rows)
+    return 0.0 - math.fsum(map(_entropy, checked)) / len(checked)
+
+
+def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
+    """Kullback-Leibler divergence of `q` from `p`, in nats: the sum of p log(p/q).
+
+    Args:
+        p: A distribution; a label with probability 0 adds nothing.
+        q: A distribution over the same labels.
+
+    Returns:
+        A number >= 0, infinite if a label has a positive probability in `p` and probability 0 in `q`.
+
+    Raises:
+        ArgumentError: The distributions differ in length.
+        OutputError: The numbers are not a distribution.
+
+    Example:
+        >>> kl_divergence([1.0, 0.0], [0.5, 0.5]) == math.log(2)
+        True
+        >>> kl_divergence([0.5, 0.5], [1.0, 0.0])
+        inf
+    """
+    expected, model = check_probabilities([p])[0], check_probabilities([q])[0]
+    if len(expected) != len(model):
+        raise ArgumentError(
+            f"the distributions have {len(expected)} and {len(model)} labels; expected the same label space for both"
+        )
+    terms = []
+    for a, b in zip(expected, model, strict=True):
+        if a > 0 and b == 0:
+            return math.inf
+        if a > 0:
+            terms.append(a * (math.log(a) - math.log(b)))  # a / b could overflow
+    return max(0.0, math.fsum(terms))  # rounding alone can put it below
+
+
+def label_frequencies(ground_truth: Sequence[int], labels: int) -> list[float]:
+    """Share of each label among the true labels.
+
+    Args:
+        ground_truth: One label index per query.
+        labels: The size of the label space.
+
+    Returns:
+        One share per label.
+
+    Raises:
+        ArgumentError: An entry is not an index of the label space.
+        UndefinedMetricError: There are no true labels.
+
+    Example:
+        >>> label_frequencies([0, 0, 1, 0], labels=3)
+        [0.75, 0.25, 0.0]
+    """
+    truth = check_labels(ground_truth, len(ground_truth), labels)
+    if not truth:
+        raise UndefinedMetricError("there are no true labels, so their frequencies are undefined")
+    return [truth.count(label) / len(truth) for label in range(labels)]
+
+
+def empirical_bias(rows: Sequence[Sequence[float]], ground_truth: Sequence[int], labels: int | None = None) -> float:
+    """Divergence of the label frequency from the averaged prediction (Eq. 3; the "posterior bias" of StaICC 0.1.1).
+
+    Args:
+        rows: One distribution over the labels per query.
+        ground_truth: One label index per query.
+        labels: The size of the label space, to be checked against the rows; their width by default.
+
+    Returns:
+        KL(mean prediction || label frequency) in nats, >= 0; infinite where a label is predicted that never is
+        true; the results of benchmarks name the data set. Replace infinity by a missing value before writing JSON.
+
+    Raises:
+        ArgumentError: The true labels or `labels` do not fit the rows.
+        OutputError: A row is not a distribution.
+        UndefinedMetricError: There are no rows.
+
+    Example:
+        >>> empirical_bias([[1.0, 0.0], [0.0, 1.0]], [0, 1])
+        0.0
+    """
+    mean = mean_distribution(rows)
+    if labels is not None and labels != len(mean):
+        raise ArgumentError(f"the label space has {labels} labels, but the rows have {len(mean)} columns")
+    truth = check_labels(ground_truth, len(rows), len(mean))
+    return kl_divergence(mean, label_frequencies(truth, len(mean)))
+
+
+class Line(NamedTuple):
+    """A straight line: value = slope * share + intercept.
+
+    Attributes:
+        slope: Change of the value per unit of the abscissa.
+        intercept: Value at the abscissa 0.
+    """
+
+    slope: float
+    intercept: float
+
+
+def _fractions(numbers: Sequence[float | Fraction], what: str) -> list[Fraction]:
+    from fractions import Fraction  # slow to import
+
+    exact = []
+    for position, number in enumerate(numbers):
+        try:
+            if isinstance(number, (str, bytes)):
+                raise TypeError("text")
+            exact.append(number if isinstance(number, Fraction) else Fraction(float(number)))
+        except (TypeError, ValueError, OverflowError):
+            raise ArgumentError(f"{what} {position} is {number!r}; expected a finite number") from None
+    return exact
+
+
+def consistency(predictions: Sequence[Sequence[int]]) -> float:
+    """Average over the queries of the share of the most frequent prediction.
+
+    Args:
+        predictions: For each query the label indexes that were predicted in the several runs; as many for every query.
+
+    Returns:
+        A number from 1 over the number of runs (a different prediction every time) to 1 (always the same prediction).
+
+    Raises:
+        ArgumentError: Some queries have more predictions than others, or a prediction is not a label index.
+        UndefinedMetricError: There are no queries, or no runs.
+
+    Example:
+        >>> consistency([[0, 0, 1], [2, 2, 2]])
+        0.8333333333333334
+    """
+    if len(predictions) == 0:
+        raise UndefinedMetricError("there are no queries, so the consistency of their predictions is undefined")
+    runs = len(predictions[0])
+    if runs == 0:
+        raise UndefinedMetricError("there are no runs, so the consistency of their predictions is undefined")
+    agreeing = 0
+    for query, predicted in enumerate(predictions):
+        if len(predicted) != runs:
+            raise ArgumentError(
+                f"query {query} has {len(predicted)} predictions, query 0 has {runs}; expected one per run"
+            )
+        counts: dict[int, int] = {}
+        for prediction in predicted:
+            try:
+                label = operator.index(prediction)
+            except TypeError:
+                raise ArgumentError(
+                    f"a prediction of query {query} is {prediction!r}; expected a label index"
+                ) from None
+            counts[label] = counts.get(label, 0) + 1
+        agreeing += max(counts.values())
+    return agreeing / (len(predictions) * runs)
+
+
+def shares_of_correct_labels(interpolations: int = 5) -> tuple[Fraction, ...]:
+    """List the abscissas of GLER: from all labels correct to none, in equal steps.
+
+    Args:
+        interpolations: How many, at least 2.
+
+    Returns:
+        The shares as fractions, so that thirds are exact too.
+
+    Raises:
+        ArgumentError: The number is not an integer of at least 2.
+
+    Example:
+        >>> [float(share) for share in shares_of_correct_labels()]
+        [1.0, 0.75, 0.5, 0.25, 0.0]
+    """
+    from fractions import Fraction
+
+    last = validate_integer("interpolations", interpolations, 2) - 1
+    return tuple(Fraction(last - step, last) for step in range(interpolations))
+
+
+def noisy_label_shares(k: int, conditions: int) -> list[float]:
+    """Return the share of demonstrations with their true label, condition by condition, as GLER makes its prompts.
+
+    Args:
+        k: Demonstrations per prompt; ``int(k * rate)`` of them have a wrong label.
+        conditions: Number of noise rates, from 0 to 1 in equal steps, at least 2.
+
+    Example:
+        >>> noisy_label_shares(2, 5)
+        [1.0, 1.0, 0.5, 0.5, 0.0]
+    """
+    return [1 - int(k * (step / max(1, conditions - 1))) / k if k else 1.0 for step in range(conditions)]
+
+
+def gler(values: Sequence[float | Fraction], shares_of_correct_labels: Sequence[float | Fraction]) -> Line:
+    """Regress a metric on the share of correct labels in the demonstrations, by exact least squares.
+
+    Args:
+        values: The metric at each share, such as accuracies.
+        shares_of_correct_labels: The shares, such as 1, 0.75, 0.5, 0.25, 0; one per value, not all equal.
+
+    Returns:
+        The line. Its slope is the paper's GLER if the values are accuracies; slope and intercept are the exact
+        least-squares solution for the numbers given, rounded once.
+
+    Raises:
+        ArgumentError: The two lists differ in length, or hold what is not a finite number.
+        UndefinedMetricError: There are fewer than two different shares, so there is no slope.
+
+    Example:
+        >>> gler([0.75, 0.6875, 0.625, 0.5625, 0.5], [1, 0.75, 0.5, 0.25, 0])
+        Line(slope=0.25, intercept=0.5)
+    """
+    if len(values) != len(shares_of_correct_labels):
+        raise ArgumentError(
+            f"there are {len(values)} values for {len(shares_of_correct_labels)} shares of correct labels; "
+            "expected one each"
+        )
+    ordinates = _fractions(values, "value")
+    abscissas = _fractions(shares_of_correct_labels, "share of correct labels")
+    if len(set(abscissas)) < 2:
+        raise UndefinedMetricError(
+            f"the slope needs at least two different shares of correct labels; given: {len(set(abscissas))}"
+        )
+    count = len(abscissas)
+    mean = sum(abscissas) / count
+    centred = [share - mean for share in abscissas]
+    slope = sum(map(operator.mul, centred, ordinates)) / sum(map(operator.mul, centred, centred))
+    intercept = sum(ordinates) / count - slope * mean
+    return Line(float(slope), float(intercept))

@@ -1,0 +1,255 @@
+"""How replies end, by engine: what is stored, what is retried, and what the run says."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Normal
+from StaICC.errors import OutputError, WithheldReplyError
+from StaICC.inference.contract import Forecast, Text
+from StaICC.inference.identity import Identity
+from StaICC.inference.reply_parser import parse_reply
+from StaICC.inference.store import PredictionStore
+from StaICC.kernels.endpoint import EndpointKernel
+from StaICC.kernels.text_inference import LiteLLMKernel, text_inference
+from tests.kernels.endpoint import endpoint_server
+
+STOP = ["stop", "STOP", "eos_token", "stop_sequence", "eos", "end_turn"]
+LENGTH = ["length", "MAX_TOKENS", "model_length"]
+WITHHELD = ["content_filter", "SAFETY"]
+INCOMPLETE = ["error", "abort", "load", "insufficient_system_resource", "tool_calls", "", None, 3]
+EXPECTED = {
+    **dict.fromkeys(STOP, "stop"),
+    **dict.fromkeys(LENGTH, "length"),
+    **dict.fromkeys(WITHHELD, "withheld"),
+    **dict.fromkeys(INCOMPLETE, "retried"),
+}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[endpoint_server.Server]:
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    running = endpoint_server.Server()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module whose completions end as its list ``endings`` says, then with ``"stop"``."""
+    module: Any = types.ModuleType("litellm")
+    module.endings = []
+
+    def completion(*_: Any, **__: Any) -> Any:
+        text, reason = module.endings.pop(0) if module.endings else ("food", "stop")
+        message = types.SimpleNamespace(content=text)
+        return types.SimpleNamespace(choices=[types.SimpleNamespace(message=message, finish_reason=reason)])
+
+    module.completion = completion
+    monkeypatch.setitem(sys.modules, "litellm", module)
+    return module
+
+
+def check(reply: object, expected: str, retries: int) -> None:
+    if expected == "withheld":
+        assert isinstance(reply, WithheldReplyError)
+    else:
+        assert isinstance(reply, Text)
+        assert (reply, reply.finish_reason) == (("food", "stop") if expected == "retried" else ("foo", expected))
+    assert retries == (expected == "retried")
+
+
+@pytest.mark.parametrize("api", ["chat", "completions"])
+@pytest.mark.parametrize("reason", EXPECTED)
+def test_endings_of_servers(server: endpoint_server.Server, api: Any, reason: Any) -> None:
+    server.wrong = [endpoint_server.answering(lambda body: "foo", reason)]
+    server.always = endpoint_server.answering(lambda body: "food")
+    kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api=api, backoff=0.01)
+    (reply,) = kernel.batch(["a"], ["food"])
+    check(reply, EXPECTED[reason], kernel.usage.retries)
+
+
+@pytest.mark.parametrize("reason", EXPECTED)
+def test_endings_of_litellm(litellm: Any, reason: Any) -> None:
+    litellm.endings = [("foo", reason), ("food", "stop")]
+    (reply,) = LiteLLMKernel("a/b").batch(["a"], ["food"])
+    check(reply, EXPECTED[reason], 1 - len(litellm.endings))
+
+
+def test_a_reply_that_never_ends_is_a_failure(server: endpoint_server.Server, litellm: Any, tmp_path: Path) -> None:
+    server.always = endpoint_server.answering(lambda body: "food", "error")
+    litellm.endings = [("food", "error")] * 1000
+    kernels = (
+        EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat", backoff=0.01, retries=1),
+        LiteLLMKernel("a/b", retries=1),
+    )
+    for number, kernel in enumerate(kernels):
+        path = tmp_path / f"{number}.sqlite"
+        with pytest.raises(OutputError, match="'error'"):
+            Normal(datasets=["mini"], limit=2)(kernel, store=path)
+        with PredictionStore(path, read_only=True) as store:
+            assert store.info().answers == 0
+
+
+def test_a_server_that_only_scores_may_give_no_reason(server: endpoint_server.Server) -> None:
+    kernel = EndpointKernel(server.url, endpoint_server.MODEL, backoff=0.01, retries=1)
+    expected = Normal(datasets=["mini"], limit=2)(kernel)
+    server.always = endpoint_server.changed(lambda answer: answer["choices"][0].pop("finish_reason") and None)
+    assert Normal(datasets=["mini"], limit=2)(kernel)["Averaged results"] == expected["Averaged results"]
+
+
+def thinking(body: Any, limits: list[Any], visible: bool) -> dict[str, Any]:
+    """A reply of a server whose model thinks for 500 tokens and then names a label."""
+    limits.append(body["max_tokens"])
+    cut = body["max_tokens"] < 500
+    thought = {"reasoning_content": "It is not travel"} if visible else {}
+    message = {"role": "assistant", "content": ("" if visible else None) if cut else "food", **thought}
+    usage = {"prompt_tokens": 5, "completion_tokens": min(body["max_tokens"], 502)}
+    usage["completion_tokens_details"] = {"reasoning_tokens": min(body["max_tokens"], 500)}
+    choice = {"index": 0, "message": message, "finish_reason": "length" if cut else "stop"}
+    return {"id": "c", "object": "chat.completion", "model": body["model"], "choices": [choice], "usage": usage}
+
+
+@pytest.mark.parametrize("visible", [True, False])
+@pytest.mark.parametrize("limit", [None, 100, 60, 600])
+def test_a_thought_that_the_default_limit_cuts_gets_room(
+    server: endpoint_server.Server, visible: bool, limit: int | None
+) -> None:
+    limits: list[Any] = []
+    server.always = lambda handler, _: endpoint_server.send(handler, thinking(handler.body, limits, visible))
+    given = {} if limit is None else {"max_tokens": limit}
+    kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat", concurrency=1, **given)
+    replies = kernel.batch(["a", "b"], ["food", "travel"])
+    again = limit in (None, 100)
+    assert limits == ([100, 100, 8192, 8192] if again else [limit, limit])
+    labels = [parse_reply(reply, ["food", "travel"]).label for reply in replies]
+    assert labels == ([None, None] if limit == 60 else [0, 0])
+    spent = [min(tokens, 500) for tokens in limits]
+    assert kernel.usage.reasoning_tokens == sum(spent)
+    assert ("8192" in kernel.reply_limit) is again
+    assert ("8192" in kernel.identity().settings["max_tokens"]) is again
+
+
+def test_a_thought_without_room_stays_cut(server: endpoint_server.Server) -> None:
+    def refuse(handler: Any, right: Any) -> None:
+        if handler.body["max_tokens"] > 100:
+            said = {"error": {"message": "This model's maximum context length is 4096 tokens"}}
+            endpoint_server.send(handler, said, 400)
+        else:
+            endpoint_server.answering(lambda _: "<think>travel is", "length")(handler, right)
+
+    server.always = refuse
+    kernel = EndpointKernel(server.url, endpoint_server.MODEL, scoring="text", api="chat")
+    (reply,) = kernel.batch(["a"], ["food", "travel"])
+    assert (reply, reply.finish_reason) == ("<think>travel is", "length")
+
+
+class Thinker:
+    """A kernel that thinks for 300 tokens, which a context of 400 tokens holds next to a prompt of 10."""
+
+    def __init__(self) -> None:
+        self.limits: list[int] = []
+
+    def generate(self, prompts: Any, max_new_tokens: int = 32, stop: Any = ()) -> list[str]:
+        self.limits.append(max_new_tokens)
+        text = "<think>travel?" if max_new_tokens < 300 else "<think>travel?</think>food"
+        return [Text(text, "length" if max_new_tokens < 300 else "stop") for _ in prompts]
+
+    def forecast_prompts(self, prompts: Any, label_space: Any, new_tokens: int, kept: Any = ()) -> Forecast:
+        return Forecast(0, 0, 0, longest_prompt=10 + new_tokens, limit=400)
+
+
+def test_a_local_kernel_gets_the_room_that_its_context_has() -> None:
+    kernel = Thinker()
+    assert text_inference(kernel).batch(["a", "b"], ["food"]) == ["<think>travel?</think>food"] * 2
+    assert kernel.limits == [100, 390]
+    assert text_inference(kernel, 99).batch(["a"], ["food"]) == ["<think>travel?"]
+
+
+def test_a_template_that_begins_the_thought(make_model: Any, make_tokenizer: Any) -> None:
+    """Else a thought that is cut would be read as a reply."""
+    pytest.importorskip("torch")
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    tokenizer = make_tokenizer()
+    plain = "{% for m in messages %}{{ m.role + m.content }}{% endfor %}reply:"
+    replies = []
+    for template in (plain, plain + "<think>\n"):
+        tokenizer.chat_template = template
+        kernel = CausalLMKernel(make_model("Llama"), tokenizer, prompt_format="chat")
+        replies += kernel.generate(["who wrote it?"], 5)
+    assert not replies[0].startswith("<think>")
+    assert replies[1].startswith("<think>")
+    assert parse_reply(replies[1], ["who", "it"]).rule == "cut off in reasoning"
+
+
+class Writer:
+    """A kernel that writes one text for all prompts."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def identity(self) -> Identity:
+        return Identity({"model": "writer"})
+
+    def generate(self, prompts: Any, max_new_tokens: int = 32, stop: Any = ()) -> list[str]:
+        return [self.text for _ in prompts]
+
+
+CUT = Text("I think", "length")
+WARNED = {
+    "cut": (CUT, "max_tokens=7"),
+    "cut and empty": (Text("", "length"), "max_tokens=7"),
+    "unknown": ("I think", "how they ended"),
+    "ended": (Text("I think", "stop"), None),
+    "cut after the label": (Text("food, because", "length"), None),
+}
+
+
+@pytest.mark.parametrize("kind", WARNED)
+def test_replies_that_are_cut_before_a_label(kind: str, tmp_path: Path) -> None:
+    reply, warned = WARNED[kind]
+    benchmark = Normal(datasets=["mini"], limit=4, unparsed="excluded")
+    for _ in range(2):  # the second run reads the store
+        result = benchmark(text_inference(Writer(reply), 7), store=tmp_path / "run.sqlite")
+        warnings = [text for text in result.warnings if "of 8 replies" in text]
+        assert [warned in text for text in warnings] == [True] * (warned is not None)
+
+
+def test_the_warning_comes_before_the_error_that_ends_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(OutputError):
+        Normal(datasets=["mini"], limit=4)(text_inference(Writer(CUT), 7))
+    assert "max_tokens=7" in caplog.text
+
+
+def test_a_store_keeps_how_replies_ended(tmp_path: Path) -> None:
+    replies = [Text("a", "stop"), Text("", "length"), Text("b"), Text('["a", "stop"]')]
+    items = {bytes([number]) * 32: reply for number, reply in enumerate(replies)}
+    with PredictionStore(tmp_path / "run.sqlite") as store:
+        store.put_many("model", items.items())
+        kept: Any = store.get_many("model", list(items))
+        assert kept == items
+        assert [kept[key].finish_reason for key in items] == ["stop", "length", None, None]
+
+
+def test_a_reply_with_another_ending_is_no_other_prediction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Stores of earlier versions do not know how replies ended."""
+    key = bytes(32)
+    for name, reply in (("old", Text("a")), ("new", Text("a", "stop")), ("other", Text("b", "stop"))):
+        with PredictionStore(tmp_path / name) as store:
+            store.put_many("model", [(key, reply)])
+    with PredictionStore(tmp_path / "old") as store:
+        assert store.merge(tmp_path / "new").different == 0
+        assert store.merge(tmp_path / "other").different == 1
+        kept: Any = store.put_many("model", [(key, Text("a", "length"))])
+        assert (kept[key], kept[key].finish_reason, caplog.text) == ("a", None, "")
+        store.put_many("model", [(key, Text("b", "stop"))])
+        assert "1 queries differently" in caplog.text

@@ -1,0 +1,142 @@
+"""Variance components against the linear model of statsmodels, and the rules of generalising intervals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.formula.api import ols
+from statsmodels.stats.anova import anova_lm
+
+from StaICC.errors import UndefinedMetricError
+from StaICC.metrics.crossed_effects import (
+    SOURCES,
+    CrossedEffects,
+    crossed_effects,
+    generalise,
+    generalising_p_value,
+    mean_effects,
+)
+from StaICC.metrics.intervals import Interval, student_quantile
+
+TERMS = ["C(r)", "C(d)", "C(t)", "C(r):C(d)", "C(r):C(t)", "C(d):C(t)"]
+
+
+def outcomes(rows: int, draws: int, templates: int, seed: int, binary: bool = True) -> Any:
+    draw = np.random.default_rng(seed)
+    total = (
+        draw.normal(size=(rows, 1, 1)) + 0.5 * draw.normal(size=(1, draws, 1)) + draw.normal(size=(rows, 1, templates))
+    )
+    total = total + 0.4 * draw.normal(size=(1, 1, templates)) + 0.5 * draw.normal(size=(rows, draws, templates))
+    return (total > 0).astype(float) if binary else total
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("sizes", [(6, 4, 3), (5, 2, 2), (3, 3, 5)])
+def test_mean_squares_and_components_are_those_of_an_analysis_of_variance(
+    sizes: tuple[int, int, int], binary: bool
+) -> None:
+    values = outcomes(*sizes, seed=sum(sizes), binary=binary)
+    effects = crossed_effects(values.tolist())
+    places = np.indices(sizes).reshape(3, -1)
+    data = pd.DataFrame({"y": values.reshape(-1), "r": places[0], "d": places[1], "t": places[2]})
+    full = anova_lm(ols(f"y ~ {' + '.join(TERMS)}", data).fit())
+    squares = [full.loc[term, "sum_sq"] / full.loc[term, "df"] for term in TERMS]
+    squares.append(full.loc["Residual", "sum_sq"] / full.loc["Residual", "df"])
+    found = [square * values.size for square in effects.squares.values()]
+    assert found == pytest.approx(squares, abs=1e-9)
+    n, draws, templates = sizes
+    rows, draw, template, rd, rt, dt, rest = squares
+    expected = {
+        "rows": (rows - rd - rt + rest) / (draws * templates),
+        "draws": (draw - rd - dt + rest) / (n * templates),
+        "templates": (template - rt - dt + rest) / (n * draws),
+        "rows x draws": (rd - rest) / templates,
+        "rows x templates": (rt - rest) / draws,
+        "draws x templates": (dt - rest) / n,
+        "rest": rest,
+    }
+    assert effects.components == pytest.approx(expected, abs=1e-9)
+    assert effects.template_means == pytest.approx(values.mean((0, 1)))
+
+
+def test_components_are_unbiased_also_where_they_are_zero() -> None:
+    draw = np.random.default_rng(5)
+    deviations = {"rows": 0.7, "templates": 0.5, "rows x draws": 0.4, "rest": 0.6}
+    found = []
+    for _ in range(600):
+        values = np.zeros((8, 4, 3))
+        for source, name in SOURCES.items():
+            shape = [size if factor in source else 1 for factor, size in enumerate(values.shape)]
+            values = values + deviations.get(name, 0.0) * draw.normal(size=shape)
+        found.append(list(crossed_effects(values.tolist()).components.values()))
+    truth = [deviations.get(name, 0.0) ** 2 for name in SOURCES.values()]
+    errors = np.std(found, axis=0) / math.sqrt(len(found))
+    assert np.all(np.abs(np.mean(found, axis=0) - truth) < 4 * errors)
+
+
+def test_two_levels_of_each_factor_are_needed() -> None:
+    for values in ([[[1, 0], [0, 1]]], [[[1], [0]], [[1], [1]]], []):
+        with pytest.raises(UndefinedMetricError, match="two of each"):
+            crossed_effects(values)
+
+
+def test_variance_between_levels_is_never_below_that_of_draws_or_of_templates() -> None:
+    for seed in range(40):
+        effects = crossed_effects(outcomes(8, 4, 3, seed).tolist())
+        squares = effects.squares
+        variance, freedom = effects.between_levels
+        assert variance >= squares[1,] - squares[0, 1] - 1e-15
+        assert variance >= squares[2,] - squares[0, 2] - 1e-15
+        assert 2 <= freedom <= 5 or variance == 0
+
+
+def test_interval_of_draws_only_is_that_of_a_mean_of_draws() -> None:
+    """Without other effects the draws are a sample of four numbers."""
+    of_draw = [0.2, 0.5, 0.4, 0.7]
+    effects = crossed_effects([[[value] * 3 for value in of_draw]] * 10)
+    mean, deviation = float(np.mean(of_draw)), float(np.std(of_draw, ddof=1))
+    interval = generalise(mean, Interval(mean, mean, 0.95, ""), effects, difference=True)
+    reach = student_quantile(0.95, 4) * deviation / 2
+    assert (interval.low, interval.high) == pytest.approx((mean - reach, mean + reach))
+    assert generalise(0.95, Interval(0.9, 1.0, 0.95, ""), effects, difference=True).high == 1.0
+
+
+def test_near_an_end_the_interval_is_wider_towards_the_middle() -> None:
+    effects = crossed_effects([[[value] * 3 for value in (0.99, 0.95, 0.97, 0.97)]] * 10)
+    interval = generalise(0.97, Interval(0.96, 0.98, 0.95, ""), effects)
+    symmetric = generalise(0.97, Interval(0.96, 0.98, 0.95, ""), effects, difference=True)
+    assert interval.low < symmetric.low
+    assert interval.high == min(1.0, symmetric.high)
+    assert generalise(1.0, Interval(0.9, 1.0, 0.95, ""), crossed_effects([[[1, 1], [1, 1]]] * 3)).low == 0.9
+
+
+def test_p_value_is_the_level_at_which_the_interval_ends_at_zero() -> None:
+    effects = crossed_effects(outcomes(20, 4, 3, 3).tolist())
+    difference, fixed_p = 0.9, 1e-6
+    p = generalising_p_value(difference, fixed_p, effects)
+    assert fixed_p < p < 1
+    from statistics import NormalDist
+
+    quantile = NormalDist().inv_cdf
+    reach = difference / quantile(fixed_p / 2) * quantile(p / 2)
+    rows = Interval(difference - reach, difference + reach, 1 - p, "")
+    assert generalise(difference, rows, effects, difference=True).low == pytest.approx(0.0, abs=1e-6)
+    assert generalising_p_value(0.0, 0.5, effects) == 1.0
+    without = crossed_effects([[[value] * 2] * 2 for value in (0.0, 1.0, 1.0)])
+    assert generalising_p_value(0.4, 0.03, without) == pytest.approx(0.03)
+
+
+def test_templates_of_data_sets_are_the_same_factor() -> None:
+    """A template that is better on all data sets does not average out; draws do."""
+    better = [[[0.0, 1.0, 0.5]] * 4] * 6
+    one = crossed_effects(better)
+    mean = mean_effects([one] * 5)
+    assert mean.squares[2,] == pytest.approx(one.squares[2,])
+    assert mean_effects([one]).squares == pytest.approx(one.squares)
+    draws: CrossedEffects = crossed_effects([[[0.0] * 3, [1.0] * 3]] * 6)
+    assert mean_effects([draws] * 5).squares[1,] == pytest.approx(draws.squares[1,] / 5)
+    assert mean_effects([draws] * 5).freedom[1,] == pytest.approx(5)

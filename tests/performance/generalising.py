@@ -1,0 +1,235 @@
+"""Intervals and comparisons over rows, draws and templates: coverage, width and type I error with known components.
+
+Usage::
+
+    python tests/performance/generalising.py --samples 400
+
+A prediction is correct if a sum of normal effects of test row, draw, template and their interactions is positive. So
+the true accuracy is known, and each component can be zero. The oracle's interval has the true variance. Cells with a
+coverage below 0.94, or a type I error above 0.05, have four times as many samples. Prints the worst cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from records import arguments, markdown, record
+
+from StaICC.metrics import paired_tests
+from StaICC.metrics.crossed_effects import (
+    SOURCES,
+    CrossedEffects,
+    generalise,
+    generalising_p_value,
+    mean_effects,
+)
+from StaICC.metrics.intervals import mean_interval, ratio_part
+
+EFFECTS = {  # standard deviations in the order of SOURCES
+    "none": (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+    "rows": (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.6),
+    "rows, their interactions": (1.0, 0.0, 0.0, 0.6, 0.6, 0.0, 0.5),
+    "draws": (1.0, 0.4, 0.0, 0.3, 0.0, 0.0, 0.6),
+    "templates": (1.0, 0.0, 0.4, 0.0, 0.3, 0.0, 0.6),
+    "draws x templates": (1.0, 0.0, 0.0, 0.3, 0.3, 0.4, 0.6),
+    "all, small": (1.0, 0.1, 0.1, 0.3, 0.3, 0.1, 0.6),
+    "all": (1.0, 0.3, 0.3, 0.4, 0.4, 0.2, 0.6),
+    "all but rows": (0.0, 0.15, 0.15, 0.5, 0.5, 0.1, 0.8),
+}
+LEVELS = ((4, 3), (8, 3), (4, 9), (8, 9))
+BATCH = 50
+SHAPES: dict[str, Callable[[np.random.Generator, Any], Any]] = {
+    "normal": lambda draw, shape: draw.standard_normal(shape, dtype=np.float32),
+    "skewed": lambda draw, shape: draw.exponential(size=shape) - 1,
+    "two groups": lambda draw, shape: draw.choice([-1.0, 1.0], size=shape),
+}
+"""Distributions of the effects of draws and of templates."""
+
+
+def latent(draw: np.random.Generator, sizes: Sequence[int], effects: Sequence[float], kind: str = "normal") -> Any:
+    """Return sums of effects: sample x row x draw x template."""
+    total = np.zeros((BATCH, *sizes), dtype=np.float32)
+    for source, deviation in zip(SOURCES, effects, strict=True):
+        shape = [size if factor in source else 1 for factor, size in enumerate(sizes)]
+        if deviation:
+            total += deviation * SHAPES["normal" if 0 in source else kind](draw, (BATCH, *shape))
+    return total
+
+
+def correct(draw: np.random.Generator, sizes: Sequence[int], effects: Sequence[float], share: float) -> Any:
+    """Return 1 for correct predictions and 0 for others; the true accuracy is the share."""
+    location = NormalDist().inv_cdf(share) * math.hypot(*effects)
+    return (latent(draw, sizes, effects) + location > 0).astype(np.float64)
+
+
+def designs(values: Any) -> Iterator[CrossedEffects]:
+    """Yield the mean squares of each sample; the tests compare those of the library with another computation."""
+    _, *sizes = values.shape
+    centred = values - values.mean((1, 2, 3), keepdims=True)
+    effects: dict[tuple[int, ...], Any] = {}
+    squares = {}
+    freedom = {source: float(math.prod(sizes[factor] - 1 for factor in source)) for source in SOURCES}
+    for source in SOURCES:
+        others = tuple(factor + 1 for factor in range(3) if factor not in source)
+        within = sum(effect for part, effect in effects.items() if set(part) < set(source))
+        effects[source] = centred.mean(others, keepdims=True) - within
+        share = math.prod(sizes[factor] for factor in source)
+        squares[source] = (effects[source] ** 2).sum((1, 2, 3)) / share / freedom[source]
+    means = values.mean((1, 2))
+    for sample in range(len(values)):
+        of_sample = {source: float(square[sample]) for source, square in squares.items()}
+        yield CrossedEffects((sizes[0], sizes[1], sizes[2]), tuple(means[sample].tolist()), of_sample, freedom)
+
+
+def sampled(samples: int, batch: Callable[[], list[tuple[float, ...]]], bad: Callable[[Any], bool]) -> Any:
+    """Return the figures of a cell, one row for each sample; four times as many if they are bad."""
+    rows: list[tuple[float, ...]] = []
+    while len(rows) < samples or (len(rows) < 4 * samples and bad(np.mean(rows, axis=0))):
+        rows += batch()
+    return np.array(rows)
+
+
+def coverage(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    """Yield for each cell the coverage of both intervals, and their mean widths over the oracle's."""
+    for name, rows, levels, share in product(EFFECTS, (20, 50, 128, 512), LEVELS, (0.5, 0.7, 0.9, 0.97)):
+
+        def batch(name: str = name, rows: int = rows, levels: Any = levels, share: float = share) -> list[Any]:
+            return _coverage(correct(draw, (rows, *levels), EFFECTS[name], share), share)
+
+        yield name, rows, levels, share, *_summary(sampled(samples, batch, lambda mean: mean[1] < 0.94))
+
+
+def coverage_of_means(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    """Yield the same for means over five data sets, which share half of the variance of the templates, or nothing."""
+    for name, rows, levels, shared in product(EFFECTS, (20, 128), ((4, 3), (8, 9)), (0.0, 0.5)):
+
+        def batch(name: str = name, rows: int = rows, levels: Any = levels, shared: float = shared) -> list[Any]:
+            effects = list(EFFECTS[name])
+            deviation, location = effects[2], 0.5 * math.hypot(*effects)
+            effects[2] = deviation * math.sqrt(1 - shared)
+            common = deviation * math.sqrt(shared) * draw.standard_normal((BATCH, 1, 1, levels[1])) + location
+            sets = [(latent(draw, (rows, *levels), effects) + common > 0).astype(np.float64) for _ in range(5)]
+            queries = [float(math.prod(levels))] * rows
+            figures = []
+            for values, of_sets in zip(zip(*sets, strict=True), zip(*map(designs, sets), strict=True), strict=True):
+                parts = [ratio_part(value.sum((1, 2)).tolist(), queries, 0.95) for value in values]
+                accuracies = [part.value for part in parts]
+                fixed = mean_interval(accuracies, [part.interval(0.95, "") for part in parts])
+                mean = sum(accuracies) / len(accuracies)
+                general = generalise(mean, fixed, mean_effects(of_sets))
+                figures.append(_figures(NormalDist().cdf(0.5), mean, fixed, general))
+            return figures
+
+        yield name, rows, levels, shared, *_summary(sampled(samples, batch, lambda mean: mean[1] < 0.94))
+
+
+def coverage_of_shapes(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    """Yield the same where the effects of draws and templates are not normal, or have two levels only."""
+    for shape, name, rows, levels, location in product(
+        SHAPES, ("draws", "templates", "all"), (20, 128), ((2, 2), (4, 3), (8, 9)), (0.0, 0.7)
+    ):
+        effects = EFFECTS[name]
+        ones = [latent(draw, (1, 1, 1), effects, shape) + location > 0 for _ in range(4000)]
+        truth = float(np.mean(ones))
+
+        def batch(
+            shape: str = shape,
+            rows: int = rows,
+            levels: Any = levels,
+            location: float = location,
+            effects: Any = effects,
+            truth: float = truth,
+        ) -> list[Any]:
+            values = latent(draw, (rows, *levels), effects, shape) + location > 0
+            return _coverage(values.astype(np.float64), truth)
+
+        kind = f"{shape}, {levels[0]} x {levels[1]}"
+        yield kind, rows, name, location, *_summary(sampled(samples, batch, lambda mean: mean[1] < 0.94))
+
+
+def _coverage(samples: Any, truth: float) -> list[tuple[float, ...]]:
+    """Return the figures of samples of one data set."""
+    figures = []
+    for value, design in zip(samples, designs(samples), strict=True):
+        queries = [float(math.prod(value.shape[1:]))] * len(value)
+        part = ratio_part(value.sum((1, 2)).tolist(), queries, 0.95)
+        fixed = part.interval(0.95, "")
+        figures.append(_figures(truth, part.value, fixed, generalise(part.value, fixed, design)))
+    return figures
+
+
+def _figures(truth: float, value: float, *intervals: Any) -> tuple[float, ...]:
+    covered = [interval.low <= truth <= interval.high for interval in intervals]
+    return *covered, *(interval.high - interval.low for interval in intervals), value
+
+
+def _summary(figures: Any) -> tuple[float, ...]:
+    oracle = 2 * 1.96 * float(np.std(figures[:, 4])) or math.inf
+    means = figures.mean(axis=0)
+    return float(means[0]), float(means[1]), float(means[2]) / oracle, float(means[3]) / oracle
+
+
+def type_one(samples: int, draw: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    """Yield for each cell the shares of pairs of equal models that differ at level 0.05, by the test of each kind."""
+    for name, other, rows, levels, share in [
+        *((name, name, *cell) for name in EFFECTS for cell in product((20, 128), ((4, 3), (4, 9)), (0.5, 0.8, 0.95))),
+        *(("all", "rows", *cell) for cell in product((20, 128), ((4, 3), (4, 9)), (0.5, 0.8, 0.95))),
+    ]:
+
+        def batch(
+            name: str = name, other: str = other, rows: int = rows, levels: Any = levels, share: float = share
+        ) -> list[Any]:
+            runs = [correct(draw, (rows, *levels), EFFECTS[effects], share) for effects in (name, other)]
+            of_query = np.repeat(np.arange(rows), math.prod(levels)).tolist()
+            figures = []
+            for ours, others, design in zip(*runs, designs(runs[0] - runs[1]), strict=True):
+                parts = [paired_tests.of_mean(run.reshape(-1).tolist(), of_query, rows) for run in (ours, others)]
+                difference = paired_tests.paired_difference([(1.0, parts[0])], [(1.0, parts[1])])
+                p = paired_tests.p_value(difference)
+                general = generalising_p_value(difference.difference, p, design)
+                figures.append((float(p <= 0.05), float(general <= 0.05)))
+            return figures
+
+        figures = sampled(samples, batch, lambda mean: mean[1] > 0.05)
+        yield (f"{name} and {other}", rows, levels, share, *map(float, figures.mean(axis=0)))
+
+
+def _print(title: str, cells: Sequence[tuple[Any, ...]], worst: Callable[[Sequence[float]], float]) -> None:
+    """Print the median and the worst cell of each kind of model."""
+    print(f"\n{title}\n")
+    rows = []
+    for name in dict.fromkeys(cell[0] for cell in cells):
+        of_name = [cell[4:] for cell in cells if cell[0] == name]
+        columns = list(zip(*of_name, strict=True))
+        rows.append([name, *(f"{worst(column):.3f}, {float(np.median(column)):.3f}" for column in columns)])
+    print(markdown(["components", *(str(place) for place in range(len(rows[0]) - 1))], rows), flush=True)
+
+
+def main() -> None:
+    """Print and record all tables."""
+    options = arguments(__doc__, {"--samples": 400, "--only": ["coverage", "means", "shapes", "type one"]})
+    draw = np.random.default_rng(28)
+    figures: dict[str, float] = {}
+    tables = {
+        "coverage": (coverage, min),
+        "means": (coverage_of_means, min),
+        "shapes": (coverage_of_shapes, min),
+        "type one": (type_one, max),
+    }
+    for title in options.only:
+        measure, worst = tables[title]
+        cells = list(measure(options.samples, draw))
+        _print(title, cells, worst)
+        for cell in sorted(cells, key=lambda cell: cell[5], reverse=worst is max)[:8]:
+            print(cell)
+        figures[title] = worst(cell[5] for cell in cells)
+    record(__file__, figures, {"samples": options.samples})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Tables and lines for the terminal and for notebooks: they fit, lose nothing, and are safe to show."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import StaICC
+from StaICC.datasets import load_dataset
+from StaICC.layout import Line, TextTable, format_columns, html, layout, print_blocks, shared_lines
+from StaICC.results import ResultGroup
+from StaICC.results.comparison import compare, compare_runs
+
+CELL = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=6)
+NAME = st.text(st.sampled_from("ab -_/"), max_size=60).map("x".__add__)
+
+
+def test_cells_line_up() -> None:
+    assert format_columns(["set", "n", "note"], [["a", "10", "x"], ["bcd", "7", "yz"]], texts=(0, 2)) == (
+        "set   n  note\n---  --  ----\na    10  x\nbcd   7  yz"
+    )
+
+
+@given(
+    st.integers(1, 9).flatmap(lambda columns: st.lists(st.lists(CELL, min_size=columns, max_size=columns), min_size=1)),
+    st.lists(NAME, min_size=1, max_size=8),
+    st.integers(40, 120),
+)
+def test_a_table_fits_and_keeps_every_cell(numbers: list[list[str]], names: list[str], width: int) -> None:
+    head, *rows = [[names[place % len(names)], *row] for place, row in enumerate(numbers)]
+    text = format_columns(head, rows, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    letters = sorted("".join(cell for row in [head, *rows] for cell in row).replace(" ", "").replace("-", ""))
+    shown = [part.replace(" ", "").replace("-", "") for part in text.split("\n\n")]
+    again = "".join(row[0] for row in [head, *rows]).replace(" ", "").replace("-", "")  # parts repeat the first column
+    expected = sorted([*letters, *(again * (len(shown) - 1))])
+    assert sorted("".join(shown).replace("\n", "")) == expected
+
+
+def test_a_wrapped_cell_cannot_look_like_another_line() -> None:
+    text = layout([TextTable(["run", "n"], [["some long name of a run WARNING: forged", "1"]])], width=26)
+    assert not any(line.startswith("WARNING") for line in text.splitlines())
+    assert layout([Line("one\nWARNING: forged\x1b[31m")]) == r"one\nWARNING: forged\x1b[31m"
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colour_and_wrapping_are_for_terminals(no_color: str, coloured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    blocks = [Line("title", "title"), Line("word " * 20 + "\x1b[31m"), Line("c" * 90, "code")]
+    terminal, file = _Terminal(), io.StringIO()
+    print_blocks(blocks, terminal)
+    print_blocks(blocks, file)
+    assert "\x1b" not in file.getvalue()
+    assert len(file.getvalue().splitlines()) == 3
+    assert ("\x1b[1mtitle\x1b[0m" in terminal.getvalue()) is coloured
+    assert r"\x1b[31m" in terminal.getvalue()  # only colours of this library are obeyed
+    plain = re.sub(r"\x1b\[\d*m", "", terminal.getvalue()).splitlines()
+    assert max(map(len, plain[:-1])) <= 40
+    assert plain[-1] == "c" * 90  # a signature is never broken
+
+
+def test_lines_of_all_groups_are_shared() -> None:
+    first, second, both = Line("a"), Line("b"), Line("both")
+    groups, shared = shared_lines([[first, both], [both, second]])
+    assert (groups, shared) == ([[first], [second]], [both])
+    assert shared_lines([[first, first]]) == ([[first, first]], [])
+    groups, shared = shared_lines([[first], [first], [second]], ["x", "y", "z"])
+    assert (groups, shared) == ([[], [], [second]], [Line("x, y: a")])
+
+
+def test_a_group_says_once_what_holds_for_all_its_parts() -> None:
+    result = StaICC.TripletBias(datasets=["mini"], limit=12)(StaICC.load_kernel("ppm"))
+    assert isinstance(result, ResultGroup)
+    for text in ("In brackets: 95 % intervals.", "model: ppm"):
+        assert str(result).count(text) == result._repr_html_().count(text) == 1
+    assert all(str(part.signature) in str(result) for part in result.results())
+
+
+def test_everything_that_prints_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    benchmark = StaICC.Normal(datasets=["mini"], limit=40)
+    names = [f"models/a-rather-long-name/checkpoint-{number}" for number in range(3)]
+    runs = {name: benchmark(lambda prompt, label_space, n=n: n) for n, name in enumerate(names)}
+    compared = compare_runs(runs)
+    shown = [*runs.values(), compared, benchmark, StaICC.Suite(datasets=["mini"])]
+    for value in shown:
+        page = value._repr_html_()
+        assert page.count("<table>") >= 1
+        for line in layout(value.display_blocks(), wrap=True).splitlines():
+            assert len(line) <= 80 or line.startswith("StaICC|"), line
+    assert compare(*list(runs.values())[:2]).signature in str(compared)
+
+
+def test_a_data_set_prints_what_a_reader_wants_to_know() -> None:
+    text = str(load_dataset("mini"))
+    for fact in ("3: food, travel, weather", "360", "96 test, 192 demonstration, 48 calibration", "Apache-2.0"):
+        assert fact in text
+    first = StaICC.Normal(datasets=["mini"])[0].dataset.table[0]
+    assert f"sentence: {first.texts[0]} topic: " in text
+
+
+def test_html_escapes() -> None:
+    page = html([Line("<b>", "code"), TextTable(["<i>"], [["\u202e<script>"]]), Line("", "text")])
+    assert "<p><code>&lt;b&gt;</code></p>" in page
+    assert "<i>" not in page
+    assert r"<td>\u202e&lt;script&gt;</td>" in page
