@@ -579,16 +579,13 @@ def _chance(terms: Mapping[float, float]) -> float:
     total, peak = 0.0, 0.0
     for node in range(400):
         y = math.sinh(0.1 * node)
-        product = complex(line, y * scale)
-        for ratio, count in turned:
-            product *= (1.0 - 1j * y * ratio) ** count
-            if abs(product) > 1e200:
-                break
+        turn = -1j * y
+        product = math.prod([(1.0 + turn * ratio) ** count for ratio, count in turned], start=complex(line, y * scale))
         value = math.cosh(0.1 * node) * (0.05 if node == 0 else 0.1) * scale / product
+        if not abs(value) > 1e-14 * peak:
+            break
         total += value.real
         peak = max(peak, abs(value))
-        if abs(value) < 1e-14 * peak:
-            break
     tail = math.exp(exponent) * total / math.pi
     return min(1.0, max(1e-300, -tail if line < 0.0 else 1.0 - tail))
 
@@ -664,7 +661,7 @@ def difference_interval(difference: PairedDifference, level: float = 0.95) -> In
 
 
 def _lower_end(difference: PairedDifference, chance: float) -> float:
-    """Return the least difference that is not rejected in one direction, by secants on the normal scale."""
+    """Return the least difference that is not rejected in one direction, by secants on the normal scale (Illinois)."""
     wanted = _NORMAL.inv_cdf(chance)
 
     def distance(least: float) -> float:
@@ -679,18 +676,19 @@ def _lower_end(difference: PairedDifference, chance: float) -> float:
         high, at_high, step = low, at_low, 2.0 * step
         low = high - step
         at_low = distance(low)
-    for turn in range(60):
+    replaced = 0
+    for _ in range(60):
         if high - low < 1e-7 * step or at_high <= 0.0:
             break
         middle = low - at_low * (high - low) / (at_high - at_low)
-        if turn % 3 == 2 or not low < middle < high:
-            middle = (low + high) / 2.0
         at_middle = distance(middle)
-        if at_middle == 0.0:
+        if abs(at_middle) < 1e-8:
             return middle
-        low, at_low, high, at_high = (
-            (middle, at_middle, high, at_high) if at_middle < 0.0 else (low, at_low, middle, at_middle)
-        )
+        if at_middle < 0.0:
+            low, at_low, at_high = middle, at_middle, at_high / (2.0 if replaced < 0 else 1.0)
+        else:
+            high, at_high, at_low = middle, at_middle, at_low / (2.0 if replaced > 0 else 1.0)
+        replaced = -1 if at_middle < 0.0 else 1
     return low
 
 
