@@ -63,6 +63,21 @@ def test_every_row_has_all_pairs_of_a_shared_list_and_a_template() -> None:
     assert len({text.split("\n")[0] for text in texts}) > 1
 
 
+def test_a_larger_limit_adds_test_rows_and_changes_no_prompt() -> None:
+    prompts = []
+    for limit in (None, 130):
+        benchmark = Generalisation(datasets=["AGNews"], limit=limit, draws=2, templates=2)
+        prompts.append([query.prompt for query in benchmark[0].conditions()[3].queries])
+    assert [len(of_limit) for of_limit in prompts] == [128, 130]
+    assert prompts[0] == prompts[1][:128]
+    result = benchmark(guessing("a"))
+    assert "rows=130" in str(result.signature)
+    assert variance_components(result).lines[0].effects.sizes == (130, 2, 2)
+    assert all(finding.status == Recomputed() for finding in verify(result))
+    with pytest.raises(ArgumentError, match="limit"):
+        Generalisation(datasets=["mini"], limit="many")  # type: ignore[arg-type]
+
+
 def test_the_score_is_the_mean_accuracy_of_the_conditions(results: dict[str, Result]) -> None:
     result = results["guesses"]
     details = result.details["mini"]

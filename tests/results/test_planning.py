@@ -98,6 +98,13 @@ def test_no_design_with_fewer_queries_reaches_the_target() -> None:
                 assert design.half_width > 0.45 if power is None else power < 0.8
 
 
+def test_more_rows_than_by_default() -> None:
+    noisy = Components({"rows": 0.2, "rest": 0.05}, 0.0, False, "")
+    with pytest.raises(ArgumentError, match="128 rows"):
+        plan(noisy, half_width=0.05)
+    assert 128 < plan(noisy, half_width=0.05, max_rows=512).designs[0].rows <= 512
+
+
 def test_power_and_width_move_with_the_sizes() -> None:
     def design(**changes: int) -> Design:
         sizes = {"rows": 60, "draws": 4, "templates": 3, "datasets": 2} | changes
@@ -125,7 +132,7 @@ def test_power_and_width_move_with_the_sizes() -> None:
         (None, {"difference": -0.1}, "difference: got -0.1"),
         (None, {"difference": 0.1, "power": 1.0}, "power: got 1.0"),
         (None, {"half_width": 0.1, "max_rows": 3}, "max_rows"),
-        (None, {"half_width": 0.1, "max_rows": 129}, "max_rows"),
+        (None, {"half_width": 0.1, "max_rows": 513}, "max_rows"),
         (None, {"half_width": 0.1, "max_templates": 10}, "max_templates"),
         (ONE_RUN, {"half_width": 0.1}, "half width 0\\.[12]"),
         (ONE_RUN, {"difference": 0.1}, "difference of two"),
