@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -167,10 +168,13 @@ def test_a_saved_result_is_verified_and_has_the_same_components(results: dict[st
 
 def test_figure_and_report_have_the_sources(results: dict[str, Result]) -> None:
     figure = variance_chart(results["one template"])
-    assert figure.rows[0][figure.head.index("templates")] == "0.3333"
+    assert figure.rows[0][2:] == ["rows", "0.0000", "-"]
+    low, end = figure.rows[2].pop().split(" .. ")
+    assert figure.rows[2][2:] == ["templates", end] == ["templates", "0.3333"]
+    assert 0 < float(low) < 0.3
     assert "rows x draws" in figure.svg()
     assert "Sources of variance" in report_html({"guesses": results["guesses"]})
-    assert len(variance_chart({name: results[name] for name in ("guesses", "others")}).rows) == 2
+    assert len(variance_chart({name: results[name] for name in ("guesses", "others")}).rows) == 14
 
 
 def test_command_prints_components_and_the_comparison(
@@ -180,7 +184,16 @@ def test_command_prints_components_and_the_comparison(
     for path, name in zip(paths, ("guesses", "others"), strict=True):
         results[name].save(path)
     assert main(["components", paths[0]]) == 0
-    assert "over rows, draws, templates" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "over rows, draws, templates" in printed
+    (line,) = variance_components(results["guesses"]).lines
+    low, high = line.deviations[-1][1] or (0.0, 0.0)
+    assert f"{low:.3f} .. {high:.3f}" in printed
+    assert main(["components", paths[0], "--json"]) == 0
+    (saved,) = json.loads(capsys.readouterr().out)["components"]["guesses"]
+    of_rest = saved["component_intervals"]["rest"]
+    assert of_rest == pytest.approx([end**2 * 30 * 12 for end in (low, high)])
+    assert of_rest[0] < saved["components"]["rest"] < of_rest[1]
     assert main(["components", *paths]) == 0
     assert capsys.readouterr().out.count("over rows, draws and templates") >= 1
     Normal(datasets=["mini"], limit=5, statistics=Statistics(intervals=False))(guessing("a")).save(tmp_path / "n.json")
