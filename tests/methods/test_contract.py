@@ -273,6 +273,35 @@ def test_predictions_of_a_method_can_be_an_array() -> None:
     assert dict(ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())) == dict(mini()(Kernel()))
 
 
+def changing_rows(data: Any) -> Any:
+    """A method that works in place: each row of the same prompt is its own."""
+    rows, again, vectors = yield [data.queries(), data.queries(), data.queries("hidden")]
+    for row, vector in zip(rows, vectors, strict=True):
+        row.reverse()
+        vector[:] = 0.0
+    assert all(row == other[::-1] for row, other in zip(rows, again, strict=True))
+    return rows
+
+
+def test_a_method_that_changes_its_rows_changes_no_other_method() -> None:
+    methods = [MethodSpec("mine", "Mine", changing_rows), "vanilla", "batch_calibration", "topk"]
+    table = ms.run_all(Kernel(), mini(), methods=methods)
+    assert not table.skipped
+    for name in ("vanilla", "batch_calibration", "topk"):
+        assert dict(table[name]) == dict(ms.Method(name, Kernel()).run(mini()))
+
+
+@pytest.mark.parametrize("mode", ["in_domain", "out_of_domain"])
+def test_a_method_cannot_draw_demonstrations_by_labels_that_it_does_not_know(mode: str) -> None:
+    def method(data: Any) -> Any:
+        getattr(data.experimentor, f"set_{mode}_mode")()
+        (rows,) = yield [data.queries()]
+        return rows
+
+    with pytest.raises(ArgumentError, match="labels of test rows, which a method does not know"):
+        ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+
+
 SETS_ITSELF = {"ppl_icl": "Template_sens", "topk": "Demo_sens", "sa_icl": "Demo_sens", "ensemble": "Demo_sens"}
 
 
