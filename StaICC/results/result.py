@@ -110,6 +110,7 @@ class QueryRecord:
     prediction: int | None
     """``None`` without a prediction; ``reason`` says why."""
     correct: bool | None
+    """As the accuracy counts it: a reply without a label may count as wrong; ``None`` if it is left out."""
     ground_truth_label: str | None
     prediction_label: str | None
     scores: tuple[float, ...] | None
@@ -293,6 +294,11 @@ class Result(_Saved):
     def complete(self) -> bool:
         """Whether every query has a prediction."""
         return all(not details.failed for details in self.details.values())
+
+    def counted_wrong(self, dataset: str) -> set[tuple[str, int]]:
+        """Return condition and number of each query of a data set whose reply has no label and counts as wrong."""
+        replies = self.details[dataset].unparsed if self.signature.fields.get("unparsed") == "wrong" else ()
+        return {(reply.condition, reply.query) for reply in replies}
 
     @property
     def excluded(self) -> int:
@@ -734,9 +740,9 @@ def _scored(result: Result, dataset: str, metric: str) -> int:
         return int(rounds[metric].get("answered", details.scored)) - int(lost)
     for record in details.conditions:
         if record.name == condition:
-            wrong = details.unparsed if fields.get("unparsed") == "wrong" else ()
-            assumed = {reply.query for reply in wrong if reply.condition == condition}
-            return sum(label is not None or place in assumed for place, label in enumerate(record.predictions))
+            wrong = result.counted_wrong(dataset)
+            numbered = enumerate(record.predictions)
+            return sum(label is not None or (condition, place) in wrong for place, label in numbered)
     return details.scored
 
 
@@ -836,6 +842,7 @@ def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
             _log.warning("%s, %s: no prompts: %s", result.benchmark, dataset, texts)
         prompt_parts = iter(() if isinstance(texts, str) else texts)
         lost = {(failed.condition, failed.query): failed.reason for failed in (*details.failures, *details.unparsed)}
+        wrong = result.counted_wrong(dataset)
         kept = (result.outputs or {}).get(dataset, ())
         outputs = {(output["condition"], output["query"]): output for output in kept}
         for record in details.conditions:
@@ -844,6 +851,10 @@ def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
             rows = zip(query_keys(record.rows), *columns, strict=True)
             for number, ((row, repeat), truth, prediction, scores, probabilities) in enumerate(rows):
                 parts, output = next(prompt_parts, None), outputs.get((record.name, number), {})
+                scored = prediction is not None or (record.name, number) in wrong
+                correct = prediction == truth if scored else None
+                if prediction is not None and prediction < 0:  # a reply of LongICL that names no label
+                    prediction = None
                 yield QueryRecord(
                     **origin(result, dataset),
                     condition=record.name,
@@ -852,7 +863,7 @@ def _queries(result: Result, prompts: Prompts | None) -> Iterator[QueryRecord]:
                     repeat=repeat,
                     ground_truth=truth,
                     prediction=prediction,
-                    correct=None if prediction is None else prediction == truth,
+                    correct=correct,
                     ground_truth_label=_label(details.labels, truth),
                     prediction_label=_label(details.labels, prediction),
                     scores=None if scores is None else tuple(scores),
