@@ -21,7 +21,7 @@ from StaICC.datasets.storage import StrPath, check_outputs, remove_leftovers, wr
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
 from StaICC.layout import Block, print_blocks
 from StaICC.results import Result, ResultGroup, Signature, load, save_records
-from StaICC.results.result import read_result_file, with_digests, write_result_file
+from StaICC.results.result import check_result_name, read_result_file, with_digests, write_result_file
 from StaICC.safe_text import json_escaped, one_line, visible
 
 STDOUT = "-"
@@ -222,6 +222,8 @@ class ResultSaver:
         self._printed = args.json is not None and str(args.json) == STDOUT
         self._file: Path | None = None if self._printed else args.json
         self.check(args.records, result=args.json)
+        if self._file is not None:
+            check_result_name(self._file)
         self._replaces = self._file is not None and _has_content(self._file)
         if self._file is not None and self._replaces and not args.overwrite and not _is_result(self._file):
             raise ArgumentError(f"{self._file} is not a saved result. Give another path, or add --overwrite")

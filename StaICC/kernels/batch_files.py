@@ -80,7 +80,7 @@ def read_batch(lines: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> Ba
     """
     replies: dict[str, str] = {}
     failures: dict[str, str] = {}
-    models: dict[object, int] = {}
+    models: dict[str, int] = {}
     for number, record in lines:
         key = record.get("custom_id")
         if not isinstance(key, str) or record.keys().isdisjoint({"response", "result"}):
@@ -95,7 +95,7 @@ def read_batch(lines: Iterable[tuple[int, Mapping[str, Any]]], where: str) -> Ba
             continue
         if key in replies:
             raise SchemaError(f"{where}, line {number}: a second reply to the request {clip(key)}")
-        models.setdefault(body.get("model"), number)
+        models.setdefault(str(body.get("model")), number)
         if len(models) > 1:
             named = " and ".join(f"{clip(model)} (line {line})" for model, line in models.items())
             raise SchemaError(f"{where}: replies of the models {named}; expected those of one batch")

@@ -403,7 +403,10 @@ def reply(body: Json) -> Text:
         text = "".join(str(part.get("text") or "") for part in text if isinstance(part, Mapping))
     if text is None and isinstance(source.get("refusal"), str):
         text = source["refusal"]
-    if text in (None, "") and reason is not None:  # all tokens were spent on reasoning, or there was nothing to say
+    is_reply = source is message or "text" in choice
+    if (
+        is_reply and text in (None, "") and reason is not None
+    ):  # all tokens were spent on reasoning, or there was nothing to say
         reasoning = source.get("reasoning_content") or source.get("reasoning")
         text = f"<think>{reasoning or ''}" if reasoning or reasoning_tokens(body) else ""
     if not isinstance(text, str):

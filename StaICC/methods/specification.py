@@ -123,8 +123,8 @@ def with_labels(changed: Experimentor, original: Experimentor) -> Experimentor:
     """
     if changed._mode in _DRAWN_BY_LABELS:
         raise ArgumentError(
-            f"{original.name}: {changed._mode} demonstrations are drawn by the labels of test rows, which a method does "
-            "not know. Set the mode of the benchmark's data set instead"
+            f"{original.name}: {changed._mode} demonstrations are drawn by the labels of test rows, which a method "
+            "does not know. Set the mode of the benchmark's data set instead"
         )
     copied = changed.copy_with(_triplet=original.triplet_dataset, dataset=original.dataset)
     copied.prompt_former = changed.prompt_former.copy_with(_split=original.triplet_dataset)

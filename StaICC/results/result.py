@@ -492,6 +492,19 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     return data
 
 
+def check_result_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a file for a result whose name has the ending of another format.
+
+    Raises:
+        ArgumentError: The message names a file that would do.
+    """
+    if os.path.splitext(path)[1].lower() in _OTHER_FORMATS:
+        raise ArgumentError(
+            f"results are saved as JSON: got {str(path)!r}, expected a name such as 'result.json'. "
+            "For tables: python -m StaICC export scores"
+        )
+
+
 def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fresh: bool = False) -> None:
     """Write the JSON values of a result with their digests, completely or not at all.
 
@@ -505,11 +518,7 @@ def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fre
         ValueError: A number is not finite.
         OSError: The file cannot be written.
     """
-    if os.path.splitext(path)[1].lower() in _OTHER_FORMATS:
-        raise ArgumentError(
-            f"results are saved as JSON: got {str(path)!r}, expected a name such as 'result.json'. "
-            "For tables: python -m StaICC export scores"
-        )
+    check_result_name(path)
     # One line for each top-level key: a diff of two files shows what differs, and long lists stay compact.
     lines = (
         json.dumps(key) + ": " + json.dumps(value, ensure_ascii=False, allow_nan=False)

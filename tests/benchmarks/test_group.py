@@ -118,6 +118,23 @@ def test_the_strictest_policy_for_unparsed_replies_counts(own: Dataset) -> None:
         BenchmarkGroup("mine", members)(lambda prompt, label_space: "?")
 
 
+def test_settings_that_change_during_a_run_are_refused(own: Dataset) -> None:
+    """Prompts are written before the run: another signature afterwards would be that of other prompts."""
+    group = Suite(datasets=[own, "mini"], limit=2)
+    alone = Normal(datasets=[own], limit=2)
+
+    def changes(prompt: Any, label_space: list[str]) -> int:
+        for experimentor in (group["GLER"][0], alone[0]):
+            experimentor.set_k(2)
+        return 0
+
+    with pytest.raises(ArgumentError, match=r"Suite, own, GLER: k changed from 4 to 2 during the run"):
+        group(changes)
+    alone[0].set_k(4)
+    with pytest.raises(ArgumentError, match=r"Normal, own: k changed from 4 to 2 during the run"):
+        alone(changes)
+
+
 def test_batched_functions_get_every_condition_in_full(own: Dataset, stand_in: Any, anonymous: Any) -> None:
     lengths = []
 

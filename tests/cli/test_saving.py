@@ -213,7 +213,6 @@ def test_a_disk_that_fails_costs_the_file_only(
         (["--records", "/dev/full"], 4, 1),
         (["--json", "/dev/full"], 4, 1),
         (["--json", "/dev/full", "--records", "/dev/full"], 4, 1),
-        (["--json", "r.csv"], 4, 1),
     ],
 )
 def test_a_file_that_cannot_be_written(more: list[str], status: int, results: int, staicc: Cli) -> None:
@@ -221,6 +220,12 @@ def test_a_file_that_cannot_be_written(more: list[str], status: int, results: in
     done, out, err = staicc(*RUN, *more)
     assert (done, out[:7], len(saved())) == (status, "Normal\n", results)
     assert more[1] in err
+
+
+def test_a_file_of_another_format_is_refused_before_the_run(staicc: Cli) -> None:
+    status, out, err = staicc(*RUN, "--json", "r.csv")
+    assert (status, out, saved()) == (2, "", [])
+    assert "expected a name such as 'result.json'" in err
 
 
 @pytest.mark.posix
