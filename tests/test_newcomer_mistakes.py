@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -386,40 +385,3 @@ def test_torch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "query" not in str(caught.value)
     assert re.search(r"Install it with: (uv )?pip install .*\[hf\]", str(caught.value))
     assert "'staicc[hf]'" not in str(caught.value)
-
-
-def test_a_result_is_not_replaced_silently(capsys: pytest.CaptureFixture[str]) -> None:
-    line = ["run", "normal", "--datasets", "mini", "--limit", "1", "--json", "r.json"]
-    for command in (line, [*line[:-1], "k.json", "--k", "0,1"]):  # saved after each k
-        assert main(command) == 0
-        assert "replaced" not in capsys.readouterr().err
-        assert main(command) == 0
-        assert f"{command[7]} was replaced" in capsys.readouterr().err
-
-
-def test_verify_goes_on_after_an_unreadable_file(capsys: pytest.CaptureFixture[str]) -> None:
-    small_result().save("good.json")
-    written("bad.json", "{")
-    assert main(["verify", "no.json", "bad.json", "good.json"]) == 2
-    shown = capsys.readouterr()
-    assert "no.json: No such file" in shown.err
-    assert "bad.json: " in shown.err
-    assert "good.json:\nrecomputed" in shown.out
-
-
-@pytest.mark.parametrize("name", ["NORMAL", "template_sens", "PosteriorBias", "Contextual_bias"])
-def test_names_of_the_release_and_any_case(name: str) -> None:
-    assert main(["Run", name, "--datasets", "Mini", "--limit", "1", "--outputs", "Auto", "--quiet"]) == 0
-
-
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("closed").mkdir(mode=0o500)
-    assert main(["run", "normal", "--datasets", "mini", "--json", "closed/r.json"]) == 2
-    assert "cannot be written to; give another path" in capsys.readouterr().err
-
-
-def test_a_mistake_within_f_gets_no_advice_about_its_parameters() -> None:
-    with pytest.raises(StaICCError) as caught:
-        run(lambda prompt, label_space: first(prompt))  # type: ignore[call-arg]
-    assert "functools.partial" not in str(caught.value)

@@ -15,7 +15,6 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.verify import Recomputed, Unchecked, Verification, rebuild, status_of, verify, verify_file
-from StaICC.datasets import Dataset
 from StaICC.errors import SchemaError
 from StaICC.results import Result, ResultGroup, load
 from StaICC.results.details import pack_scores, unpack_scores
@@ -106,21 +105,6 @@ def test_every_kind_of_field_is_detected(share: int) -> None:
     assert ways.count("refused") < 60 / share
 
 
-@pytest.mark.parametrize("batched", [False, True])
-def test_several_functions_and_given_predictions_are_consistent(batched: bool) -> None:
-    own = [(f"text {row}", row % 2) for row in range(60)]
-    data = [Dataset.from_rows(own, name=name, label_space=["a", "b"]) for name in ("one", "two", "three")]
-    benchmark = StaICC.Normal(datasets=data, limit=5, k=2)
-
-    def listed(prompt: list[str], label_space: list[str]) -> list[list[float]]:
-        return [double(one, label_space) for one in prompt]
-
-    functions = [listed] * 3 if batched else [StaICC.load_kernel("ppm"), model, double]
-    given = [[0] * len(experimentor) for experimentor in benchmark]
-    for result in (benchmark(functions, batched_inference=batched), benchmark(preentered_prediction=given)):
-        assert status_of(verify(result, benchmark)) == Recomputed()
-
-
 def test_missing_fields_and_the_order_of_keys_are_detected() -> None:
     without = {name: value for name, value in document().items() if name != "digests"}
     assert "missing" in digest_problems(without)[0]
@@ -182,27 +166,6 @@ def test_own_metrics_are_not_checkable_without_their_code() -> None:
 
 
 # -- hostile signatures cost nothing
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *(("k", value) for value in ("99999999", "9" * 5000, "²", "-1")),
-        *(("limit", value) for value in ("99999999999999", "1")),
-        *(("options", f"{name}=4000") for name in ("interpolations", "domain_query_length", "tried")),
-        *(("statistics", value) for value in ("intervals-9-0.95", "intervals-2-7")),
-        *((field, "other") for field in ("channel", "template", "demonstrations", "outputs", "unparsed", "sampler")),
-        *(("repeats", "99999999"), ("datasets", "TREC"), ("data", "0" * 12), ("prompts", "0" * 12)),
-        *(("failed", "3"), ("benchmark", "Normal")),
-    ],
-)
-def test_a_signature_that_no_run_writes_is_named_at_once(field: str, value: str) -> None:
-    part = document()["parts"]["GLER"]
-    result = Result.from_dict({**part, "signature": {**part["signature"], field: value}})
-    started = time.process_time()
-    reported = _contradicted(verify(result))
-    assert time.process_time() - started < 5
-    assert any(line.startswith(f"signature / {field}: ") and len(line) < 300 for line in reported), reported
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,7 @@ import json
 import os
 import random
 import shutil
-import socket
-import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -132,60 +129,6 @@ def test_other_contents(folder: Path, staicc: Cli, command: str) -> None:
         refused(outcome, content)
         assert not list(folder.glob("out*")), content
         assert (folder / "bad").read_bytes() == data
-
-
-@pytest.mark.posix
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_no_file(folder: Path, staicc: Cli, command: str) -> None:
-    (folder / "a folder").mkdir()
-    os.symlink("loop", "loop")
-    names = ["good.json/x", "x" * 300]
-    names += [] if command in MAKES else ["not there", "new\nline\x1b"]
-    names += [] if command == "score csv" else ["a folder", "loop", "/dev/zero"]
-    if command in RESULTS:
-        names.append("a\0b")
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind("socket")
-        names.append("socket")
-    for name in names:
-        refused(staicc(*given(command, name)), name)
-    for name in ("closed", "closed.csv"):
-        (folder / name).write_bytes(b"{}")
-        (folder / name).chmod(0)
-    if os.geteuid() != 0:
-        refused(staicc(*given(command, "closed")), "no permission")
-
-
-def test_a_database_of_another_program(folder: Path, staicc: Cli) -> None:
-    connection = sqlite3.connect("bad")
-    connection.execute("CREATE TABLE notes (text)")
-    connection.commit()
-    connection.close()
-    before = Path("bad").read_bytes()
-    for command in OTHERS:
-        if command != "score csv":
-            refused(staicc(*given(command, "bad")), command)
-    assert Path("bad").read_bytes() == before
-
-
-@pytest.mark.posix
-@pytest.mark.parametrize("command", RESULTS)
-def test_a_result_is_read_from_a_pipe(command: str, staicc: Cli) -> None:
-    os.mkfifo("pipe")
-    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(Path("good.json").read_bytes()), daemon=True)
-    writer.start()
-    assert staicc(*given(command, "pipe"))[0] == 0
-    writer.join()
-
-
-def test_nested_groups_are_read(staicc: Cli) -> None:
-    part: Any = json.loads(Path("good.json").read_text("utf-8"))
-    for depth in range(60):
-        part = {"schema": 2, "kind": "group", "name": str(depth), "parts": {"inner": part}}
-    Path("f.json").write_text(json.dumps(part), "utf-8")
-    status, _, err = staicc("verify", "f.json")
-    assert status == 2
-    assert "nested more than 100 deep" in err
 
 
 # -- predictions and stores that are nearly right
@@ -321,11 +264,3 @@ def test_changed_values(number: int, documents: list[Any], edits: ModuleType, st
             statuses.append((command, status))
     assert ("verify", 1) in statuses
     assert statuses.count(("verify", 2)) > number / 3
-
-
-def test_prompt_digests_that_are_no_base64_are_named(edits: ModuleType, staicc: Cli) -> None:
-    whole = json.loads(Path("good.json").read_text("utf-8"))
-    edited = edits.edited(whole, ("details", "mini", "query_digests"), "A")
-    for document in (edited, edits.edited(edited, ("signature", "datasets"), "own")):
-        Path("f.json").write_text(json.dumps(with_digests(document)), "utf-8")
-        assert staicc("verify", "f.json")[0] == 1

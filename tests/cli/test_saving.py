@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import signal
@@ -19,7 +18,7 @@ import pytest
 import StaICC
 from StaICC.cli.files import ResultSaver
 from StaICC.methods.run import Method
-from StaICC.results import Result, ResultGroup, save_records
+from StaICC.results import Result, ResultGroup
 
 Cli = Callable[..., tuple[int, str, str]]
 RUN = ("run", "normal", "--datasets", "mini", "--limit", "3")
@@ -75,32 +74,12 @@ def test_each_run_is_saved_under_a_new_name(staicc: Cli) -> None:
     assert len(saved()) == 4
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        ("race", "--model", "ppm", "--model", "ppm;order=3", "--datasets", "mini", "--limit", "3"),
-        ("run", "diagnosis", "--datasets", "mini", "--limit", "2"),
-        ("run", "normal", "--datasets", "mini", "--limit", "2", "--k", "0,1"),
-        ("run", "normal", "--datasets", "mini", "--limit", "2", "--precision", "0.4"),
-    ],
-)
-def test_groups_and_races_are_saved(line: tuple[str, ...], staicc: Cli) -> None:
-    assert staicc(*line, "--output", "mine/here")[0] == 0
-    assert [path.suffix for path in Path("mine/here").iterdir()] == [".json"]
-    assert not FOLDER.exists()
-
-
 def test_scored_predictions_are_saved(staicc: Cli) -> None:
     assert staicc("prompts", *RUN[1:], "-o", "p.jsonl")[0] == 0
     lines = [json.loads(line) for line in Path("p.jsonl").read_text("utf-8").splitlines()]
     Path("a.jsonl").write_text("".join(json.dumps({"id": line["id"], "index": 0}) + "\n" for line in lines), "utf-8")
     assert staicc("score", "normal", "a.jsonl", *RUN[2:])[0] == 0
     assert len(saved()) == 1
-
-
-def test_nothing_is_saved_on_request(staicc: Cli) -> None:
-    status, out, err = staicc(*RUN, "--no-save")
-    assert (status, out[:7], err, FOLDER.exists()) == (0, "Normal\n", "", False)
 
 
 # -- nothing is replaced
@@ -116,12 +95,6 @@ def test_another_run_is_not_replaced(staicc: Cli, other: bytes) -> None:
     assert staicc(*RUN, "--json", "r.json", "--overwrite")[0] == 0
     assert StaICC.load("r.json") in saved()
     assert len(saved()) == 3
-
-
-def test_the_same_run_is_replaced_with_a_message(staicc: Cli, other: bytes) -> None:
-    status, _, err = staicc(*RUN, "--k", "2", "--json", "r.json")
-    assert (status, saved()) == (0, [])
-    assert "r.json was replaced" in err
 
 
 def test_other_predictions_of_the_same_function_are_not_replaced(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,64 +196,7 @@ def test_a_file_that_cannot_be_written(more: list[str], status: int, results: in
     assert more[1] in err
 
 
-@pytest.mark.posix
-@pytest.mark.parametrize("folder", ["file/below", "dangling", "dangling/below"])
-def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
-    folder: str, staicc: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path("file").touch()
-    Path("dangling").symlink_to("nowhere/there")
-    assert staicc(*RUN, "--output", folder, "--json", "r.json")[0] == 0, "it is not needed"
-    assert staicc(*RUN, "--output", folder, "--no-save")[0] == 0
-    monkeypatch.setattr("StaICC.cli.run._evaluate", lambda *given: pytest.fail("evaluated"))
-    status, out, err = staicc(*RUN, "--output", folder)
-    assert (status, out) == (2, "")
-    assert folder in err
-
-
-@pytest.mark.posix
-def test_a_limit_on_the_size_of_files(program: Any) -> None:
-    import resource
-
-    done = program(*RUN, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
-    assert (done.returncode, done.stdout[:7], saved()) == (4, "Normal\n", [])
-    assert os.strerror(errno.EFBIG) in done.stderr
-
-
 # -- stdout fails, interrupts, kills
-
-
-@pytest.mark.posix
-def test_stdout_is_full_or_closed(program: Any) -> None:
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        assert program(*RUN, stdout=full).returncode != 0
-    assert len(saved()) == 1
-    read, write = os.pipe()
-    os.close(read)
-    program(*RUN, stdout=write)
-    os.close(write)
-    assert len(saved()) == 2
-
-
-@pytest.mark.parametrize("error", [BrokenPipeError, KeyboardInterrupt, RuntimeError])
-def test_printing_fails(error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(io.StringIO):
-        def write(self, text: str) -> int:
-            raise error
-
-    result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
-    given = Namespace(json=tmp_path / "kept.json", records=None, overwrite=False, output=FOLDER, save=True)
-    monkeypatch.setattr("sys.stdout", Broken())
-    with pytest.raises(error):
-        ResultSaver(given).finish(result)
-    assert StaICC.load(tmp_path / "kept.json") == result
-
-
-@pytest.mark.posix
-def test_an_interrupt_while_it_is_saved(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, None, times=1)
-    status, out, _ = staicc(*RUN)
-    assert (status, out[:7], len(saved())) == (130, "Normal\n", 1)
 
 
 def test_an_interrupt_between_runs_keeps_the_finished_ones(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,19 +243,6 @@ def test_the_same_name_at_once(links: bool, monkeypatch: pytest.MonkeyPatch) -> 
         thread.join()
     assert len({saver.path for saver in savers}) == 8
     assert saved() == [result] * 8
-
-
-def test_records_of_an_unsaved_result(tmp_path: Path) -> None:
-    """In Python, saving replaces a file, as in 0.1.1."""
-    first, second = (
-        StaICC.Normal(datasets=["mini"], limit=limit)(lambda prompt, label_space: 0, return_outputs=True)
-        for limit in (1, 2)
-    )
-    for result in (first, second):
-        result.save(tmp_path / "r.json")
-        save_records(result, tmp_path / "q.jsonl")
-    assert StaICC.load(tmp_path / "r.json") == second
-    assert len((tmp_path / "q.jsonl").read_text("utf-8").splitlines()) == 4
 
 
 # -- folders of results

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.inference.identity import Identity, identity_of
+from StaICC.inference.identity import Identity
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.kernels.protocol import can_call_directly
 from StaICC.methods.run import Method, run_all
 
 
@@ -100,13 +99,6 @@ def test_methods_use_what_a_kernel_overrides(name: str, tmp_path: Path) -> None:
         assert benchmark(KERNELS[name](), **run).divided == expected.divided
 
 
-@pytest.mark.parametrize("name", ["batch", "inner", "patched"])
-def test_the_noisy_channel_uses_what_a_kernel_overrides(name: str) -> None:
-    noisy = Normal(datasets=["mini"], limit=6, noisy_channel=True)
-    result = Method("noisy_channel", KERNELS[name]()).run(Normal(datasets=["mini"], limit=6))
-    assert result.divided == noisy(KERNELS[name]()).divided != noisy(Model()).divided
-
-
 def test_methods_share_no_feature_of_a_model_that_changed_between_them() -> None:
     class Changing(PPMKernel):
         factor = 1.0
@@ -123,20 +115,3 @@ def test_methods_share_no_feature_of_a_model_that_changed_between_them() -> None
     table = run_all(Changing(), benchmark, "staicc", 8, methods=names, finished=change)
     assert table["vanilla"].divided == benchmark(PPMKernel()).divided
     assert table["batch_calibration"] == Method("batch_calibration", Changing(), "staicc", 8).run(benchmark)
-
-
-def test_what_computes_no_score_may_be_overridden() -> None:
-    class Named(Model):
-        capabilities = Model.capabilities
-        more = 1
-
-        def __init__(self) -> None:
-            super().__init__()
-
-        def identity(self) -> Identity:
-            return Identity({"model": "named"})
-
-    assert can_call_directly(Named(), "features")
-    assert can_call_directly(Model(), "noisy_channel")
-    assert not can_call_directly(Model(), "no_such_method")
-    assert identity_of(Named()).who["model"] == "named"

@@ -19,7 +19,7 @@ from StaICC.metrics import paired_tests
 from StaICC.metrics.crossed_effects import SOURCES, crossed_effects, expected_effects, generalise, mean_effects
 from StaICC.metrics.intervals import Interval, student_quantile
 from StaICC.results import Components, components_of, plan, variance_components
-from StaICC.results.planning import MEASURED, Design, _tail_over_rows, evaluate_design
+from StaICC.results.planning import Design, _tail_over_rows, evaluate_design
 
 VARIANCES = {"rows": 0.3, "draws": 0.04, "templates": 0.05, "rows x draws": 0.1, "draws x templates": 0.02, "rest": 0.2}
 ONE_RUN = Components(VARIANCES, 0.03, False, "")
@@ -137,21 +137,6 @@ def test_impossible_plans(components: Components | None, target: dict[str, Any],
         plan(components, **target)
 
 
-@pytest.mark.parametrize(
-    ("variances", "shared"), [({"row": 0.1}, 0.0), ({"rows": -0.1}, 0.0), ({"rest": float("nan")}, 0.0), ({}, 0.1)]
-)
-def test_impossible_components(variances: dict[str, float], shared: float) -> None:
-    with pytest.raises(ArgumentError, match="expected"):
-        Components(variances, shared, False, "")
-
-
-def test_measured_components_have_known_names() -> None:
-    for of_difference, components in MEASURED.items():
-        assert components.of_difference == of_difference
-        assert set(components.variances) <= set(SOURCES.values())
-        assert 0 <= components.shared <= components.variances.get("templates", 0.0)
-
-
 def test_pilot_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     benchmark = Generalisation(datasets=["mini"], limit=25)
     results = [benchmark(guessing(name)) for name in "ab"]
@@ -177,11 +162,3 @@ def test_pilot_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
     Normal(datasets=["mini"], limit=5)(guessing("a")).save(tmp_path / "normal.json")
     assert main(["plan", str(tmp_path / "normal.json"), "--half-width", "0.2"]) == 2
     assert "run generalisation" in capsys.readouterr().err
-
-
-def test_run_takes_the_sizes_of_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = ["--limit", "5", "--draws", "3", "--templates", "4", "--no-save", "--quiet"]
-    assert main(["run", "generalisation", "--datasets", "mini", *sizes]) == 0
-    assert "draws=3,templates=4" in capsys.readouterr().out
-    assert main(["run", "normal", "--datasets", "mini", *sizes]) == 2
-    assert "generalisation" in capsys.readouterr().err

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from itertools import combinations, permutations
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
-from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics.paired_tests import LEVEL, directional_holm
 from StaICC.results import Result, compare, rank, ranking
-from StaICC.results.comparison import Best, Tied, Untested, Worse
+from StaICC.results.comparison import Best, Tied, Untested
 
 ROWS = [(f"number {row}", row % 2) for row in range(600)]
 
@@ -209,23 +206,3 @@ def test_what_is_not_ranked_and_wrong_arguments() -> None:
         rank(runs, "acuracy")
     with pytest.raises(UnknownNameError):
         ranking.format_rankings([], "html")
-
-
-def test_the_command_in_all_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number, result in enumerate(evaluate([0.5, 0.9, 0.6], sets=2).values()):
-        result.save(tmp_path / f"a_b {number}.json")
-    command = ["rank", str(tmp_path), "--draws", "20"]
-    assert main([*command, "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert [run["run"] for run in found["runs"]] == ["a_b 1", "a_b 2", "a_b 0"]
-    first = found["runs"][0]
-    assert (first["ranks"], first["verdict"], found["draws"]) == ([1, 1], {"case": "best"}, 20)
-    assert first["wins"]["rate"] == 1.0
-    assert first["best"] == pytest.approx(1.0)
-    for form, written in (("text", "a_b 1"), ("markdown", "a\\_b 1"), ("latex", "a\\_b 1 & ")):
-        assert main([*command, "--format", form]) == 0
-        out = capsys.readouterr().out
-        assert written in out
-        assert f"{first['value']:.4f}" in out
-    assert main(["rank", str(tmp_path / "a_b 1.json")]) == 2
-    assert isinstance(rank(evaluate([0.9, 0.5]), draws=1).runs[1].verdict, Worse)

@@ -192,16 +192,6 @@ def test_by_default_the_run_stops_and_goes_on_from_its_store(server, truth, tmp_
         assert len(server.requests) == truth.details["mini"].distinct - received + 2
 
 
-def test_a_first_query_that_fails_is_the_only_one(server):
-    server.always, server.wrong = FAULTS["a bad request"].fault, []
-    server.requests.clear()
-    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="text", api="chat")
-    with pytest.raises(OutputError, match="status 400"):
-        Normal(datasets=["mini"], limit=20)(kernel)
-    kernel.close()
-    assert len(server.requests) == 1
-
-
 def without(*names):
     """Leave something out of each choice."""
     return wrong.changed(lambda answer: [answer["choices"][0].pop(name, None) for name in names] and None)

@@ -59,16 +59,6 @@ def test_compiled_layers_return_what_the_layers_return(both, family):
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before
 
 
-@needs_compiler
-def test_with_products_of_another_library(both, monkeypatch):
-    """On processors where float32 products are given to oneDNN, compiled layers give them to it, too."""
-    monkeypatch.setattr(forward, "uses_onednn", lambda: True)
-    plain, compiled = both()
-    found = compiled.batch(PROMPTS, LABELS)
-    assert compiled.runner().forward.can.onednn
-    assert found == close(plain.batch(PROMPTS, LABELS))
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -113,24 +103,3 @@ def test_compiled_layers_that_differ_on_prompts_of_the_run_are_refused(both, mon
     plain.batch(PROMPTS, LABELS)
     with pytest.raises(RunEndingError, match=r"cannot be compiled here \(batches differ"):
         CausalLMKernel(plain.model, plain.tokenizer, compile=True).batch(PROMPTS, LABELS)
-
-
-def test_without_a_compiler_the_error_says_so(both):
-    torch._dynamo.reset()
-    with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}):
-        _, kernel = both()
-        with pytest.raises(RunEndingError, match="cannot be compiled here"):
-            kernel.batch(PROMPTS, LABELS)
-    assert all(vars(module).get("_compiled_call_impl") is None for module in kernel.model.modules())
-
-
-def test_before_torch_2_4_models_run_and_cannot_be_compiled(both, monkeypatch):
-    expected = both()[0].batch(PROMPTS, LABELS)
-    monkeypatch.delattr(torch.library, "custom_op")
-    for name in ("_products", "_attention"):
-        monkeypatch.setattr(forward, name, getattr(forward, name).__wrapped__)
-    plain, compiled = both()
-    assert plain.runner().forward.can.flat
-    assert plain.batch(PROMPTS, LABELS) == close(expected, 1e-6)
-    with pytest.raises(RunEndingError, match="cannot be compiled here"):
-        compiled.batch(PROMPTS, LABELS)

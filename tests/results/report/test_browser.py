@@ -143,35 +143,6 @@ def two_runs() -> dict[str, Result]:
     return {"one": benchmark(model), "two": benchmark(lambda prompt, label_space: [0.95, 0.03, 0.02])}
 
 
-def test_filters_select_the_queries_of_the_result(show: Open) -> None:
-    runs = two_runs()
-    browser = show(runs, queries=True)
-    (own,) = runs["one"].details["mini"].conditions
-    (other,) = runs["two"].details["mini"].conditions
-    pairs = list(zip(own.truth, own.predictions, strict=True))
-    expected = {
-        "wrong": sum(truth != found for truth, found in pairs),
-        "confident": sum(truth != found and found == 0 for truth, found in pairs),
-        "failed": 0,
-        "unparsed": 0,
-        "all": 60,
-    }
-    assert 0 < expected["confident"] < expected["wrong"] < 60
-    for name, number in expected.items():
-        browser.execute_script(SET, "show", name)
-        assert browser.execute_script(COUNT) == f"{number} of 60 queries."
-    browser.execute_script(SET, "show", "differs")
-    assert browser.execute_script(COUNT) == "0 of 60 queries. Choose the other run."
-    browser.execute_script(SET, "other", "two")
-    differs = sum(a != b for a, b in zip(own.predictions, other.predictions, strict=True))
-    assert browser.execute_script(COUNT) == f"{differs} of 60 queries."
-    browser.execute_script(SET, "show", "all")
-    browser.execute_script(SET, "text", "RAIN")
-    questions = [prompt.splitlines()[-1] for prompt in StaICC.Normal(datasets=["mini"], limit=30)[0].prompt_set()]
-    assert browser.execute_script(COUNT) == f"{sum('rain' in one.lower() for one in questions)} of 60 queries."
-    assert browser.get_log("browser") == []
-
-
 def test_a_cell_of_a_confusion_matrix_selects_its_queries(show: Open) -> None:
     runs = two_runs()
     browser = show(runs, queries=True)
@@ -196,18 +167,6 @@ def wait_for(browser: Any, script: str, expected: str) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-@pytest.mark.parametrize("width", [390, 1280, 1920])
-def test_the_page_fits_every_screen_and_its_first_one_answers(show: Open, suite: ResultGroup, width: int) -> None:
-    browser = show({"one": suite, "two": suite})
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    for part in (".answer", ".overview svg"):
-        bottom = f"return document.querySelector('{part}').getBoundingClientRect().bottom"
-        assert 0 < browser.execute_script(bottom) <= 900
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:
