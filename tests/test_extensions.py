@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import shutil
 import subprocess
 import sys
-import types
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +21,7 @@ from StaICC.benchmarks.tasks import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.verify import rebuild, verify
 from StaICC.cli import main
 from StaICC.datasets.dataset import Dataset, dataset_registry
-from StaICC.datasets.source import FileSource, GivenRows, HubSource
+from StaICC.datasets.source import FileSource, GivenRows
 from StaICC.errors import (
     ArgumentError,
     DataDamagedError,
@@ -36,10 +33,8 @@ from StaICC.errors import (
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.registry import KERNELS
 from StaICC.methods.specification import METHODS, make_options, option, read_options
-from StaICC.metrics import metric_set, normalise
-from StaICC.metrics.classification import expected_calibration_error_1
 from StaICC.metrics.registry import METRICS
-from StaICC.registry import GROUPS, PluginWarning, Registry, origin_of
+from StaICC.registry import GROUPS, PluginWarning, Registry
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = Path(__file__).parent / "plugin"
@@ -331,28 +326,6 @@ assert main(["run", "normal", "--datasets", "mini", "--limit", "2", "--method", 
     )
 
 
-# -- origins
-
-
-def test_origins(site: Path) -> None:
-    code = "def metric(truth, rows):\n    return 0.5\n\n\nclass Thing:\n    pass\n"
-    install(site, "my-tools", "3.1", {"staicc.metrics": {"half": "my_tools_code:metric"}}, my_tools_code=code)
-
-    def local() -> None:
-        """A function of this file."""
-
-    assert origin_of(local) == origin_of(letters) == ""
-    assert origin_of(math.sqrt) == origin_of(Normal) == origin_of(partial(Normal, k=2)) == ""
-    assert "pytest" in origin_of(pytest.fixture)
-    module = __import__("my_tools_code")
-    assert origin_of(module.metric) == origin_of(module.Thing) == origin_of(module.Thing()) == "my-tools 3.1"
-    assert origin_of(partial(print, module.metric)) == "my-tools 3.1"
-    metrics = metric_set({"half": module.metric, "accuracy": lambda truth, rows: 1.0})
-    assert metrics.name == "custom+half@my-tools-3.1+accuracy"
-    signature = Normal(datasets=["mini"], limit=2, metrics="half").signature()
-    assert re.fullmatch(r"half@my-tools-3\.1-[0-9a-f]{12}", signature.fields["metrics"])
-
-
 # -- options of methods
 
 
@@ -402,30 +375,6 @@ def test_unfit_texts_are_refused(text: str) -> None:
         read_options("mine", [Options], ["whole=1", "whole=1"])
 
 
-# -- one metric engine
-
-
-@pytest.mark.parametrize("rows", [[0.2, 0.3, 0.5], [-4.0, 2.5, 70.0]], ids=["probabilities", "logits"])
-@pytest.mark.parametrize("function", [expected_calibration_error_1, lambda truth, rows: rows[0][2]])
-def test_a_function_gives_the_same_however_it_is_handed_over(rows: list[float], function: Any) -> None:
-    def answer(prompt: str, label_space: list[str]) -> list[float]:
-        return rows
-
-    values = [
-        Normal(datasets=["mini"], limit=6, metrics=metrics)(answer)["Averaged results"]["mine"]
-        for metrics in ({"mine": function}, metric_set({"mine": function}))
-    ]
-    benchmark = Normal(datasets=["mini"], limit=6)
-    benchmark[0].add_metric("mine", function)
-    values.append(benchmark(answer)["Averaged results"]["mine"])
-    assert values[0] is not None
-    assert values == [values[0]] * 3
-    by_hand = normalise([rows] * 12).probabilities
-    assert by_hand is not None
-    truth = [query.label for query in benchmark[0].all_queries()]
-    assert values[0] == pytest.approx(function(truth, by_hand))
-
-
 # -- sources of rows
 
 
@@ -446,23 +395,3 @@ def test_rows_of_a_file(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(DataMissingError, match=r"rows\.jsonl"):
         Dataset.from_rows(source, name="mine", label_space=["x", "y"])
-
-
-def test_rows_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "rows.jsonl").write_bytes(LINES)
-    asked = []
-
-    def hf_hub_download(repository: str, path: str, *, repo_type: str, revision: str) -> str:
-        asked.append((repository, path, repo_type, revision))
-        return str(tmp_path / path)
-
-    monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(hf_hub_download=hf_hub_download))
-    source = HubSource("org/data", "0" * 40, "rows.jsonl", hashlib.sha256(LINES).hexdigest())
-    dataset = Dataset.from_rows(source, name="mine", label_space=["x", "y"])
-    assert asked == [("org/data", "rows.jsonl", "dataset", "0" * 40)]
-    assert (len(dataset.table), dataset.source) == (3, source)
-    with pytest.raises(DataDamagedError):
-        Dataset.from_rows(HubSource("org/data", "0" * 40, "rows.jsonl", "0" * 64), name="m", label_space=["x", "y"])
-    for revision, digest in (("main", "0" * 64), ("0" * 39, "0" * 64), ("0" * 40, "0" * 63), ("0" * 40, None)):
-        with pytest.raises(ArgumentError, match="expected"):
-            HubSource("org/data", revision, "rows.jsonl", digest)  # type: ignore[arg-type]

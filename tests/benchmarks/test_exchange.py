@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC import Normal
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.exchange import (
     csv_lines,
@@ -37,12 +36,6 @@ Model = Callable[..., list[float]]
 
 def mini(benchmark: str = "Normal", **arguments: Any) -> Any:
     return getattr(StaICC, benchmark)(**{"datasets": ["mini"], "limit": 6, **arguments})
-
-
-def own(*names: str) -> Benchmark:
-    rows = [(f"text {number}", number % 3) for number in range(120)]
-    space = ["x", "y", "z"]
-    return Normal(k=1, datasets=[Dataset.from_rows(rows, name=name, label_space=space) for name in names], limit=4)
 
 
 def predicted(benchmark: Any, stand_in: Model, field: str = "logits") -> dict[str, dict[str, Any]]:
@@ -251,11 +244,6 @@ def test_damaged_files(tmp_path: Path, name: str, text: str, message: str) -> No
 # -- lm-evaluation-harness (test_lm_eval.py runs it)
 
 
-def tasks_of(folder: Path) -> dict[str, dict[str, Any]]:
-    yaml = pytest.importorskip("yaml")
-    return {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yaml")}
-
-
 def documents(folder: Path) -> list[dict[str, Any]]:
     files = sorted(folder.glob("staicc_*.jsonl"))
     return [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
@@ -278,25 +266,6 @@ def logged(folder: Path, stand_in: Any, name: str = "samples_x_2026.jsonl") -> P
     return path
 
 
-def test_one_task_for_each_data_set_and_condition(tmp_path: Path) -> None:
-    benchmark = Normal(datasets=["mini", own("My set/2")[0].dataset], limit=3)
-    assert export_tasks(benchmark, tmp_path) == ("staicc_normal",)
-    tasks = tasks_of(tmp_path)
-    assert tasks["staicc_normal"]["task"] == ["staicc_normal_mini", "staicc_normal_my_set_2"]
-    task = tasks["staicc_normal_mini"]
-    assert (task["output_type"], task["target_delimiter"], task["num_fewshot"]) == ("multiple_choice", "", 0)
-    assert (tmp_path / task["dataset_kwargs"]["data_files"]["test"]).is_file()
-    for doc, one in zip(documents(tmp_path), identified_queries(benchmark), strict=True):
-        assert (doc["id"], doc["prompt"], doc["ground_truth"]) == (one.id, one.query.prompt, one.query.label)
-        assert tuple(doc["label_space"]) == one.query.label_space
-    names = export_tasks(mini("Suite", limit=2), tmp_path, "score suite logged")
-    tasks = tasks_of(tmp_path)
-    assert (len(names), len(tasks["staicc_gler"]["task"]), len(tasks["staicc_template_sens"]["task"])) == (7, 5, 9)
-    readme = (tmp_path / "README.md").read_text("utf-8")
-    assert "python -m StaICC score suite logged" in readme
-    assert "--tasks staicc_normal,staicc_contextual_bias," in readme
-
-
 @pytest.mark.parametrize("name", ["Normal", "Suite"])
 def test_logged_samples_score_as_if_run(
     tmp_path: Path, stand_in: Callable[..., Any], name: str, anonymous: Callable[[Any], Any]
@@ -309,41 +278,6 @@ def test_logged_samples_score_as_if_run(
     records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     file.write_text("\n".join(json.dumps({**one, "filtered_resps": None}) for one in records), "utf-8")
     assert anonymous(score_predictions(benchmark, read_samples(file))) == expected
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda one: one["arguments"]["gen_args_0"].update(arg_0="Q: ..."), "lm_eval used another prompt"),
-        (lambda one: one["arguments"]["gen_args_1"].update(arg_1=" travel"), "lm_eval used another prompt"),
-        (lambda one: one.pop("arguments"), "the sample has no prompts"),
-        (lambda one: one.update(arguments={"gen_args_0": {}}), "the sample has no prompts"),
-        (lambda one: one.update(filtered_resps=one["filtered_resps"][:2]), "2 answers for the 3 labels"),
-        *(
-            (lambda one, values=values: one.update(values), "expected a log-probability for each label")
-            for values in (
-                *({"filtered_resps": value} for value in ([["x"], ["y"], ["z"]], [[], [], []], 7)),
-                *({"filtered_resps": None, "resps": value} for value in ([[["1.0", "False"]] * 2] * 3, 7)),
-            )
-        ),
-        (lambda one: one["doc"].update(label_space=3), "the sample is not of a task"),
-        (lambda one: one["doc"].update(id=["x"]), "the sample is not of a task"),
-        (lambda one: one["doc"].pop("id"), "the sample is not of a task"),
-        (lambda one: one.update(doc="text"), "the sample is not of a task"),
-        (lambda one: one.pop("doc"), "this is not a sample that lm_eval logged"),
-    ],
-)
-def test_samples_that_are_refused(
-    tmp_path: Path, stand_in: Callable[..., Any], change: Callable[[dict[str, Any]], object], message: str
-) -> None:
-    export_tasks(mini(limit=2), tmp_path)
-    file = logged(tmp_path, stand_in)
-    records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    change(records[1])
-    file.write_text("\n".join(map(json.dumps, records)), "utf-8")
-    with pytest.raises(SchemaError, match=message) as caught:
-        read_samples(file)
-    assert f"{file}, line 2" in str(caught.value)
 
 
 # -- batches of providers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import StaICC
 from StaICC import Normal
 from StaICC.benchmarks import Experimentor, NormalTask
 from StaICC.benchmarks.verify import verify_file
-from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.prompting import TemplateWarning
 
@@ -89,18 +87,6 @@ def test_domain_modes_hold_for_every_query_and_can_be_left(mini: Experimentor, i
     assert mini.prompt_set() == changed
     mini.set_k(4)
     assert mini.prompt_set() == default
-
-
-def test_a_mode_that_cannot_succeed_leaves_everything_as_it_was() -> None:
-    """The release loops for ever (defect 14)."""
-    rows = [(f"text {row}", int(row < 2)) for row in range(40)]
-    dataset = Dataset.from_rows(rows, name="skewed", label_space=["a", "b"], split=SplitSizes(0, 20, 20))
-    skewed = Experimentor(dataset, NormalTask())
-    before = skewed.prompt_set()
-    with pytest.raises(ArgumentError, match=r"out-of-domain mode cannot succeed on skewed: k = 4"):
-        skewed.set_out_of_domain_mode()
-    assert skewed.prompt_set() == before
-    assert "default demonstrations" in repr(skewed)
 
 
 # -- prompts: twice, in a subset, out of order, elsewhere
@@ -180,27 +166,6 @@ def test_a_changed_template_warns_and_shows_in_the_signature() -> None:
 
 
 # -- arguments
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda one: one.set_k(2), "k changed from 4 to 2"),
-        (lambda one: one.prompt_former.change_instruction("Read. "), "template changed from None to changed-"),
-        (lambda one: one.add_metric("mine", lambda truth, rows: 0.5), "metrics changed from standard to standard"),
-    ],
-)
-def test_a_function_that_changes_its_own_benchmark(change: Any, message: str) -> None:
-    benchmark = Normal(datasets=["mini"], limit=3)
-
-    def changing(prompt: str, label_space: list[str]) -> int:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            change(benchmark[0])
-        return 0
-
-    with pytest.raises(ArgumentError, match=f"^Normal, mini: {message}"):
-        benchmark(changing, progress=False)
 
 
 def test_given_predictions_in_another_order_are_refused() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from StaICC.benchmarks.race import LOOK, race, row_order
 from StaICC.benchmarks.verify import Contradicted, Recomputed, Unchecked, status_of, verify, verify_file
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference.identity import Identity
 from StaICC.metrics.intervals import ConfidenceSequence
 from StaICC.results import DIVIDED, Result, ResultGroup, compare
 
@@ -52,11 +49,6 @@ def data() -> list[Dataset]:
 
 def normal(data: list[Dataset], **settings: Any) -> Normal:
     return Normal(k=2, datasets=data, **settings)
-
-
-def content(result: Result | ResultGroup) -> str:
-    """A result as it is saved, without times and counts."""
-    return json.dumps([one.reproducible() for one in result.results()])
 
 
 @pytest.fixture(scope="module")
@@ -133,49 +125,6 @@ def test_when_all_rows_are_evaluated_the_interval_is_the_score(data: list[Datase
     assert stopping.estimate == pytest.approx(full.averaged[stopping.score], abs=1e-12)
     assert result[DIVIDED] == full[DIVIDED]
     assert "stopping" in result.signature.fields
-
-
-# -- determinism and durability
-
-
-class Interrupting:
-    """A model that fails after a number of queries, like a process that is killed."""
-
-    def __init__(self, after: int = -1) -> None:
-        self.left, self.predicted = after, 0
-
-    def identity(self) -> Identity:
-        return Identity({"model": "right in 0.7"})
-
-    def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
-        if self.left == self.predicted:
-            raise KeyboardInterrupt
-        self.predicted += 1
-        return guesser(0.7)(prompt, label_space)
-
-
-class Batched(Interrupting):
-    """A model that takes several prompts at once."""
-
-    largest = 0
-
-    def batch(self, prompts: list[str], label_space: list[str]) -> list[list[float]]:
-        self.largest = max(self.largest, len(prompts))
-        return [self(prompt, label_space) for prompt in prompts]
-
-
-def test_workers_chunks_and_batches_change_nothing(data: list[Dataset], early: Result) -> None:
-    model, seen = guesser(0.7), []
-    expected = content(normal(data)(model, precision=0.08))
-    for settings in ({"chunk_size": 7}, {"executor": lambda: ThreadPoolExecutor(3)}, {"progress": seen.append}):
-        assert content(normal(data)(model, precision=0.08, **settings)) == expected
-    batched = Batched()
-    assert normal(data)(batched, precision=0.08)[DIVIDED] == early[DIVIDED]
-    assert batched.largest == 2 * LOOK
-    assert seen[-1].done == seen[-1].total
-    assert seen[0].where == "Normal, rounds 1 to 8"
-    assert {progress.parts for progress in seen} == {20}
-    assert [progress.number for progress in seen] == sorted(progress.number for progress in seen)
 
 
 # -- what is refused

@@ -8,15 +8,14 @@ import random
 import time
 from collections import defaultdict
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import StaICC
-from StaICC.benchmarks.verify import Recomputed, Unchecked, Verification, rebuild, status_of, verify, verify_file
+from StaICC.benchmarks.verify import Recomputed, Unchecked, Verification, status_of, verify
 from StaICC.errors import SchemaError
-from StaICC.results import Result, ResultGroup, load
+from StaICC.results import Result, ResultGroup
 from StaICC.results.details import pack_scores, unpack_scores
 from StaICC.results.result import digest_problems, result_from_dict, with_digests
 from tests import result_edits as edits
@@ -31,16 +30,6 @@ RECORDED_OF_PREDICTORS = {
 
 def model(prompt: str, label_space: list[str]) -> list[float]:
     return [hashlib.sha256(f"{prompt}\0{label}".encode()).digest()[0] / 16 - 8 for label in label_space]
-
-
-def double(prompt: str, label_space: list[str]) -> list[float]:
-    """Scores that single precision does not hold."""
-    return [value / 3 for value in model(prompt, label_space)]
-
-
-def unsure(prompt: str, label_space: list[str]) -> Any:
-    row = model(prompt, label_space)
-    return None if row[0] > 6 else row
 
 
 @cache
@@ -127,30 +116,6 @@ def test_damaged_label_scores_are_refused(text: str) -> None:
         unpack_scores(text, 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "answer"),
-    [
-        ("Suite", {}, double),
-        ("Suite", {"metrics": "0.1.1"}, model),
-        ("Suite", {"noisy_channel": True, "k": 2}, double),
-        ("Normal", {"outputs": "logits"}, double),
-        ("Normal", {"statistics": StaICC.Statistics(intervals=False)}, model),
-        *(("Normal", {"statistics": StaICC.Statistics(level, tried=3)}, model) for level in (0.5, 0.77, 0.9999)),
-        ("Suite", {}, lambda prompt, label_space: 1),
-        ("Suite", {}, lambda prompt, label_space: [0.2, 0.2, 0.2]),
-        ("GLER", {"interpolations": 3, "k": 0}, model),
-        ("DomainBias", {"domain_query_length": 3}, model),
-        *((name, {}, unsure) for name in ("Suite", "Diagnosis", "TripletBias")),
-    ],
-)
-def test_what_a_run_saves_is_consistent(tmp_path: Path, name: str, settings: dict[str, Any], answer: Any) -> None:
-    path = tmp_path / "result.json"
-    getattr(StaICC, name)(datasets=["mini"], limit=5, **settings)(answer, on_error="collect").save(path)
-    assert status_of(verify_file(path)) == Recomputed()
-    if "statistics" in settings:
-        assert rebuild(load(path))[0].statistics == settings["statistics"]  # type: ignore[union-attr]
-
-
 def test_own_metrics_are_not_checkable_without_their_code() -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=5)
     benchmark[0].add_metric("mine", lambda truth, rows: len(truth) / 7)
@@ -201,26 +166,3 @@ def test_missing_arguments_are_not_recomputed(name: str) -> None:
     arguments = {key: value for key, value in part["arguments"].items() if key != name}
     assert status_of(verify(Result.from_dict(part | {"arguments": arguments}))) != Recomputed()
     assert isinstance(status_of(verify(Result.from_dict(part | {"arguments": {}}))), Unchecked)
-
-
-# -- the whole suite
-
-
-@pytest.mark.slow
-@pytest.mark.pack
-def test_a_suite_over_ten_data_sets(tmp_path: Path) -> None:
-    path = tmp_path / "suite.json"
-    StaICC.Suite()(model).save(path)
-    assert path.stat().st_size < 8_000_000
-    started = time.process_time()
-    found = verify_file(path)
-    assert time.process_time() - started < 30
-    assert status_of(found) == Recomputed()
-    assert len(found) == 1 + 7 * 11 + 1
-    original = json.loads(path.read_text("utf-8"))
-    rng = random.Random(4)
-    paths = [leaf for leaf, _ in edits.leaves(original)]
-    ways = [check_edit(original, rng.choice(paths), rng, digest_only=True) for _ in range(100)]
-    assert set(ways) <= {"digest", "none", "refused"}
-    ways = [check_edit(original, rng.choice(paths), rng) for _ in range(15)]
-    assert ways.count("named") > 3

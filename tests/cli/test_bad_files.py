@@ -155,27 +155,6 @@ def prompts() -> list[Any]:
     return [json.loads(line) for line in Path("prompts.jsonl").read_text("utf-8").splitlines()]
 
 
-def test_predictions_of_any_type(staicc: Cli) -> None:
-    for seed in range(100):
-        draw = random.Random(seed)
-        records = [{"id": prompt["id"], "index": 0} for prompt in prompts()]
-        place = draw.randrange(len(records))
-        if draw.random() < 0.3:
-            records[place]["id"] = values(draw)
-        else:
-            del records[place]["index"]
-            records[place][draw.choice(["probabilities", "logits", "index", "label"])] = values(draw)
-        if draw.random() < 0.3:  # as lm_eval logs it
-            doc = draw.choice([values(draw), {"id": values(draw), "label_space": values(draw), "prompt": values(draw)}])
-            records[0] = {"doc": doc, "resps": values(draw), "filtered_resps": values(draw), "arguments": values(draw)}
-        Path("bad").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
-        outcome = staicc(*given("score", "bad"))
-        if outcome[0] == 0:  # the value happened to fit
-            assert outcome[1].startswith("Normal")
-        else:
-            refused(outcome, seed)
-
-
 def test_changed_bytes(folder: Path, staicc: Cli) -> None:
     """Valid files with bytes changed, cut out or put in: right, or refused in one line."""
     spaces = [(prompt["id"], prompt["label_space"]) for prompt in prompts()]

@@ -11,8 +11,7 @@ import pytest
 
 from StaICC.benchmarks.long_icl import card
 from StaICC.cli import data
-from StaICC.datasets import get_card, names
-from StaICC.datasets.pack import table_path
+from StaICC.datasets import names
 from StaICC.errors import DataDamagedError, DataMissingError
 
 
@@ -79,19 +78,6 @@ def test_published_files_are_verified(home: Path, damaged: bool, capsys: pytest.
     assert table["state"] == ("damaged" if damaged else "verified")
     assert (table["expected"] == table["found"]) is not damaged
     assert table["rows"] == 13083
-
-
-def test_verify_as_json_shows_both_digests(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table_path("TREC").parent.mkdir(parents=True)
-    table_path("TREC").write_bytes(b"")
-    assert run("verify", "--json") == 1
-    out, err = capsys.readouterr()
-    tables = {table["name"]: table for table in json.loads(out)}
-    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    assert (tables["TREC"]["state"], tables["TREC"]["found"]) == ("damaged", empty)
-    assert tables["TREC"]["expected"] == get_card("TREC").digests.file
-    assert tables["AGNews"]["state"] == "missing"
-    assert str(table_path("TREC")) in err
 
 
 def test_install_needs_the_published_wheel(tmp_path: Path) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +10,6 @@ import pytest
 from StaICC.benchmarks.long_icl import card
 from StaICC.cli import main
 from StaICC.results import load
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -64,24 +59,3 @@ def test_run_save_and_verify(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "5 of " in out
     assert main(["verify", str(path)]) == 3  # the data are installed nowhere
     assert "none of the data sets of LongICL is in" in capsys.readouterr().out
-
-
-def test_as_a_process(data: Path, tmp_path: Path) -> None:
-    """Other commands do not load it, and its licence notice comes first."""
-    code = (
-        "import sys; from StaICC.cli import main; main(['cite']); "
-        "assert 'StaICC.benchmarks.long_icl' not in sys.modules; "
-        f"main({[*RUN, '--data-dir', str(data), '--test-number', 'all']!r})"
-    )
-    environment = {name: os.environ.get(name, "") for name in ("SYSTEMROOT", "STAICC_HOME")}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(ROOT), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "|rows:all|" in done.stdout
-    assert done.stderr.startswith(card("tacred").notice())

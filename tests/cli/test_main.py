@@ -33,41 +33,6 @@ def test_help(name: str, staicc: Cli) -> None:
         assert [command for command in _COMMANDS if not re.search(rf"^ +{command}\b", shown, re.MULTILINE)] == []
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("", "are required: COMMAND"),
-        ("nosuch", "there is no command 'nosuch'"),
-        ("run", "are required: BENCHMARK"),
-        ("verify", "are required: RESULT"),
-        ("rnu", "did you mean 'run'?"),
-        ("run nromal", "there is no benchmark 'nromal'; did you mean 'normal'?"),
-        ("run normal --outputs logit", "did you mean 'logits'?"),
-        ("compare a b --format markdwn", "did you mean 'markdown'?"),
-        ("export scoress a", "there is no action 'scoress'; did you mean 'scores'?"),
-        ("export lm-eval d --benchmark gller", "did you mean 'gler'?"),
-        ("run normal --datsets mini", "there is no option '--datsets'; did you mean '--data"),
-        ("export lm-eval d --benchmrk=gler", "did you mean '--benchmark'?"),
-        ("store info a --jsno", "store info: error: there is no option '--jsno'; did you mean '--json'?"),
-        ("published b.json", "published: error: unrecognized arguments: b.json"),
-        ("data", "ACTION"),
-        ("data remove", "there is no action 'remove'"),
-        ("data list extra", "unrecognized arguments: extra"),
-        ("data install a b", "unrecognized arguments: b"),
-        ("race --model ppm --model-option order=3;escape=C", "without a semicolon"),
-        ("race --model-option order=3 --model ppm", "got no --model before it"),
-        ("baseline --n 100 --labels two", "argument --labels"),
-        ("baseline --n 100 --labels 2:50:3", "argument --labels"),
-        ("baseline --n 100 --labels 2:50,2:50", "duplicate"),
-    ],
-)
-def test_wrong_words_are_status_2_with_the_usage(line: str, message: str, staicc: Cli) -> None:
-    status, out, err = staicc(*line.split())
-    assert (status, out) == (2, "")
-    assert err.startswith("usage: python -m StaICC")
-    assert message in err
-
-
 def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(*given: object) -> None:
         raise OSError(fault, os.strerror(fault), "p.jsonl")

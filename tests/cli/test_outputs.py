@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import stat
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -148,24 +147,6 @@ def test_the_log_of_an_open_store_stays(folder: Path) -> None:
         assert store.info().answers == 2
 
 
-def test_modes_links_and_long_names() -> None:
-    before = os.umask(0o027)
-    try:
-        write_output("fresh", [b"1"])
-        assert stat.S_IMODE(os.stat("fresh").st_mode) == 0o640
-        os.chmod("fresh", 0o604)
-        write_output("fresh", [b"2", b"3"])
-        assert stat.S_IMODE(os.stat("fresh").st_mode) == 0o604
-        assert Path("fresh").read_bytes() == b"23"
-    finally:
-        os.umask(before)
-    os.symlink("dir/to-be", "dangling")
-    for name, path in (("dangling", "dir/to-be"), ("x" * 255, "x" * 255)):
-        write_output(name, [b"x"])
-        assert Path(path).read_bytes() == b"x"
-    assert os.path.islink("dangling")
-
-
 def test_a_failure_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
     before = state(folder)
 
@@ -192,20 +173,3 @@ def test_an_input_that_is_swapped_in_during_the_run_is_safe(monkeypatch: pytest.
     before = Path("run.sqlite").read_bytes()
     assert main([*RUN, "--json", "late.json"]) == 4
     assert Path("run.sqlite").read_bytes() == before
-
-
-# -- devices, FIFOs, open descriptors
-
-
-def test_a_fifo_is_written_to() -> None:
-    os.mkfifo("fifo")
-    os.symlink("fifo", "link.fifo")
-    for name in ("fifo", "link.fifo"):
-        read: list[bytes] = []
-        reader = threading.Thread(target=lambda read=read: read.append(Path("fifo").read_bytes()))
-        reader.start()
-        StaICC.load("r.json").save(name)
-        reader.join(timeout=60)
-        assert json.loads(read[0])["kind"] == "result"
-        assert stat.S_ISFIFO(os.stat("fifo").st_mode)
-    assert os.path.islink("link.fifo")

@@ -80,23 +80,6 @@ def test_the_whole_way_out_and_back(staicc: Cli, anonymous: Any) -> None:
     assert "PARTIAL: 19 of 20" in out
 
 
-def test_tables(staicc: Cli) -> None:
-    assert staicc("export", "scores", "a.json", "b.json", "-o", "scores.csv")[0] == 0
-    with Path("scores.csv").open(encoding="utf-8", newline="") as file:
-        rows = {(row["run"], row["dataset"], row["metric"]): row["value"] for row in csv.DictReader(file)}
-    assert float(rows["a", "mini", "accuracy"]) == averages("a.json")["accuracy"]
-    assert {run for run, _, _ in rows} == {"a", "b"}
-    lines = [json.loads(line) for line in staicc("export", "queries", "a.json", "--json")[1].splitlines()]
-    assert (len(lines), lines[0]["prediction_label"]) == (20, "food")
-    text = staicc("export", "latex", "a.json", "b.json")[1]
-    (accuracies,) = [line for line in text.splitlines() if line.startswith("accuracy ")]
-    assert all(f"{averages(name)['accuracy']:.4f}" in accuracies for name in ("a.json", "b.json"))
-    assert r"\mathbf{" in text
-    assert "% StaICC|benchmark:Normal" in text
-    as_json = staicc("export", "latex", "a.json", "b.json", "--json")[1]
-    assert json.loads(as_json)["latex"] == text.rstrip("\n")
-
-
 def test_a_model_card_has_the_scores_in_the_format_of_the_hub(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     yaml = pytest.importorskip("yaml")
     hub = pytest.importorskip("huggingface_hub.repocard_data")

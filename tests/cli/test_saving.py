@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import sys
-import threading
-from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.cli.files import ResultSaver
 from StaICC.methods.run import Method
 from StaICC.results import Result, ResultGroup
 
@@ -126,42 +123,6 @@ def test_a_partial_run_does_not_replace_a_complete_one(staicc: Cli, monkeypatch:
     assert not partial.complete
 
 
-def test_a_shorter_series_does_not_replace_a_longer_one(staicc: Cli) -> None:
-    line = ("run", "normal", "--datasets", "mini", "--limit", "2", "--json", "r.json", "--k")
-    assert staicc(*line, "0,1,2")[0] == 0
-    before = Path("r.json").read_bytes()
-    assert staicc(*line, "0,1")[0] == 4
-    assert Path("r.json").read_bytes() == before
-    assert [len(group) for group in saved()] == [2]
-    (FOLDER / "one.json").write_bytes(next(FOLDER.iterdir()).read_bytes())
-    assert staicc(*line, "0,1,2,3", "--output", "so-far")[0] == 0
-    assert len(StaICC.load("r.json")) == 4
-    assert (len(saved()), Path("so-far").exists()) == (2, False), "the runs so far are not left in a folder"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        (*RUN, "--json", "notes.txt"),
-        (*RUN, "--records", "r.json"),
-        (*RUN, "--dry-run", "--json", "r.json"),
-        (*RUN, "--output", "r.json"),
-        ("prompts", *RUN[1:], "-o", "r.json"),
-        ("export", "scores", "s.json", "-o", "r.json"),
-        ("report", "s.json", "-o", "r.json"),
-    ],
-)
-def test_other_outputs_replace_no_result(
-    line: tuple[str, ...], staicc: Cli, other: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path("notes.txt").write_text("notes", "utf-8")
-    Path("s.json").write_bytes(other)
-    monkeypatch.setattr("StaICC.cli.run._evaluate", lambda *given: pytest.fail("evaluated"))
-    assert staicc(*line)[:2] == (2, "")
-    assert Path("r.json").read_bytes() == other
-    assert (Path("notes.txt").read_text("utf-8"), saved()) == ("notes", [])
-
-
 # -- the disk fails
 
 
@@ -177,23 +138,6 @@ def test_a_disk_that_fails_costs_the_file_only(
         assert os.strerror(number) in err
         assert Path("r.json").read_bytes() == other
         assert not Path("q.jsonl").exists()
-
-
-@pytest.mark.posix
-@pytest.mark.parametrize(
-    ("more", "status", "results"),
-    [
-        (["--records", "/dev/full"], 4, 1),
-        (["--json", "/dev/full"], 4, 1),
-        (["--json", "/dev/full", "--records", "/dev/full"], 4, 1),
-        (["--json", "r.csv"], 4, 1),
-    ],
-)
-def test_a_file_that_cannot_be_written(more: list[str], status: int, results: int, staicc: Cli) -> None:
-    Path("file").touch()
-    done, out, err = staicc(*RUN, *more)
-    assert (done, out[:7], len(saved())) == (status, "Normal\n", results)
-    assert more[1] in err
 
 
 # -- stdout fails, interrupts, kills
@@ -223,26 +167,6 @@ def test_killed_while_it_is_saved(program: Any, other: bytes) -> None:
         assert (done.returncode, done.stdout[:7]) == (-signal.SIGKILL, "Normal\n")
         assert Path("r.json").read_bytes() == other
         assert list(FOLDER.glob("*.json")) == []
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_the_same_name_at_once(links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def link(*given: object) -> None:
-        raise OSError(errno.EPERM, "no links")
-
-    monkeypatch.setattr("StaICC.cli.files.time.strftime", lambda *given: "now")
-    if not links:
-        monkeypatch.setattr("StaICC.datasets.storage.os.link", link)
-    result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
-    given = Namespace(json=None, records=None, overwrite=False, output=FOLDER, save=True)
-    savers = [ResultSaver(given) for _ in range(8)]
-    threads = [threading.Thread(target=saver.save, args=(result,)) for saver in savers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({saver.path for saver in savers}) == 8
-    assert saved() == [result] * 8
 
 
 # -- folders of results

@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
-import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,43 +132,6 @@ def test_offline(value: str, offline: bool, tmp_path: Path, false_pip: Path, mon
 
 
 # -- without pip
-
-
-@pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This process as if it ran in an environment without pip, with nothing on the path."""
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    monkeypatch.delenv("STAICC_OFFLINE", raising=False)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
-    python = tmp_path / "bare" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    monkeypatch.setattr(sys, "executable", str(python))
-    (tmp_path / "path").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    return python
-
-
-def real_wheel(folder: Path) -> str:
-    """Write a wheel that pip accepts, and return its digest."""
-    folder.mkdir()
-    with zipfile.ZipFile(folder / NAME, "w") as archive:
-        archive.writestr("StaICC-0.1.1.dist-info/METADATA", "Metadata-Version: 2.1\nName: StaICC\nVersion: 0.1.1\n")
-        archive.writestr(
-            "StaICC-0.1.1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr("StaICC-0.1.1.dist-info/RECORD", "")
-    return hashlib.sha256((folder / NAME).read_bytes()).hexdigest()
-
-
-@pytest.mark.skipif(module._bundled_pip() is None, reason="this Python has no ensurepip")
-def test_the_pip_of_ensurepip_runs_from_its_wheel(tmp_path: Path, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sha256 = real_wheel(tmp_path / "index")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
-    before = sorted(bare.parents[1].rglob("*"))
-    (tmp_path / "into").mkdir()
-    assert fetch_wheel("StaICC==0.1.1", NAME, sha256, tmp_path / "into") == tmp_path / "into" / NAME
-    assert sorted(bare.parents[1].rglob("*")) == before, "nothing is installed"
 
 
 def test_no_address_is_in_the_code() -> None:

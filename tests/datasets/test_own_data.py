@@ -181,28 +181,6 @@ def test_a_card_file(name: str) -> None:
     assert Dataset.from_file("a.csv", label="label", texts="premise", **more).table.columns == 1, "arguments come first"
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"template": {"instructions": "x"}}, "there is no key 'instructions'; did you mean 'instruction'"),
-        ({"template": "x"}, "'template' must be a Template"),
-        ({"split": {"test": 1000}}, "the split takes"),
-        ({"split": {"test": "many"}}, "'test' must be an integer"),
-        ({"labels": {"no": "wrong", "so": "perhaps"}}, "there is no label 'yes'"),
-        ({"labels": 5}, "label names: got 5, expected at least two labels"),
-        ({"texts": 5}, "expected names of text columns"),
-        ({"alternatives": {"instruction": ["", "a"]}}, "has 2 levels; there must be 3"),
-        ({"template": {"input_text_prefixes": ["one: "]}}, "1 'input_text_prefixes' but 2 'input_text_affixes'"),
-        ({"offensive": "no"}, "'offensive' must be true or false"),
-    ],
-)
-def test_bad_cards(change: dict[str, Any], said: str) -> None:
-    Path("a.csv").write_text(comma_separated(ROWS), encoding="utf-8")
-    Path("a.card.json").write_text(json.dumps(CARD | change), encoding="utf-8")
-    with pytest.raises(StaICCError, match=said.replace("(", r"\(")):
-        Dataset.from_file("a.csv")
-
-
 # -- from file to verification
 
 
@@ -249,44 +227,6 @@ def test_verification_where_the_file_is(tmp_path: Path, monkeypatch: pytest.Monk
         assert any(finding.same for finding in verify_file("r.json", data_files=[place]))
     monkeypatch.chdir("elsewhere")
     assert any(finding.same for finding in verify_file("../r.json"))
-
-
-def test_verification_finds_a_named_file_by_its_digest(capsys: pytest.CaptureFixture[str]) -> None:
-    saved()
-    Path("a.csv").rename("renamed.txt")
-    Path("other").mkdir()
-    Path("other/a.csv").write_text("text,label\n", encoding="utf-8")
-    assert any(finding.same for finding in verify_file("r.json", data_files=["other", "renamed.txt"]))
-    assert main(["verify", "r.json", "--data", "renamed.txt"]) == 0
-    assert "the 8 prompts are the same" in capsys.readouterr().out
-    digest = load("r.json").files["a"]["sha256"]
-    for wrong in ("other/a.csv", "r.json"):
-        assert main(["verify", "r.json", "--data", "renamed.txt", wrong]) == 2
-        shown = capsys.readouterr()
-        assert f"expected {digest} (a.csv)" in shown.err
-        assert not shown.out
-        with pytest.raises(ArgumentError, match=f"expected {digest}"):
-            verify_file("r.json", data_files=[wrong])
-    assert main(["verify", "r.json", "--data", "rename.txt"]) != 0
-    assert "Did you mean 'renamed.txt'?" in capsys.readouterr().err
-
-
-def test_files_of_several_results(capsys: pytest.CaptureFixture[str]) -> None:
-    saved()
-    Path("b.csv").write_text(comma_separated(ROWS * 2), encoding="utf-8", newline="")
-    made = Dataset.from_file("b.csv", ["premise", "hypothesis"], "label")
-    Normal(datasets=[made], limit=4)(lambda prompt, label_space: 0).save("s.json")
-    Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0).save("t.json")
-    for name in "ab":
-        Path(f"{name}.csv").rename(f"{name}2.csv")
-    assert main(["verify", "r.json", "s.json", "t.json", "--data", "b2.csv", "a2.csv"]) == 0
-    assert capsys.readouterr().out.count("the 8 prompts are the same") == 3
-    assert main(["verify", "t.json", "--data", "a2.csv"]) == 2
-    assert "no data set of the result is from a file" in capsys.readouterr().err
-    assert main(["verify", "r.json", "nothing.json", "--data", "a2.csv"]) == 2
-    shown = capsys.readouterr()
-    assert "the 8 prompts are the same" in shown.out
-    assert "nothing.json" in shown.err
 
 
 def with_record(**changes: Any) -> Any:

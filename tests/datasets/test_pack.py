@@ -300,23 +300,6 @@ def test_another_file_under_the_name_of_a_table(small_pack: Any) -> None:
         assert len(load_dataset(name).table) > 0
 
 
-def test_a_table_that_cannot_be_read(small_pack: Any) -> None:
-    pack.install(small_pack.wheel)
-    path = pack.table_path("first")
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(DataMissingError, match="cannot be read"):
-        load_dataset("first")
-    first = pack.verify()[0]
-    assert first.state == "damaged"
-    assert "cannot be read" in first.reason
-    with pytest.raises(DataMissingError, match="cannot be installed in"):
-        pack.install(small_pack.wheel)
-    path.rmdir()
-    pack.install(small_pack.wheel)
-    assert states() == ["verified"] * 3
-
-
 @pytest.mark.parametrize(
     ("platform", "environment", "expected"),
     [

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import pickle
 import struct
-import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -142,42 +139,6 @@ def test_missing_and_unreadable_files(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module.os, "open", refuse)
     with pytest.raises(DataMissingError, match="cannot be read: Permission denied"):
         FrozenTable(tmp_path / "locked.table")
-
-
-def test_pickle_goes_by_path(small: Any) -> None:
-    path, digest, rows = small
-    table = FrozenTable(path, digest)
-    data = pickle.dumps(table)
-    assert len(data) < 400
-    assert "premise" not in data.decode("latin-1")
-    again = pickle.loads(data)
-    assert list(again) == list(table)
-    assert (again.sha256, again.path) == (digest, str(path))
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
-    os.utime(path, ns=(2, 2))
-    with pytest.raises(DataDamagedError):
-        pickle.loads(data)
-    memory = MemoryTable(rows)
-    assert list(pickle.loads(pickle.dumps(memory))) == list(memory)
-
-
-def test_threads_share_a_table(small: Any) -> None:
-    path, digest, rows = small
-    table = FrozenTable(path, digest)
-    wrong: list[int] = []
-
-    def work(seed: int) -> None:
-        for step in range(2000):
-            number = (seed * 7919 + step * 31) % len(rows)
-            if list(table[number].texts) != rows[number][0]:
-                wrong.append(number)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
 
 
 BAD_ROWS: list[tuple[Any, str]] = [

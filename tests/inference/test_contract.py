@@ -9,7 +9,7 @@ import fractions
 import functools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from StaICC.errors import OutputError
 from StaICC.inference import batch_form, check_answer
-from StaICC.inference.contract import user_batch_form
 
 LABELS = ["no", "yes"]
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -210,50 +209,3 @@ def test_a_batch_attribute_is_found_also_under_a_partial(monkeypatch: pytest.Mon
         form = batch_form(kernel)
         assert form is not None
         assert form(["a", "bcd"], LABELS) == [[scale] * 2, [3 * scale] * 2]
-
-
-def by_prompt(prompt: list[str], label_space: list[str]) -> Any:
-    return [prompt, label_space]
-
-
-def by_prompts(prompts: list[str], label_space: list[str]) -> Any:
-    return [prompts, label_space]
-
-
-def by_other_names(texts: list[str], labels: list[str]) -> Any:
-    return [texts, labels]
-
-
-def by_any_name(**given: Any) -> Any:
-    return [given["prompt"], given["label_space"]]
-
-
-def keyword_only(*, prompts: list[str], label_space: list[str]) -> Any:
-    return [prompts, label_space]
-
-
-def with_more(prompts: list[str], label_space: list[str], *, scale: int = 1, **more: Any) -> Any:
-    return [prompts, label_space]
-
-
-class ByMethod:
-    def __call__(self, prompts: list[str], label_space: list[str]) -> Any:
-        return [prompts, label_space]
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        by_prompt,
-        by_prompts,
-        by_other_names,
-        by_any_name,
-        keyword_only,
-        with_more,
-        ByMethod(),
-        functools.partial(with_more, scale=2),
-        lambda prompts, label_space: [prompts, label_space],
-    ],
-)
-def test_a_batched_function_of_the_user_under_any_name(function: Callable[..., Any]) -> None:
-    assert user_batch_form(function)(["a", "b"], LABELS) == [["a", "b"], LABELS]

@@ -19,7 +19,6 @@ from StaICC import Dataset, Normal, Suite
 from StaICC.benchmarks.running import RunContext
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference import Part, predict_queries
-from StaICC.inference.contract import batch_form
 from StaICC.inference.identity import (
     Identity,
     RunCounts,
@@ -156,62 +155,6 @@ def test_every_benchmark_and_method_finds_a_change_without_a_store(kind: Any) ->
     pair = (Method("batch_calibration", kernel), Normal(**settings)) if kind is Method else (kind(**settings), kernel)
     with pytest.raises(IdentityError, match="order was 5, is 0"):
         pair[0](pair[1], progress=Changing(kernel, 2))
-
-
-# -- wrappers and batches
-
-
-def test_a_wrapper_has_its_own_batch_or_none() -> None:
-    documented = identity_cases.documented
-
-    @functools.wraps(documented)
-    def wrapper(prompt: Any, label_space: Any, **more: Any) -> list[float]:
-        return documented(prompt, label_space)[::-1]
-
-    assert batch_form(documented) is not None
-    assert batch_form(functools.partial(documented, number=1.0)) is not None
-    assert batch_form(wrapper) is None
-    assert batch_form(functools.partial(wrapper, number=1.0)) is None
-    assert batch_form(functools.wraps(wrapper)(lambda prompt, label_space: 0)) is None
-    setattr(wrapper, "batch", lambda prompts, label_space, **more: [wrapper(prompt, label_space) for prompt in prompts])  # noqa: B010
-    own = batch_form(wrapper)
-    assert own is not None
-    assert own(["a"], ["no", "yes"]) == [wrapper("a", ["no", "yes"])]
-
-
-# -- the record
-
-
-def test_the_record_of_a_run(tmp_path: Path) -> None:
-    class Retrying(PPMKernel):
-        retried = 0
-
-        def identity(self) -> Identity:
-            return PPMKernel.identity(self)
-
-        def __call__(self, prompt: Any, label_space: Any) -> list[float]:
-            if "sad" in prompt:
-                raise ValueError("no")
-            return PPMKernel.__call__(self, prompt, label_space)
-
-    kernel = Retrying()
-    run(kernel, tmp_path / "run.sqlite", QUERIES[:2], model_name="m")
-
-    def retry(progress: Any) -> None:
-        Retrying.retried = 4 if progress.done else 0
-
-    settings = {"model_name": "m", "on_error": "collect"}
-    with RunContext(False, store=tmp_path / "run.sqlite", **settings) as running:  # type: ignore[arg-type]
-        running.start([kernel])
-        predict_queries(kernel, QUERIES, "Test", running.options_for(kernel))
-        assert running.records == ()
-    (record,) = running.records
-    assert record.identity == identity_of(kernel)
-    assert record.model_name == "m"
-    assert record.counts == RunCounts(computed=25, reused=2, rechecked=2, failed=3)
-    assert record.started <= record.finished
-    assert record.started.endswith("+00:00")
-    assert len(record.started) == len("2026-11-21T22:00:00+00:00")
 
 
 # -- recheck

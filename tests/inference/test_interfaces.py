@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, get_type_hints
-from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -12,8 +11,7 @@ import StaICC
 import StaICC.benchmarks.running
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Interface, check_interfaces
-from StaICC.inference.identity import DeclaresTolerance, Identity
-from StaICC.kernels.protocol import Capability, capabilities_of
+from StaICC.inference.identity import DeclaresTolerance
 
 PROTOCOLS = {one.__name__: one for one in Interface.__subclasses__()}
 WRONG = ["gpt2", 3, 2.5, [1], {"a": 1}, object()]
@@ -86,29 +84,3 @@ def test_an_identity_of_another_kind_or_type_is_refused(method: Any) -> None:
     mine = type("Mine", (Never,), {"identity": method})()
     with pytest.raises(ArgumentError, match="'identity'" if method is matrix else r"Mine\.identity\(\).*Identity"):
         StaICC.Normal(datasets=["mini"], limit=2)(mine)
-
-
-def test_functions_that_pass_attributes_on_or_have_all_or_none_of_them_run() -> None:
-    class Inner(Model):
-        def identity(self) -> Identity:
-            return Identity({"weights": "1"})
-
-    class Wrapper(Model):
-        def __init__(self) -> None:
-            self.inner = Inner()
-
-        def __getattr__(self, name: str) -> Any:
-            if name == "inner":
-                raise AttributeError(name)
-            return getattr(self.inner, name)
-
-    class Plain(Model):
-        identity = batch = None
-
-    class CatchAll(Model):
-        def __getattr__(self, name: str) -> Any:
-            return lambda *arguments, **more: None
-
-    for function in (Wrapper(), Plain(), CatchAll(), Mock(return_value=0), MagicMock(return_value=0)):
-        assert StaICC.Normal(datasets=["mini"], limit=2)(function).complete
-    assert capabilities_of(Plain()) == capabilities_of(CatchAll()) == {Capability.LABEL_SCORES}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal, load_kernel
-from StaICC.errors import ArgumentError, PluginError, StaICCError
+from StaICC.errors import ArgumentError
 from StaICC.kernels.ppm import PPMKernel
 
 
@@ -42,23 +42,6 @@ def test_an_inference_function_is_used_as_it_is(name: str) -> None:
             ArgumentError, match=r"is an inference function: got .*, expected no argument and no option"
         ):
             load_kernel(f"mine_of_the_test:{name}{rest}", **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("os:getcwd", ArgumentError),
-        ("builtins:print", ArgumentError),
-        ("mine_of_the_test:nothing", ArgumentError),
-        ("mine_of_the_test:no_text", ArgumentError),
-        ("mine_of_the_test:Scorer", PluginError),
-        ("mine_of_the_test:number", PluginError),
-        ("os:path", PluginError),
-    ],
-)
-def test_a_reference_to_something_else_is_refused(name: str, kind: type[StaICCError]) -> None:
-    with pytest.raises(kind, match=r"xpected an inference function f\(prompt, label_space\), a class with from_spec"):
-        load_kernel(name)
 
 
 def test_the_prompt_format_of_a_served_model() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import json
 import pickle
 import random
 import sys
@@ -15,11 +14,8 @@ from typing import Any
 import pytest
 
 from StaICC import load_kernel
-from StaICC.cli.options import shown_model
-from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError
-from StaICC.inference.identity import Identity, display_name, identity_of
-from StaICC.kernels import vllm_kernel
-from StaICC.kernels.huggingface.source import ModelSource
+from StaICC.errors import OutputError
+from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.text_inference import text_inference
 
 torch = pytest.importorskip("torch")
@@ -226,35 +222,6 @@ def test_texts_that_the_engine_did_not_complete_are_errors(
             kernel.generate(PROMPTS[:1], 3)
 
 
-def test_guided_texts_are_labels(fake_vllm: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_kernel, "GRAMMAR_LIBRARIES", ("json",))
-    kernel = load_kernel(f"vllm:{folder};guided=choice")
-    replies = text_inference(kernel, 9).batch(PROMPTS, LABELS)
-    assert set(replies) <= set(LABELS)
-    assert len(set(replies)) > 1
-    stripped = dataclasses.replace(text_inference(kernel, 9), strip_blank=True)
-    assert set(stripped.batch(PROMPTS, LABELS)) <= {f" {label}" for label in LABELS}
-    assert kernel.generate(PROMPTS[:1], 9, choices=["only this"]) == ["only this"]
-    of_label = load_kernel(f"vllm:{folder};guided=choice;last_blank=label")
-    assert of_label.generate(PROMPTS[:1], 9, choices=["only this"]) == [" only this"]
-    plain = load_kernel(f"vllm:{folder}")
-    assert not set(text_inference(plain, 9).batch(PROMPTS, LABELS)) & set(LABELS)
-    assert (kernel.identity().settings["guided"], "guided" in plain.identity().settings) == ("choice", False)
-    with pytest.raises(ArgumentError, match="guided: got 'choice' for scores of labels, expected generated text"):
-        kernel.batch(PROMPTS, LABELS)
-    with pytest.raises(ArgumentError, match="guided='choice' needs the labels: got no choices"):
-        kernel.generate(PROMPTS)
-    with pytest.raises(ArgumentError, match="guided must be one of '', 'choice', not 'json'"):
-        load_kernel(f"vllm:{folder};guided=json")
-    monkeypatch.setattr(vllm_kernel, "GRAMMAR_LIBRARIES", ("no_such_library",))
-    with pytest.raises(MissingDependencyError, match="pip install no_such_library"):
-        kernel.generate(PROMPTS, choices=LABELS)
-    monkeypatch.setattr(vllm_kernel, "GRAMMAR_LIBRARIES", ("json",))
-    monkeypatch.delattr(sys.modules["vllm.sampling_params"], "StructuredOutputsParams")
-    with pytest.raises(StaICCError, match=r"vLLM 0\.0-test has no StructuredOutputsParams"):
-        kernel.generate(PROMPTS, choices=LABELS)
-
-
 def test_identity_follows_files_engine_device_and_options(
     fake_vllm: Any, folder: Path, make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,29 +255,6 @@ def test_identity_follows_files_engine_device_and_options(
         assert "0x" not in str(found.who)  # addresses differ in every process
     assert identity(hf_config_path=str(folder)).unidentified
     assert not identity(hf_overrides={"rope_theta": 5.0}).unidentified
-
-
-@pytest.mark.parametrize("checkpoint", ["float32", "bfloat16", "float16", None])
-def test_the_number_type_is_the_checkpoint_s(
-    fake_vllm: Any, make_model: Any, make_tokenizer: Any, tmp_path: Path, checkpoint: str | None
-) -> None:
-    """By itself, vLLM computes a checkpoint in float32 with 16 bits, so that its labels are not those of ``hf:``."""
-    make_model("Llama", **SHAPE).save_pretrained(tmp_path)
-    make_tokenizer().save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
-    config = {name: value for name, value in config.items() if name not in ("dtype", "torch_dtype")}
-    stated = {"dtype": checkpoint} if checkpoint else {}
-    (tmp_path / "config.json").write_text(json.dumps({"text_config": stated}))  # of a model that also reads images
-    assert ModelSource(str(tmp_path)).checkpoint_type() == (checkpoint or "auto")
-    (tmp_path / "config.json").write_text(json.dumps(config | stated))
-    kernels = [load_kernel(f"vllm:{tmp_path}{more}") for more in ("", ";dtype=auto", ";dtype=half")]
-    resolved = [kernel.engine.arguments["dtype"] for kernel in kernels]
-    assert resolved == [checkpoint or "auto"] * 2 + ["float16"]
-    identities = [identity_of(kernel) for kernel in kernels]
-    assert [identity.who["dtype"] for identity in identities] == resolved
-    assert identities[0] == identities[1]
-    assert kernels[0].recheck_tolerance == (1e-3 if checkpoint == "float32" else 5e-2)
-    assert display_name(kernels[0]) == f"vllm:{tmp_path.name}" == shown_model(f"vllm:{tmp_path};dtype=half")
 
 
 needs_vllm = pytest.mark.skipif(

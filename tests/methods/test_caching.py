@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,22 +54,6 @@ def test_a_second_run_computes_nothing(variant: str, together: bool, tmp_path: P
         assert result.timing["reused_prompts"] > 0
 
 
-@pytest.mark.parametrize("after", [1, 40, 150, 300])
-def test_a_killed_run_continues(after: int, tmp_path: Path) -> None:
-    """What a kill loses is the chunk in flight."""
-    path = tmp_path / "store.sqlite"
-    whole = Kernel()
-    expected = dict(ms.run_all(whole, bench(), calibration_number=12))
-    killed = Kernel(1e-6, dies_after=after)
-    with pytest.raises(KeyboardInterrupt):
-        ms.run_all(killed, bench(), calibration_number=12, store=path, chunk_size=16)
-    rest = Kernel(1e-6)
-    table = ms.run_all(rest, bench(), calibration_number=12, store=path, recheck=False, chunk_size=16)
-    assert len(killed.ran) + len(rest.ran) <= len(whole.ran) + 16 + 40  # the lost chunk, and rechecks
-    for name, result in table.items():
-        assert result["Averaged results"]["accuracy"] == expected[name]["Averaged results"]["accuracy"]
-
-
 def test_a_store_of_another_model_is_found_out(tmp_path: Path) -> None:
     """Cached features are rechecked as predictions are."""
     path = tmp_path / "store.sqlite"
@@ -106,47 +89,7 @@ def test_workers_and_chunks_change_nothing(name: str, tmp_path: Path) -> None:
             assert result.outputs == expected.outputs
 
 
-# -- failures
-
-
-def test_a_method_that_raises_anything(caplog: Any) -> None:
-    def broken(data: Any) -> Any:
-        raise ZeroDivisionError("a bug of a plug-in")
-
-    broken_spec = ms.MethodSpec("broken", "Broken", broken)
-    with caplog.at_level(logging.WARNING):
-        table = ms.run_all(Kernel(), bench(), methods=["vanilla", broken_spec, "batch_calibration"])
-    assert list(table) == ["vanilla", "batch_calibration"]
-    assert table.skipped["broken"] == "Broken: ZeroDivisionError: a bug of a plug-in"
-
-    def interrupted(data: Any) -> Any:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        ms.run_all(Kernel(), bench(), methods=["vanilla", ms.MethodSpec("i", "I", interrupted)])
-
-
 # -- rows that name their method, cost, small parts
-
-
-def test_cost_is_what_this_run_spent(tmp_path: Path) -> None:
-    store = tmp_path / "store.sqlite"
-    table = ms.run_all(Kernel(), bench(), calibration_number=12, store=store)
-    batch = table["batch_calibration"].timing
-    assert batch["reused_prompts"] == batch["test_prompts"] == 8
-    assert table.shared["prompts"] > 200
-    assert table.shared["seconds"] > batch["seconds"]
-    assert set(batch) == {
-        "loading_seconds",
-        "training_prompts",
-        "training_seconds",
-        "test_prompts",
-        "seconds",
-        "reused_prompts",
-    }
-    again = ms.run_all(Kernel(), bench(), calibration_number=12, store=store)
-    assert again.shared["prompts"] == 0
-    assert "several runs together" not in str(again)
 
 
 def test_features_are_exact_and_checked() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -93,31 +92,6 @@ def test_reasoning_is_written_before_the_answer() -> None:
     end = ANSWER.format(labels=", ".join(mini()[0].get_label_space()))
     assert all(prompt.endswith(end) and how["stop"] == ["\n"] for prompt, how in answers)
     assert all(answer[0].startswith(thought[0]) for thought, answer in zip(thoughts, answers, strict=True))
-
-
-@pytest.mark.parametrize("cached", [True, False])
-def test_samples_of_a_local_model(make_model: Any, make_tokenizer: Any, cached: bool) -> None:
-    """The first sampled token has the frequencies of the model's own distribution, in any batch."""
-    torch = pytest.importorskip("torch")
-    from StaICC.kernels.huggingface.kernel import CausalLMKernel
-
-    tokenizer = make_tokenizer()
-    kernel = CausalLMKernel(make_model("GPT2"), tokenizer, prefix_reuse=cached)
-    if not cached:
-        kernel.model.config.use_cache = False
-    prompts = ["a cold wind", "the rain", "a cold day"]
-    texts = kernel.generate(prompts, 5, temperature=0.8, seed=3)
-    assert [kernel.generate([prompt], 5, temperature=0.8, seed=3)[0] for prompt in prompts] == texts
-    assert kernel.generate(prompts, 5, temperature=0.8, seed=4) != texts
-    assert kernel.generate(prompts, 5, temperature=1e-4, seed=9) == kernel.generate(prompts, 5)
-    if not cached:
-        return
-    from StaICC.kernels.huggingface.batching import Choice
-
-    logits = torch.tensor([[0.0, 1.0, 2.0]])
-    drawn = Counter(token for seed in range(3000) for token in Choice(torch, [(7,)], 2.0, seed).tokens(logits, [0], 0))
-    for token, share in enumerate(torch.softmax(logits[0] / 2.0, 0).tolist()):
-        assert abs(drawn[token] / 3000 - share) < 0.03
 
 
 @pytest.mark.parametrize(("unparsed", "undefined"), [("wrong", False), ("excluded", True)])

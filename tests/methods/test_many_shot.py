@@ -9,12 +9,10 @@ import pytest
 
 from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
-from StaICC.cli import main
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.kernels.huggingface.prefix_plan import distinct_positions
 from StaICC.methods.run import Method, run_many_shot
 from StaICC.prompting import sample_nested
-from StaICC.results import load
 from tests.methods.fakes import Kernel
 
 
@@ -75,17 +73,3 @@ def testdistinct_positions() -> None:
     texts = ["abc", "abd", "abc", "b", ""]
     expected = len({text[:end] for text in texts for end in range(1, len(text) + 1)})
     assert distinct_positions(set(texts)) == expected == 5
-
-
-def test_the_command_line_and_its_figure(tmp_path: Path, capsys: Any) -> None:
-    out, page = tmp_path / "shots.json", tmp_path / "shots.html"
-    command = ["run", "normal", "--datasets", "mini", "--limit", "3", "--sampler", "nested", "--quiet"]
-    assert main([*command, "--k", "2,4", "--method", "batch-calibration", "--json", str(out)]) == 0
-    assert "Batch calibration, k = 4" in capsys.readouterr().out
-    assert list(load(out)) == ["k=2", "k=4"]
-    for wrong in (["--method", "all"], ["--precision", "0.1"]):
-        assert main([*command, "--k", "2,4", *wrong]) == 2
-    with pytest.raises(SystemExit):
-        main([*command, "--k", "2,x"])
-    assert main(["report", str(out), "-o", str(page)]) == 0
-    assert "Number of demonstrations" in page.read_text("utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference.identity import identity_of
 from StaICC.methods import run as ms
 from StaICC.methods.calibration import (
     CalibratedKernel,
@@ -18,7 +16,6 @@ from StaICC.methods.calibration import (
     batch_calibration,
 )
 from StaICC.methods.specification import fresh
-from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
 from StaICC.results import Result
 from tests.methods.fakes import Kernel, mini, rows_of
 
@@ -84,15 +81,6 @@ def test_changed_templates_are_kept() -> None:
     assert ms.Method("vanilla", Kernel()).run(bench) == bench(Kernel())
 
 
-def test_sa_icl_is_its_class() -> None:
-    experimentor = mini(k=3)[0]
-    expected = SA_ICL(Kernel(), None, experimentor).inference_interface(
-        experimentor.prompt_set()[:4], experimentor.get_label_space(), 4, 3, 10
-    )
-    result = ms.Method("sa_icl", Kernel(), candidates=4).run(mini(k=3), return_outputs=True)
-    assert rows_of(result) == expected
-
-
 # -- all
 
 
@@ -152,21 +140,6 @@ def test_a_method_of_the_user_is_signed_by_its_code() -> None:
     assert table["now"].signature.fields["template"].startswith("changed-")
 
 
-def test_partial_of_0_1_1_is_the_whole_model(make_model: Any, make_tokenizer: Any) -> None:
-    pytest.importorskip("torch")
-    from StaICC.kernels.huggingface import kernel as model_kernel
-
-    model, tokenizer = make_model("GPT2", n_positions=2048, max_position_embeddings=2048), make_tokenizer()
-    inference = functools.partial(
-        model_kernel.standard_ICL_inference_with_torch_Causal_LM, model=model, tokenizer=tokenizer, cache_empty=None
-    )
-    bench = mini(limit=2, k=1)
-    by_method, direct = ms.Method("vanilla", inference).run(bench), bench(inference)
-    assert dict(by_method) == dict(direct)
-    assert by_method.details == direct.details  # only the recorded identity differs: it names the function
-    assert ms.Method("hidden_calibration", inference, calibration_number=9).run(bench).complete
-
-
 @pytest.mark.slow
 def test_all_ten_on_a_tiny_model(make_model: Any, make_tokenizer: Any) -> None:
     pytest.importorskip("torch")
@@ -176,22 +149,3 @@ def test_all_ten_on_a_tiny_model(make_model: Any, make_tokenizer: Any) -> None:
     for variant in ("paper", "0.1.1"):
         table = ms.run_all(kernel, mini(limit=2, k=1), variant, calibration_number=9)
         assert (len(table), table.skipped) == (10, {})
-
-
-def test_example_of_a_calibration_of_the_user(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    import runpy
-
-    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "adding_a_method.py"))
-    example["main"]()
-    table = capsys.readouterr().out.splitlines()
-    figures = {line[:22].strip(): re.sub(r"\[[^]]*\]", "", line[22:]).split() for line in table[2:6]}
-    assert set(figures) == {"Vanilla", "Contextual calibration", "Batch calibration", "Temperature scaling"}
-    assert figures["Vanilla"][0] == figures["Temperature scaling"][0]  # the order of labels stays
-    assert figures["Temperature scaling"][4] == "48"
-    assert float(figures["Temperature scaling"][3]) < 0.5 * float(figures["Vanilla"][3])  # calibration error
-    made = example["TemperatureScaling"](["a", "b"])
-    made.temperature, made.trained = 2.0, True
-    assert made.inference([0.8, 0.2]) == pytest.approx([2 / 3, 1 / 3])  # sqrt(4) : 1
-    assert identity_of(CalibratedKernel(Kernel(), made)).settings["calibration name"] == "grid_temperature"
-    made.save(tmp_path / "made.json")
-    assert example["TemperatureScaling"].load(tmp_path / "made.json").temperature == 2.0

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 from StaICC.metrics.diagnosis import (
     consistency,
     empirical_bias,
@@ -23,7 +22,6 @@ from StaICC.metrics.diagnosis import (
     label_frequencies,
     mean_distribution,
     negated_mean_entropy,
-    shares_of_correct_labels,
 )
 
 
@@ -104,38 +102,3 @@ def test_slope_equals_numpy(points):
     values, shares = zip(*points, strict=True)
     if max(shares) - min(shares) >= 0.05:  # polyfit loses digits on points that nearly coincide
         assert gler(values, shares) == pytest.approx(np.polyfit(shares, values, 1).tolist(), abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "error", "message"),
-    [
-        (kl_divergence, ([0.5, 0.5], [0.5, 0.25, 0.25]), ArgumentError, "2 and 3 labels"),
-        (kl_divergence, ([0.5, 0.5], [2.0, 3.0]), OutputError, "no probability distribution"),
-        (kl_divergence, ([-0.5, 1.5], [0.5, 0.5]), OutputError, "no probability distribution"),
-        (empirical_bias, ([[0.5, 0.5]] * 2, [0]), ArgumentError, "1 true labels for 2 rows"),
-        (empirical_bias, ([[0.5, 0.5]] * 2, [0, 2]), ArgumentError, "true label 1 is 2"),
-        (empirical_bias, ([[0.5, 0.5]] * 2, [0, 1], 3), ArgumentError, "3 labels, but the rows have 2 columns"),
-        (negated_mean_entropy, ([],), UndefinedMetricError, "no predictions"),
-        (label_frequencies, ([], 2), UndefinedMetricError, "no true labels"),
-        (consistency, ([],), UndefinedMetricError, "no queries"),
-        (consistency, ([[], []],), UndefinedMetricError, "no runs"),
-        (consistency, ([[0, 1], [0]],), ArgumentError, "query 1 has 1 predictions, query 0 has 2"),
-        (consistency, ([[0, 1], [0, 0.5]],), ArgumentError, "query 1 is 0.5"),
-        (consistency, ([["a", "b"]],), ArgumentError, "query 0 is 'a'"),
-        (consistency, ([[None]],), ArgumentError, "query 0 is None"),
-        *(
-            (shares_of_correct_labels, (given,), ArgumentError, f"interpolations .* {given!r}")
-            for given in (1, 0, -3, 2.0, "5", None, True)
-        ),
-        (gler, ([0.5, 0.5], [1]), ArgumentError, "2 values for 1 shares"),
-        (gler, ([0.5, math.nan], [1, 0]), ArgumentError, "value 1 is nan"),
-        (gler, ([0.5, math.inf], [1, 0]), ArgumentError, "value 1 is inf"),
-        (gler, ([0.5, None], [1, 0]), ArgumentError, "value 1 is None"),
-        (gler, (["0.5", 0.5], [1, 0]), ArgumentError, "value 0 is '0.5'"),
-        (gler, ([0.5, 0.5], [1, math.nan]), ArgumentError, "share of correct labels 1 is nan"),
-        *((gler, points, UndefinedMetricError, "two different") for points in (([], []), ([0.5, 0.6], [0.5, 0.5]))),
-    ],
-)
-def test_bad_input(function, arguments, error, message):
-    with pytest.raises(error, match=message):
-        function(*arguments)

@@ -167,18 +167,3 @@ def test_long_icl_by_rounds() -> None:
     assert first.below == 12  # of 15; GPT4-turbo, GPT4o and Claude3-Opus are better
     assert second.reason == "too long"
     assert other.reason == "this data set is not in the tables of the paper"
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"variant": "strict"}, "for variant = published, this result has strict"),
-        ({"test_number": 20}, "for test_number = 500, this result has 20"),
-        ({"arrangement": "grouped"}, "for arrangement = interleaved, this result has grouped"),
-        ({"made_up": True}, "the rows are synthetic"),
-        ({"files": {"train": {"verified": False}}}, "the files are not known to be the published ones"),
-        ({"output": "labels"}, "the published models generated text, this result has labels"),
-    ],
-)
-def test_why_a_round_is_not_comparable(settings: dict[str, Any], reason: str) -> None:
-    assert reason in str(compare_with_published(long_icl(**settings))[0].reason)

@@ -11,10 +11,9 @@ import pytest
 
 import StaICC
 from StaICC.datasets import Dataset
-from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics.paired_tests import LEVEL, directional_holm
 from StaICC.results import Result, compare, rank, ranking
-from StaICC.results.comparison import Best, Tied, Untested
+from StaICC.results.comparison import Best, Tied
 
 ROWS = [(f"number {row}", row % 2) for row in range(600)]
 
@@ -185,24 +184,3 @@ def test_ranks_over_templates_and_draws() -> None:
         ranks = [1 + sum(other[n] > value for other in sums.values()) for n, value in enumerate(own)]
         assert len(ranks) == 2
         assert found[name] == (min(ranks), max(ranks))
-
-
-def test_what_is_not_ranked_and_wrong_arguments() -> None:
-    runs = evaluate([0.5, 0.6, 0.9], limit=4)
-    assert {type(place.verdict) for place in rank(runs, draws=1).runs} <= {Best, Untested}  # four rows show nothing
-    assert {place.ranks for place in rank(runs, draws=1).runs} == {(1, 3)}
-    failing = StaICC.Normal(datasets=[Dataset.from_rows(ROWS, name="own 0", label_space=["no", "yes"])], limit=4, k=1)(
-        lambda prompt, label_space: None, on_error="collect"
-    )
-    found = rank({**runs, "failing": failing}, draws=1)
-    assert [place.run for place in found.runs if place.run == "failing"] == []
-    assert any("failing" in reason for reason in found.left_out)
-    for arguments in ({"draws": 0}, {"seed": -1}, {"draws": 1.5}):
-        with pytest.raises(ArgumentError):
-            rank(runs, **arguments)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError):
-        rank({"one": runs["run 0"]})
-    with pytest.raises(UnknownNameError):
-        rank(runs, "acuracy")
-    with pytest.raises(UnknownNameError):
-        ranking.format_rankings([], "html")

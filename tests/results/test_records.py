@@ -12,9 +12,9 @@ import pytest
 
 import StaICC
 from StaICC.benchmarks.verify import written_prompts
-from StaICC.errors import ArgumentError, MissingDependencyError, UnknownNameError
+from StaICC.errors import ArgumentError, MissingDependencyError
 from StaICC.inference.contract import Text
-from StaICC.results import QueryRecord, Result, ResultGroup, save_records
+from StaICC.results import Result, ResultGroup, save_records
 from StaICC.results.published import METHODS, find_work
 from StaICC.results.result import score_records, split_runs
 
@@ -100,18 +100,6 @@ def test_replies_are_kept_with_how_they_ended(tmp_path: Path) -> None:
     without = [dataclasses.replace(query, reply=None, finish_reason=None) for query in result.queries()]
     assert StaICC.load(tmp_path / "r.json").queries() == without
     assert benchmark(reply).queries() == without
-
-
-def test_data_frames_of_queries(partial: Result) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = partial.to_pandas(level="query")
-    assert list(frame.columns) == [field.name for field in dataclasses.fields(QueryRecord)]
-    assert len(frame) == len(partial.queries())
-    by_condition = frame[frame["correct"].notna()].groupby("condition")["correct"].mean()
-    assert by_condition["0"] == partial.divided["mini"]["0"]["accuracy"]
-    pandas.testing.assert_frame_equal(partial.to_pandas(), partial.to_pandas("score"))
-    with pytest.raises(UnknownNameError, match="query"):
-        partial.to_pandas("querry")  # type: ignore[arg-type]
 
 
 # -- runs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import json
@@ -15,17 +14,13 @@ import pytest
 from StaICC.benchmarks import Statistics
 from StaICC.benchmarks.evaluation import digest_prompts
 from StaICC.benchmarks.long_icl import LongICL, LongICLExperimentor, card
-from StaICC.benchmarks.long_icl.prompts import write_context, write_query
+from StaICC.benchmarks.long_icl.prompts import write_query
 from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
-from StaICC.inference import Failure, Progress
-from StaICC.kernels.registry import load_kernel
-from StaICC.kernels.text_inference import text_inference
+from StaICC.inference import Failure
 from StaICC.metrics.intervals import ratio_part
-from StaICC.results import Result, save_records
+from StaICC.results import Result
 from tests.benchmarks.long_icl.conftest import SETS, make, right_answers
-
-STRUCTURED = SETS[4:]
 
 
 def one(folder: Path, name: str, rounds: Any = (1, 2), test_number: Any = 12, **more: Any) -> LongICLExperimentor:
@@ -71,15 +66,6 @@ def test_queries(small_files: Path, name: str, sha: Callable[[Any], str]) -> Non
 def split(values: list[Any], rounds: Any) -> dict[Any, list[Any]]:
     size = len(values) // len(rounds)
     return {number: values[place * size : (place + 1) * size] for place, number in enumerate(rounds)}
-
-
-@pytest.mark.parametrize("instruct", [False, True])
-def test_grouped_demonstrations(small_files: Path, instruct: bool) -> None:
-    own = one(small_files, "banking77", [3], 5, arrangement="grouped", instruct=instruct)
-    shown = sorted(own.data.demonstrations(3), key=lambda item: item.gold)
-    assert own.context(3) == write_context(own.card, shown, instruct=instruct)
-    with pytest.raises(ArgumentError, match="cannot be 'grouped'"):
-        one(small_files, "dialogre", arrangement="grouped")
 
 
 @pytest.mark.parametrize(
@@ -186,67 +172,6 @@ def test_intervals_and_baselines(small_files: Path) -> None:
     assert without.score(right_answers(without)).details.intervals == {}
 
 
-def test_counts_and_notes(small_files: Path) -> None:
-    result = make(small_files, ["goemotions", "dialogre"], [1, 5])(
-        lambda prompt, label_space: "" if len(prompt) % 2 else "joy"
-    )
-    own = result.details["goemotions"]
-    assert (own.asked, own.distinct, own.scored, own.failed) == (24, 24, 24, 0)
-    empty = [record["empty"] for record in result.divided["goemotions"]["rounds"].values()]
-    assert {
-        "the scores are accuracy",
-        "the files are not known to be the published ones",
-        f"empty answers, which count as wrong: 1R {empty[0]}, 5R {empty[1]} (of 12 each)",
-    } <= set(own.notes)
-    notes = result.details["dialogre"].notes
-    assert any(note.startswith("5R has ") and note.endswith(" instead of 163") for note in notes)
-
-
-# -- running
-
-
-def test_a_round_is_handed_over_together(small_files: Path, anonymous: Any) -> None:
-    benchmark = make(small_files, ["goemotions", "tacred"], [2, 1])
-    calls: list[list[str]] = []
-
-    class Kernel:
-        def __call__(self, prompt: str, label_space: list[str]) -> int:
-            raise AssertionError("one at a time")
-
-        def batch(self, prompts: list[str], label_space: list[str]) -> list[int]:
-            calls.append(prompts)
-            return [0] * len(prompts)
-
-    seen: list[Progress] = []
-    result = benchmark(Kernel(), progress=seen.append)
-    contexts = [own.context(number) for own in benchmark for number in (2, 1)]
-    assert [len(prompts) for prompts in calls] == [12] * 4
-    for prompts, context in zip(calls, contexts, strict=True):
-        assert all(prompt.startswith(context) for prompt in prompts)
-    assert list(dict.fromkeys((report.where, report.number, report.parts) for report in seen)) == [
-        ("LongICL, goemotions, 2R", 0, 4),
-        ("LongICL, goemotions, 1R", 1, 4),
-        ("LongICL, tacred, 2R", 2, 4),
-        ("LongICL, tacred, 1R", 3, 4),
-    ]
-    batched = benchmark(lambda prompts, label_space: [0] * len(prompts), batched_inference=True)
-    assert batched.signature.fields["scoring"] == "function;batched"
-    assert anonymous(batched) == anonymous(result)
-
-
-def test_records_of_each_query(small_files: Path, tmp_path: Path) -> None:
-    benchmark = make(small_files, ["goemotions", "dialogre"], [2])
-    result = benchmark([constant([0.1] * 27 + [0.2]), constant("per:age")], return_outputs=True)
-    save_records(result, tmp_path / "records.jsonl")
-    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
-    first, last = records[0], records[-1]
-    assert (first["dataset"], first["condition"], first["query"]) == ("goemotions", "2R", 0)
-    assert (first["prediction"], first["response"], len(first["predicted_probabilities"])) == ("neutral", None, 28)
-    assert first["ground_truth"] == benchmark[0].test_items[0].gold[0]
-    assert (last["response"], last["predicted_probabilities"]) == ("per:age", None)
-    assert last["ground_truth"] == list(benchmark[1].test_items[-1].gold)
-
-
 # -- failures are never wrong
 
 
@@ -302,31 +227,6 @@ def test_collected_failures(small_files: Path) -> None:
     assert (details.scored, details.failed) == (12, 3)
     assert details.missing["2R"].startswith("not scored: 3 of 12 queries were not answered")
     assert sum(counts["gold"] for counts in own["rounds"]["2R"]["labels"].values()) == 9
-
-
-@pytest.mark.parametrize("name", STRUCTURED)
-def test_structured_tasks_need_text(small_files: Path, name: str) -> None:
-    benchmark = make(small_files, [name])
-    with pytest.raises(OutputError, match="must be text, not int"):
-        benchmark(constant(0))
-    result = benchmark(constant(0), on_error="collect")
-    assert "must be text" in result.details[name].missing["1R"]
-    with pytest.raises(OutputError, match="must be text, not int"):
-        benchmark[0].score([0] * len(benchmark[0].prompt_set()))
-
-    class Kernel:
-        options = argparse.Namespace(guided="choice")
-
-        def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
-            raise AssertionError("asked")
-
-        def generate(self, prompts: list[str], max_new_tokens: int, stop: list[str]) -> list[str]:
-            return ["x"] * len(prompts)
-
-    guided = load_kernel("openai:http://localhost:1/v1#model;scoring=text;guided=choice")
-    for function, said in ((Kernel(), "wrap it"), (text_inference(Kernel()), "guided"), (guided, "guided='choice'")):
-        with pytest.raises(ArgumentError, match=said):
-            benchmark(function)
 
 
 # -- verification

@@ -17,9 +17,8 @@ from StaICC.benchmarks.long_icl import Experiment, LongICL, LongICLExperimentor,
 from StaICC.benchmarks.long_icl.experiments import Contexts, blocks_of, position_p_value, reference_tokens
 from StaICC.benchmarks.long_icl.prompts import turns_of, write_context
 from StaICC.benchmarks.long_icl.scoring import Tally
-from StaICC.benchmarks.verify import Recomputed, status_of, verify
-from StaICC.errors import ArgumentError, SchemaError, UnknownNameError
-from StaICC.inference.contract import Text
+from StaICC.benchmarks.verify import verify
+from StaICC.errors import SchemaError
 from StaICC.results import Result, compare
 from StaICC.results import load as load_result
 from StaICC.results.published import compare_with_published
@@ -180,26 +179,6 @@ def test_the_test_of_a_difference_is_the_exact_one(gained: int, lost: int) -> No
     assert experiments.mcnemar_p_value(before, after) == pytest.approx(extreme / 2**count)
 
 
-def test_unparsed_replies_are_counted_in_each_condition(small_files: Path) -> None:
-    own = benchmark(small_files, Experiment("shots", (0, 1, 2)), test_number=10)
-
-    def function(prompt: str, label_space: list[str]) -> str:
-        if "emotion category: " + label_space[0] not in prompt:
-            return Text("I think that", "length")
-        return "who knows" if prompt.count(label_space[0]) > 1 else label_space[0]
-
-    result = own(function)
-    records = result.divided["goemotions"]["rounds"]
-    counts = [(record["unparsed"], record["cut_off"]) for record in records.values()]
-    assert counts[0] == (10, 10)
-    assert [cut for _, cut in counts[1:]] == [0, 0]
-    assert counts[2][0] == 10
-    assert "0 shots 10 (10 cut off), 1 shots" in str(result)
-    head, rows = experiment_rows(result)
-    assert dict(zip(head, rows[0], strict=True))["unparsed"] == "10 (10 cut off)"
-    assert status_of(verify(result, data_dir=small_files)) == Recomputed()
-
-
 def test_controls(small_files: Path) -> None:
     own = one(small_files, Experiment("controls", shots=2))
     normal, shuffled, symbols = (shown(own.context(name)) for name in ("normal", "shuffled labels", "symbols"))
@@ -224,33 +203,6 @@ def test_controls(small_files: Path) -> None:
     instructed = one(small_files, Experiment("controls", shots=1), instruct=True)
     assert ", ".join(instructed.contexts["symbols"].labels) in instructed.context("symbols")
     assert ", ".join(own.card.labels) in instructed.context("irrelevant text")
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "said"),
-    [
-        ("context", {"levels": (4096, 4096)}, "rising order"),
-        ("context", {"levels": (8192, 4096)}, "rising order"),
-        ("context", {"levels": (0,)}, "a level of the experiment context"),
-        ("shots", {"levels": (-1,)}, "a level of the experiment shots"),
-        ("shots", {"levels": (True,)}, "not True"),
-        ("shots", {"levels": 3}, "in a list, not 3"),
-        ("position", {"levels": (1,)}, "a level of the experiment position"),
-        ("retrieval", {"levels": (0,)}, "a level of the experiment retrieval"),
-        ("position", {"levels": (3, 5)}, "at most 1"),
-        ("controls", {"levels": (1,)}, "at most 0"),
-        ("context", {"shots": 4}, "no options shots and seed"),
-        ("shots", {"seed": 1}, "no options shots and seed"),
-        ("order", {"shots": 0}, "shots"),
-        ("order", {"seed": -1}, "seed"),
-        ("order", {"seed": 10**9}, "seed"),
-    ],
-)
-def test_options_are_checked(name: str, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ArgumentError, match=said):
-        Experiment(name, **options)
-    with pytest.raises(UnknownNameError, match="did you mean 'context'"):
-        Experiment("contxt")
 
 
 WORDS = ["red", "blue", "green", "fast", "slow", "late", "lost", "paid", "card", "bank", "door"]
@@ -302,28 +254,6 @@ def test_the_most_similar_demonstrations_come_last(words: Path, shots: int) -> N
             assert shown(context, "banking77") == [pool[position] for position in reversed(best[:number])]
             assert place >= 3 or few.context(f"{number} retrieved", place) == context  # other items do not matter
     assert len({own.context("5 retrieved", place) for place in range(12)}) > 6
-
-
-def test_scores_and_costs_of_retrieval(words: Path) -> None:
-    def nearest(prompt: str, label_space: list[str]) -> str:
-        return shown(prompt, "banking77")[-2][1]  # as a model that copies the last answer
-
-    own = benchmark(words, Experiment("retrieval", (1, 5, 77), 1), "banking77", test_number=12)
-    assert own[0].unavailable == dict.fromkeys(("77 retrieved", "77 random"), "the full context has 77 demonstrations")
-    result = own(nearest, progress=False)
-    rows, gold = rows_of(result, "banking77"), [item.gold[0] for item in own[0].test_items]
-    for name in own[0].rounds:
-        contexts = [own[0].context(name, place) for place in range(12)]
-        sizes = [math.ceil(len(context.encode()) / 4) for context in set(contexts)]
-        assert (rows[name]["reference_tokens"], rows[name]["all_contexts"]) == (max(sizes), sum(sizes))
-        last = [shown(context, "banking77")[-1][1] for context in contexts]
-        assert rows[name]["score"] == pytest.approx(sum(map(str.__eq__, gold, last)) / 12)
-    assert "all contexts" in str(result)
-    assert "all contexts" not in str(
-        benchmark(words, Experiment("shots", (0, 1)), "banking77", test_number=2)(constant)
-    )
-    assert "experiment=retrieval,levels=1+5+77,shots=1" in str(result.signature)
-    assert status_of(verify(result, data_dir=words)) == Recomputed()
 
 
 # -- scores

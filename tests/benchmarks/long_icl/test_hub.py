@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.long_icl import card, install_from_hub, load
-from StaICC.errors import ArgumentError, DataMissingError, MissingDependencyError, UnknownNameError
+from StaICC.errors import DataMissingError
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -173,25 +173,3 @@ def test_rows_are_checked(hub: FakeHub, home: Path, records: Any, features: Any,
     with pytest.raises(DataMissingError, match=said):
         fetch("discovery")
     assert list(home.iterdir()) == []  # nothing half-done is left
-
-
-def test_errors_of_the_network_and_of_files_say_what_failed(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    (hub.folder / "sileod/discovery/discovery/test/0000.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(DataMissingError, match="Discovery could not be fetched from the hub"):
-        fetch("discovery")
-    hub.error = OSError("connection refused")
-    with pytest.raises(DataMissingError, match=r"\(sileod/discovery\): OSError: connec"):
-        fetch("discovery")
-    with pytest.raises(UnknownNameError, match="did you mean 'discovery'"):
-        fetch("discovry")
-    with pytest.raises(ArgumentError, match="at least one data set"):
-        fetch()
-    asked = len(hub.asked)
-    monkeypatch.setenv("STAICC_OFFLINE", "1")
-    with pytest.raises(DataMissingError, match="STAICC_OFFLINE forbids"):
-        fetch("discovery")
-    assert len(hub.asked) == asked
-    monkeypatch.delenv("STAICC_OFFLINE")
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install .*\[hub\]"):
-        fetch("discovery")

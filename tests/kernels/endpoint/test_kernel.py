@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import email.utils
 import json
 import math
-import multiprocessing
-import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +22,6 @@ from StaICC.kernels.endpoint import (
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.transport import retry_after
 
-ROOT = Path(wrong.__file__).parents[3]
 KEY = "sk-test-0123456789abcdef"
 LABELS = ["negative", "positive"]
 PROMPTS = [f"sentence: a film number {number} , good or not sentiment: " for number in range(12)]
@@ -345,47 +338,3 @@ def test_a_shifted_echo_is_found_out_before_the_first_query(make, server):
     with pytest.raises(EndpointError, match="cannot be trusted"):
         kernel(PROMPTS[5], LABELS)
     assert len(server.requests) == asked
-
-
-# -- processes, interrupts ------------------------------------------------------------------------------------------
-
-
-def ask(arguments):
-    kernel, prompt = arguments
-    return kernel(prompt, LABELS)
-
-
-def test_workers_open_their_own_connections(make):
-    kernel = make()
-    rows = kernel.batch(PROMPTS[:4], LABELS)  # the parent has connections and a thread when the workers start
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
-        assert list(pool.map(ask, [(kernel, prompt) for prompt in PROMPTS[:4]])) == rows
-    assert kernel.batch(PROMPTS[:4], LABELS) == rows
-
-
-def test_an_interrupt_ends_it_at_once(server):
-    code = (
-        "import sys\n"
-        "from StaICC.kernels.endpoint import EndpointKernel\n"
-        f"kernel = EndpointKernel({server.url!r}, 'words', scoring='text')\n"
-        "print('ready', flush=True)\n"
-        "try:\n"
-        "    kernel.batch(['a'] * 100, ['b'])\n"
-        "except KeyboardInterrupt:\n"
-        "    sys.exit(42)\n"
-    )
-    server.delay = 3.0
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    assert child.stdout.readline() == "ready\n"
-    end = time.monotonic() + 20
-    while not server.now and time.monotonic() < end:
-        time.sleep(0.02)
-    start = time.monotonic()
-    child.send_signal(2)
-    assert child.wait(20) == 42
-    assert time.monotonic() - start < 15  # all replies would take 39 s
-    child.stdout.close()
-    assert len(server.requests) <= 8

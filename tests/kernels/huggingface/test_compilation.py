@@ -6,11 +6,8 @@ import shutil
 
 import pytest
 
-from StaICC import Normal
-from StaICC.errors import OutputError, RunEndingError
-from StaICC.kernels.huggingface import forward
+from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface.batching import LastPosition
-from StaICC.kernels.huggingface.forward import CompiledLayers
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
 torch = pytest.importorskip("torch")
@@ -57,39 +54,6 @@ def test_compiled_layers_return_what_the_layers_return(both, family):
     for count in range(2, 40):  # other lengths need no other code
         compiled.batch(["the " * count, "who " * (2 * count)], LABELS)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("eager", "attn_implementation='eager'"),
-        ("no layers", "no layers were found"),
-        ("hook", "hook"),
-        ("unknown logits", "cannot be compiled here"),
-        ("other numbers", "return other numbers"),
-    ],
-)
-def test_models_that_cannot_be_compiled_are_refused(make_model, tokenizer, monkeypatch, change, reason):
-    options = {"attn_implementation": "eager"} if change == "eager" else {}
-    model = make_model("Granite" if change == "unknown logits" else "Llama", **options)
-    if change == "no layers":
-        model._no_split_modules = None
-    elif change == "hook":
-        model.model.layers[0].register_forward_hook(lambda module, inputs, output: None)
-    elif change == "unknown logits":
-        monkeypatch.setattr(forward, "TRANSFORMS", {})
-    elif change == "other numbers":
-
-        def wrong(self, model):
-            self.torch = torch
-            self.layers = [(layer, lambda states, *args, **more: 2 * states) for layer in model.model.layers]
-
-        monkeypatch.setattr(CompiledLayers, "__init__", wrong)
-    kernel = CausalLMKernel(model, tokenizer, compile=True, max_length=512)
-    with pytest.raises(RunEndingError, match=reason):
-        kernel.batch(PROMPTS, LABELS)
-    with pytest.raises(OutputError, match=reason):  # no query can be answered
-        Normal(datasets=["mini"], limit=2)(kernel, on_error="collect", progress=False)
 
 
 @needs_compiler

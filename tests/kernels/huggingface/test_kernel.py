@@ -10,11 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from StaICC import Dataset, Normal, Suite
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import OutputError
 from StaICC.kernels.huggingface import kernel as causal_lm
 from StaICC.kernels.huggingface.batching import Ending
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
-from StaICC.kernels.protocol import softmax
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -173,15 +172,6 @@ def test_labels_that_share_their_token_are_reported_once(make, caplog):
     assert not [text for text in full.warnings if "same token" in text]
 
 
-def test_first_and_last_tokens_decide_differently(make, tokenizer):
-    labels = ["who person", "person who"]
-    ids = [tokenizer(label)["input_ids"] for label in labels]
-    logits = make().full_vocabulary_logits(PROMPTS[:3]).tolist()
-    for scoring, place in (("last", -1), ("first", 0)):
-        expected = [softmax([row[tokens[place]] for tokens in ids]) for row in logits]
-        assert make(label_scoring=scoring).batch(PROMPTS[:3], labels) == close(expected)
-
-
 def test_labels_in_full_are_joined_some_prompts_at_a_time(make, monkeypatch):
     expected = make(label_scoring="full").score(PROMPTS[:9], LABELS)
     monkeypatch.setattr(causal_lm, "TOKENS_AT_ONCE", 400)
@@ -201,14 +191,6 @@ def test_not_finite_is_an_error_not_a_number(make_model, tokenizer):
 # Loading and pickles
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, model, tokenizer):
-    where = tmp_path_factory.mktemp("model")
-    model.save_pretrained(where)
-    tokenizer.save_pretrained(where)
-    return where
-
-
 # Generation
 
 
@@ -223,35 +205,3 @@ def test_a_text_does_not_end_with_half_a_character():
 
 
 # Bad arguments
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda k: k.batch("one", LABELS), "prompts must be a non-empty list of strings"),
-        (lambda k: k.batch([3], LABELS), "query 0 of a noisy channel"),
-        (lambda k: k.batch(["a", ["b", "c", "d"]], LABELS), "prompt 1 is a list, prompt 0 is not"),
-        (lambda k: k.batch([["a", "b"]], LABELS), "query 0 has 2 prompts for 3 labels"),
-        (lambda k: k.batch(["a"], "positive"), "label_space: got 'positive'"),
-        (lambda k: k.batch(["a"], []), "label_space"),
-        (lambda k: k.batch(["a"], ["a", 1]), "label_space"),
-        (lambda k: k.batch(["a", ""], LABELS), "prompt 1 has no tokens"),
-        (lambda k: k.losses(["x"]), "text 0 has one token only"),
-        (lambda k: k.losses("text"), "prompts must be a non-empty list"),
-        (lambda k: k.hidden_states([]), "prompts must be a non-empty list"),
-        (lambda k: k.generate(["x"], 0), "max_new_tokens must be an integer of at least 1, not 0"),
-        (lambda k: k.generate(["x"], 3, "stop"), "stop must be a list"),
-        (lambda k: k.generate(["x"], 3, [""]), "stop must be a list"),
-        (lambda k: k.generate(["x"], 3, choices=["a"]), "choices: got"),
-        (lambda k: k.noisy_channel([["a"] * 3], LABELS, "x"), "variant must be one of"),
-        (lambda k: CausalLMKernel("gpt2", k.tokenizer), "model must be a causal language model"),
-        (lambda k: CausalLMKernel.from_spec("nothing"), "'smollm2', 'hf:NAME'"),
-        (lambda k: CausalLMKernel.from_spec(""), "must be named by a non-empty string"),
-        (lambda k: CausalLMKernel.from_spec("hf:"), "cannot make out the model 'hf:'"),
-        (lambda k: CausalLMKernel.from_spec("./missing"), "there is no folder './missing'"),
-        (lambda k: CausalLMKernel.from_spec("missing.gguf"), "there is no GGUF file 'missing.gguf'"),
-    ],
-)
-def test_bad_calls(kernel, call, message):
-    with pytest.raises(ArgumentError, match=message):
-        call(kernel)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -41,25 +40,6 @@ def read(queries: Any, limit: int | None = None, labels: Any = (), tokenizer: An
 
 
 DROP: dict[str, Any] = {"on_too_long": "drop-demonstrations"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message", "index"),
-    [
-        ([["", "x"]], {}, "prompt 0 has no tokens", 0),
-        ([["x"], [None]], {}, "prompt 1 must be a string, not NoneType", 1),
-        ([[b"x"]], {}, "not bytes", 0),
-        ([["fine"], ["^twice"]], {"tokenizer": Characters(True)}, r"begins with .*'\^' twice.*add_special_tokens", 1),
-        ([["x"]], {"tokenizer": Characters(False, True)}, "lacks .*add_bos_token is True", 0),
-        ([["12345678"], ["123456789"]], {"limit": 8}, "prompt 1 has 9 tokens, but the model reads 8 at most", 1),
-        ([["123456"]], {"limit": 8, "labels": ["abc", "a"]}, "prompt 0 has 9 tokens with its label", 0),
-        ([["a\nb\n12345"]], {"limit": 4, **DROP}, "its query alone is too long", 0),
-    ],
-)
-def test_prompts_that_cannot_be_read(arguments: Any, options: Any, message: str, index: int) -> None:
-    with pytest.raises(PromptError, match=message) as caught:
-        read(arguments, **options)
-    assert pickle.loads(pickle.dumps(caught.value)).index == caught.value.index == index
 
 
 def test_whole_demonstrations_are_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -163,32 +163,6 @@ def test_hidden_by_hand(variant: str) -> None:
     assert made([0.9, 0.1], None, [4.0, 0.0]) == pytest.approx([1 / (1 + math.exp(4)), 1 / (1 + math.exp(-4))])
 
 
-def test_function_that_returns_tuples() -> None:
-    """The call shape of 0.1.1: (label probabilities, hidden state)."""
-    pytest.importorskip("numpy")
-
-    def predict(prompt: str, label_space: list[str]) -> Any:
-        return [0.5, 0.5], states(int(prompt.split(" / ")[-1].split()[0][1:]))
-
-    paid: list[str] = []
-
-    def counted(prompt: str, label_space: list[str]) -> list[float]:
-        paid.append(prompt)
-        return [0.5, 0.5]
-
-    experimentor, other = sc.hidden_calibration(LABELS), sc.hidden_calibration(LABELS)
-    experimentor.train(write, predict, ROWS, calibration_number=8)
-    other.train(write, feedforward_with_hidden_state=Kernel(states), calibration_set=ROWS, calibration_number=8)
-    assert experimentor.centroid.tolist() == other.centroid.tolist()
-    with pytest.raises(
-        ArgumentError, match="counted does not provide hidden states: it returned a list, expected a tuple"
-    ):
-        experimentor.train(write, counted, ROWS)
-    assert len(paid) == 1
-    with pytest.raises(ArgumentError, match="needs feedforward"):
-        experimentor.train(write)
-
-
 def logits(number: int) -> list[float]:
     """Distributions (3/4, 1/4) after rows of label 0, (1/4, 3/4) after rows of label 1."""
     return [math.log(3), 0.0] if number % 2 == 0 else [0.0, math.log(3)]
@@ -238,52 +212,7 @@ def test_knn_centroid_by_hand() -> None:
     assert released.inference(None, [math.log(3), 0.0])[0] == pytest.approx(1 / (1 + math.exp(-d)))
 
 
-@pytest.mark.parametrize("kind", [HiddenCalibration, KNNPromptingCentroid])
-def test_label_without_samples(kind: Any) -> None:
-    labels = ["no", "yes", "perhaps"]
-    with pytest.raises(ArgumentError, match=r"none of the 8 calibration samples has the label 'perhaps'"):
-        kind(labels).train(write, Kernel(logits), ROWS, calibration_number=8)
-    with pytest.raises(ArgumentError, match=r"none of the 1 calibration samples has the label"):
-        kind(LABELS).train(write, Kernel(logits), ROWS, calibration_number=1)
-    released = kind(labels, variant="0.1.1")
-    released.train(write, Kernel(logits), ROWS, calibration_number=8)
-    assert released.failed
-    assert released.inference([0.2, 0.3, 0.5], [1.0, 2.0], [1.0, 2.0]) == [0.2, 0.3, 0.5]  # as the release does
-
-
-# -- the prompts
-
-
-def free(number: int, k: int, variant: str) -> list[Any]:
-    return ContextualCalibration(LABELS, variant=variant).samples(write, ROWS, number, k).prompts
-
-
-def test_content_free_prompts() -> None:
-    paper = free(4, 2, "paper")
-    assert [prompt.split(" / ")[-1] for prompt in paper] == ["N/A", "[MASK]", "", "N/A"]
-    assert len(set(paper)) == 4
-    released = free(4, 2, "0.1.1")
-    assert {prompt.split(" / ")[-1] for prompt in released} == {""}
-    assert free(4, 2, "paper") == paper
-    assert free(3, 0, "paper") == ["N/A", "[MASK]", ""]
-
-
 # -- asking, saving, joining to a kernel
-
-
-def test_training_asks_in_one_batch_each_prompt_once() -> None:
-    calls: list[list[str]] = []
-
-    def predict(prompt: str, label_space: list[str]) -> list[float]:
-        raise AssertionError("not asked one by one")
-
-    def batch(prompts: list[str], label_space: list[str]) -> list[list[float]]:
-        calls.append(prompts)
-        return [[0.5, 0.5] for _ in prompts]
-
-    predict.batch = batch  # type: ignore[attr-defined]
-    ContextualCalibration(LABELS).train(write, predict, ROWS, calibration_number=9, k=0)
-    assert calls == [["N/A", "[MASK]", ""]]
 
 
 def trained() -> list[Any]:

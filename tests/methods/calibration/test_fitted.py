@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -12,21 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC import Normal
-from StaICC.kernels.ppm import PPMKernel
 from StaICC.methods.calibration import (
     DomainPMI,
     LinearCalibration,
     PrototypicalCalibration,
     TemperatureScaling,
-    load_calibration,
 )
 from StaICC.methods.calibration.prototypical import assignment, fit_mixture, log_densities
 from StaICC.methods.run import Method
 from StaICC.prompting import sample_demonstrations
 from tests.methods.fakes import Kernel, mini, rows_of
-
-FITTED = ["temperature_scaling", "linear_calibration", "prototypical_calibration", "dc_pmi"]
 
 
 def rows(number: int, width: int = 3, seed: int = 0, sharpness: float = 2.0) -> tuple[list[list[float]], list[int]]:
@@ -246,36 +240,3 @@ def test_ensemble_is_the_mean_over_its_lists() -> None:
     assert len(set(templates.ran)) == 3 * 4
     assert Method("ensemble", kernel, sets=2, templates=9).run(benchmark).complete
     assert Method("ensemble", kernel, sets=1, templates=2).run(mini(k=0)).complete
-
-
-# -- all
-
-
-@pytest.mark.parametrize("name", FITTED)
-@pytest.mark.parametrize("k", [0, 2])
-def test_they_run_on_every_kind_of_scores(name: str, k: int) -> None:
-    """Probabilities and logits are read alike; a single query; an accuracy that temperature leaves alone."""
-    benchmark = Normal(k=k, datasets=["mini"], limit=1)
-    kernel = PPMKernel()
-
-    def logits(prompt: str, label_space: list[str]) -> list[float]:
-        return [math.log(value) for value in kernel(prompt, label_space)]
-
-    predicted = [
-        Method(name, function, calibration_number=12).run(benchmark, return_outputs=True)
-        for function in (kernel, logits)
-    ]
-    for first, second in zip(*(result.outputs["mini"] for result in predicted), strict=True):
-        assert first["predicted_probabilities"] == pytest.approx(second["predicted_probabilities"], abs=1e-6)
-
-
-@pytest.mark.parametrize("made", [TemperatureScaling, LinearCalibration, PrototypicalCalibration, DomainPMI])
-@pytest.mark.parametrize("suffix", ["json", "npz"])
-def test_saved_and_loaded(made: Any, suffix: str, tmp_path: Path) -> None:
-    data, labels = rows(12)
-    calibration = trained(made(["a", "b", "c"]), data, labels)
-    calibration.save(tmp_path / f"one.{suffix}")
-    again = load_calibration(tmp_path / f"one.{suffix}")
-    assert type(again) is made
-    assert again.apply(data) == calibration.apply(data)
-    assert again.digest() == calibration.digest()

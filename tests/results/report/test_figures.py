@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-import StaICC
-from StaICC.errors import StaICCError
 from StaICC.results import Result, ResultGroup
 from StaICC.results.report import (
     accuracy_by_dataset,
     bias_distributions,
-    cost_chart,
     noise_lines,
     reliability_diagrams,
     rounds_chart,
@@ -191,45 +187,6 @@ def test_axes_have_the_numbers_of_the_result(matplotlib: Any, suite: ResultGroup
         assert points_of(axes) == series
     bias = suite["Contextual_bias"].plot("bias")[0]
     assert [x for x, _ in points_of(bias)] == list(suite["Contextual_bias"].divided["set_0"]["distribution"])
-
-
-def test_methods_by_cost_and_comparisons_by_difference(matplotlib: Any) -> None:
-    from StaICC.kernels.ppm import PPMKernel
-    from StaICC.methods.run import run_all
-    from StaICC.results import compare, compare_runs
-
-    benchmark = StaICC.Normal(datasets=["mini"], limit=6)
-    table = run_all(PPMKernel(), benchmark, calibration_number=4, methods=["vanilla", "contextual_calibration"])
-    for unit in ("prompts", "tokens"):
-        for part in table.values():
-            part.timing["tokens_alone"] = 7.0 * part.timing["training_prompts"] + 40.0
-            if unit == "prompts":
-                del part.timing["tokens_alone"]
-        (axes,) = table.plot("cost")
-        curve = table.curve()
-        expected = [(math.log10(row[unit]), row["accuracy"]) for row in curve]
-        assert sorted(points_of(axes)) == sorted(map(pytest.approx, expected), key=lambda point: point.expected)
-        assert [row[1] for row in cost_chart(table).rows] == [f"{row[unit]:.0f}" for row in curve]
-        assert {text.get_text() for text in axes.texts} == set(table)
-
-    runs = {str(n): StaICC.Normal(datasets=["mini"])(lambda prompt, label_space, n=n: n) for n in (0, 1, 2)}
-    pair = compare(runs["0"], runs["1"])
-    axes = pair.plot()
-    assert points_of(axes) == [(line.difference, row) for row, line in enumerate(pair.lines)]
-    every = compare_runs(runs)
-    best = every.ranking[0].run
-    shown = [one.overall.difference for one in every.comparisons if best in (one.first, one.second)]
-    assert [x for x, _ in points_of(every.plot())] == shown
-    assert len(shown) == 2
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [("noise", "Use results of GLER"), ("cost", "run_all"), ("pie", "'pie'"), ("shots", "differ in k")],
-)
-def test_a_figure_that_cannot_be_drawn_says_why(normal: Result, kind: str, message: str) -> None:
-    with pytest.raises(StaICCError, match=message):
-        normal.plot(kind)
 
 
 def test_names_of_every_kind_are_drawn_as_text(nasty: Result) -> None:

@@ -16,11 +16,10 @@ import pytest
 import StaICC
 from StaICC.datasets import Dataset, SplitSizes
 from StaICC.errors import StaICCError
-from StaICC.metrics import Metric
-from StaICC.results import Result, ResultGroup, compare, load
+from StaICC.results import Result, ResultGroup, compare
 from StaICC.results.report import report_html
 from StaICC.results.report.html import escape, resource
-from StaICC.results.report.page import latex_scores, leaderboard, query_section
+from StaICC.results.report.page import query_section
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 
@@ -363,28 +362,3 @@ def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:
     page = Page(nasty._repr_html_())
     assert page.count("script") == 0
     assert Page(suite._repr_html_()).count("table") == 7
-
-
-# -- files, arguments
-
-
-@pytest.mark.parametrize("better", [True, False, None])
-def test_the_leaderboard_ranks_a_metric_from_elsewhere_as_its_record_says(better, tmp_path):
-    loss = Metric("loss", lambda truth, rows: sum(row[0] for row in rows) / len(rows), True, better, (0.0, 1.0))
-    results = {}
-    for name, share in (("low", 0.2), ("high", 0.7)):
-        benchmark = StaICC.Normal(datasets=["mini"], limit=4, metrics={"loss": loss})
-        benchmark[0].add_metric("again", loss)
-        found = benchmark(lambda prompt, label_space, share=share: [share, 0.9 - share, 0.1])
-        found.save(tmp_path / f"{name}.json")
-        results[name] = load(tmp_path / f"{name}.json")
-        assert results[name] == found
-        assert results[name].higher_is_better == {"loss": better, "again": better}
-    board = re.sub(r"<[^>]+>", "", str(leaderboard({"Normal": results})))
-    assert "accuracy" not in board  # no run has it
-    words = {True: "higher is better", False: "lower is better", None: ""}[better]
-    assert board.count("is better") == (0 if better is None else 2)
-    assert f"Normal: loss {words}" in board
-    assert re.findall(r"0\.(\d)000 best", board) == {True: ["7", "7"], False: ["2", "2"], None: []}[better]
-    arrow = {True: r" $\uparrow$", False: r" $\downarrow$", None: " &"}[better]
-    assert f"Normal: loss{arrow}" in latex_scores(results)

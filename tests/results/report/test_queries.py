@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.exchange import identified_queries, score_predictions
 from StaICC.benchmarks.verify import written_prompts
 from StaICC.datasets import Dataset
 from StaICC.results import Result
@@ -104,28 +103,6 @@ def test_every_query_is_there_with_its_prediction_and_probabilities() -> None:
             assert scores == [round(10000 * value) for value in one["normalised_probabilities"]]
         assert prompts_in(data, number) == benchmark[0].prompt_set()
     assert len(data["parts"]) < 5 * 2 * 6  # each text is stored once
-
-
-def test_failed_and_unparsed_queries_have_their_reason() -> None:
-    def model(prompt: str, label_space: list[str]) -> Any:
-        if len(prompt) % 3 == 0:
-            raise ValueError("<b>no</b>")
-        return [0.5, 0.3, 0.2]
-
-    result = StaICC.Normal(datasets=["mini"], limit=8)(model, on_error="collect")
-    failures = {one.query: one.reason for one in result.details["mini"].failures}
-    run = data_of(page_of({"a": result}))["sets"][0]["runs"]["0"]
-    assert {place for place, one in enumerate(run["predictions"]) if one == -2} == set(failures) > set()
-    assert run["reasons"] == {str(place): reason for place, reason in failures.items()}
-    assert all((scores is None) == (place in failures) for place, scores in enumerate(run["scores"]))
-    replies = ["food", "no idea </script>"]
-    benchmark = StaICC.Normal(datasets=["mini"], limit=4, unparsed="wrong")
-    rows = {query.id: {"reply": replies[n % 2]} for n, query in enumerate(identified_queries(benchmark))}
-    page = page_of({"a": score_predictions(benchmark, rows)})
-    run = data_of(page)["sets"][0]["runs"]["0"]
-    assert (run["predictions"], run["scores"]) == ([0, -3] * 4, None)
-    assert replies[1] in run["reasons"]["1"]
-    assert replies[1] not in page
 
 
 def test_a_forged_result_has_no_prompts() -> None:
