@@ -248,6 +248,41 @@ def test_a_kill_at_any_moment_leaves_whole_chunks(path, rounds):
     assert sum(done) > rounds
 
 
+@pytest.mark.posix
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_must_open_the_store_itself(path):
+    with PredictionStore(path) as store:
+        store.put_many("model", [(key(0), 0)])
+        child = os.fork()
+        if child == 0:
+            try:
+                store.get_many("model", [key(0)])
+            except ArgumentError:
+                store.close()  # it leaves the connection of the parent alone
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        store.put_many("model", [(key(1), 1)])
+        assert store.info().answers == 2
+
+
+# -- what cannot be written -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["delete", "replace"])
+def test_a_file_that_went_away_is_noticed_before_anything_is_lost_in_it(path, how):
+    with PredictionStore(path) as store:
+        store.put_many("model", [(key(1), 1)])
+        path.unlink()
+        if how == "replace":
+            for suffix in ("-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink()
+            fill(path, range(3))
+        with pytest.raises(StoreError, match="was deleted, moved or replaced while it was in use"):
+            store.put_many("model", [(key(2), 1)])
+
+
 # -- what is no store -----------------------------------------------------------------------------------------------
 
 
@@ -294,6 +329,15 @@ def test_another_layout_is_refused(path, sql):
     change(path, sql)
     with pytest.raises(SchemaError, match="is damaged"):
         PredictionStore(path)
+
+
+def test_a_log_left_over_from_a_deleted_store_is_refused(path):
+    store = PredictionStore(path)
+    store.put_many("model", [(key(1), 1)])
+    path.unlink()
+    with pytest.raises(SchemaError, match=r"run\.sqlite is not there, but .*run\.sqlite-wal is, left over"):
+        PredictionStore(path)
+    store.close()
 
 
 @pytest.mark.parametrize("what", ["garbage", "cut", "another store's", "none"])
