@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from StaICC.cli.terminal import raw
 from StaICC.datasets.pack import data_home
-from StaICC.datasets.storage import StrPath, check_outputs, remove_leftovers, write_output
+from StaICC.datasets.storage import StrPath, check_outputs, file_digest, remove_leftovers, write_output
 from StaICC.errors import ArgumentError, DataMissingError, StaICCError
 from StaICC.layout import Block, print_blocks
 from StaICC.results import Result, ResultGroup, Signature, load, save_records
@@ -95,7 +95,7 @@ def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
 
     Args:
         given: Files and folders.
-        skip: Leave out files of folders that are no results, with a line on stderr.
+        skip: Leave out files of folders that are no results, or copies of others, with a line on stderr.
 
     Raises:
         ArgumentError: A folder has no such file.
@@ -106,8 +106,15 @@ def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
             files.append(path)
             continue
         inside = sorted(path.rglob("*.json"))
-        for file in [file for file in inside if skip and not _is_result(file)]:
-            print(f"left out: {one_line(str(file))} is no saved result", file=sys.stderr)
+        originals: dict[str, Path] = {}
+        for file in list(inside) if skip else ():
+            reason = "is no saved result"
+            if _is_result(file):
+                original = originals.setdefault(file_digest(file), file)
+                if original is file:
+                    continue
+                reason = f"is a copy of {original}"  # such as in the site of a leaderboard
+            print(f"left out: {one_line(f'{file} {reason}')}", file=sys.stderr)
             inside.remove(file)
         if not inside:
             raise ArgumentError(f"{path}: the folder has no saved result, expected .json files in it")
