@@ -53,8 +53,8 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)
     assert [card["index"] for card in listed[:11]] == [*range(10), None]
-    assert [card["name"] for card in listed] == [*names(), "mini", *cards()]
-    assert [card["state"] for card in listed] == ["missing"] * 10 + ["shipped"] + ["missing"] * 6
+    assert [card["name"] for card in listed] == [*names(), "mini", *cards(None)]
+    assert [card["state"] for card in listed] == ["missing"] * 10 + ["shipped"] + ["missing"] * 11
     assert {card["benchmark"] for card in listed[11:]} == {"LongICL"}
     assert {key: value for key, value in listed[4].items() if key not in ("index", "state")} == get_card(
         "TREC"

@@ -32,7 +32,21 @@ def test_cards_are_those_of_the_protocol() -> None:
     assert [own.kind for own in cards().values()] == kinds
 
 
-@pytest.mark.parametrize("name", OVERVIEW)
+HELMET = {"banking77": (77, 5900), "trec_coarse": (6, 6600), "trec_fine": (50, 6400), "nlu": (68, 8296)}
+HELMET["clinc150"] = (151, 7050)
+"""HELMET's data sets: labels, and demonstrations for 128K tokens, as in its configs/icl.yaml."""
+
+
+def test_cards_of_helmet() -> None:
+    found = {own.name: (len(set(own.labels)), own.shots[-1]) for own in cards("HELMET").values()}
+    assert found == {f"helmet_{name}": numbers for name, numbers in HELMET.items()}
+    assert {own.suite for own in cards(None).values()} == {"LongICLBench", "HELMET"}
+    assert list(cards(None)) == [*cards(), *cards("HELMET")]
+    assert all(len(own.shots) == 6 and sorted(own.shots) == [*own.shots] for own in cards("HELMET").values())
+    assert all(own.shots[0] >= len(own.labels) for own in cards("HELMET").values())  # every label is shown
+
+
+@pytest.mark.parametrize("name", cards(None))
 def test_a_card_is_complete(name: str) -> None:
     own = card(name)
     assert not set(own.labels) & set(own.other_labels)
@@ -41,9 +55,9 @@ def test_a_card_is_complete(name: str) -> None:
     assert own.licence in own.notice()
     assert own.source in own.notice()
     assert "data install long-icl" in own.instructions()
-    for split in ("train", "test"):
-        assert own.files[split].format in READERS
-        assert all(split in path for path in (*own.files[split].names, *own.files[split].made_up))
+    for split, spec in own.files.items():
+        assert spec.format in READERS
+        assert all(split in path or name == "helmet_nlu" for path in (*spec.names, *spec.made_up))
     if name == "dialogre":  # its published score looks for the names in the answer
         assert not [(a, b) for a in own.labels for b in own.labels if a != b and a in b]
     else:
