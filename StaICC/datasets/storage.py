@@ -83,7 +83,7 @@ def replacing(path: Path, keep: os.stat_result | None = None, fresh: bool = Fals
 
     Args:
         path: The file's name; its folder must exist. A symlink of that name is replaced.
-        keep: The file that is replaced, whose mode and owner are kept.
+        keep: The file that is replaced, whose mode is kept.
         fresh: Replace nothing, also if a file of that name appears meanwhile.
 
     Yields:
@@ -99,17 +99,13 @@ def replacing(path: Path, keep: os.stat_result | None = None, fresh: bool = Fals
     try:
         with open(passing, "xb") as file:
             if keep is not None:
-                if hasattr(os, "chown"):
-                    with contextlib.suppress(OSError):
-                        os.chown(passing, keep.st_uid, keep.st_gid)
                 os.chmod(passing, stat.S_IMODE(keep.st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if fresh and _linked(passing, path):
-            passing.unlink()
-        else:
-            os.replace(passing, path)
+        if fresh:  # raises FileExistsError if something has the name
+            path.open("xb").close()
+        os.replace(passing, path)
     except BaseException:
         with contextlib.suppress(OSError):
             passing.unlink()
@@ -139,22 +135,6 @@ def passing_folder(parent: Path) -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory(PASSING, ".", parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
-
-
-def _linked(passing: Path, path: Path) -> bool:
-    """Give a file a second name; where links are not supported, only reserve the name.
-
-    Raises:
-        FileExistsError: Something has that name.
-    """
-    try:
-        os.link(passing, path)
-    except FileExistsError:
-        raise
-    except (OSError, AttributeError):
-        path.open("xb").close()
-        return False
-    return True
 
 
 def remove_leftovers(folder: Path) -> None:

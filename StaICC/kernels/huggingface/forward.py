@@ -182,20 +182,10 @@ def _redirection() -> Any:
 def _products() -> dict[Any, Callable[..., Any]]:
     """Matrix products that oneDNN computes where it can, by the functions of torch that they replace."""
     torch = torch_module()
-    eager, linear, addmm = _product(torch), torch.nn.functional.linear, torch.addmm
-
-    def operator(inputs: Any, weight: Any, bias: Any) -> Any:
-        return eager(inputs, weight, bias, "none", [], "")
-
-    compiled = opaque(
-        "linear",
-        operator,
-        "(Tensor inputs, Tensor weight, Tensor? bias) -> Tensor",
-        lambda inputs, weight, bias: inputs.new_empty((*inputs.shape[:-1], weight.shape[0])),
-    )
+    operator, linear, addmm = _product(torch), torch.nn.functional.linear, torch.addmm
 
     def product(inputs: Any, weight: Any, bias: Any) -> Any:
-        return (compiled if torch.compiler.is_compiling() else operator)(inputs, weight, bias)
+        return operator(inputs, weight, bias, "none", [], "")
 
     def usable(inputs: Any, weight: Any, bias: Any) -> bool:
         return (
@@ -601,7 +591,7 @@ class Forward:
 
     def fast(self) -> AbstractContextManager[Any]:
         """Return a context in which matrix products use the library that suits the processor."""
-        return fast_linear(self.can.onednn)
+        return fast_linear(self.can.onednn and self.compiled is None)  # the compiler replaces calls itself
 
     def logits(self, hidden: Hidden, tokens: Sequence[int] | None = None) -> Any:
         """Logits at the given positions, in float32.
