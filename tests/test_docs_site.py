@@ -198,7 +198,7 @@ def test_formulas_are_mathml_and_code_is_left_alone(built: dict[str, Page]) -> N
 
 @pytest.mark.slow
 def test_links_to_source_lead_to_the_api(built: dict[str, Page]) -> None:
-    assert 'href="api/StaICC.metrics.normalisation.html#StaICC.metrics.normalisation"' in built["metrics.html"].source
+    assert 'href="api/StaICC.metrics.classification.html#StaICC.metrics.classification"' in built["metrics.html"].source
     assert 'href="examples/adding_a_method.html"' in built["adding_a_method.html"].source
     assert not any(re.search(r'href="[^":]*\.(py|md)["#]', page.source) for page in built.values())
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.benchmarks.broken_models import _association, _Unit
-from StaICC.benchmarks.evaluation import find_warnings
+from StaICC.benchmarks.evaluation import _association, _Unit, find_warnings
 from StaICC.benchmarks.task import Condition, Outcome, Statistics
 from StaICC.prompting import Query
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.datasets.json_reading import MAX_DEPTH, parse_json, read_json, read_value
+from StaICC.datasets.storage import MAX_DEPTH, parse_json, read_json, read_value
 from StaICC.errors import SchemaError
 
 VALUES = st.recursive(

@@ -17,7 +17,7 @@ from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError, OutputError, UnknownNameError
 from StaICC.inference.identity import Identity
 from StaICC.methods import run as ms
-from StaICC.methods.forecast import forecast_method
+from StaICC.methods.run import forecast_method
 from StaICC.methods.specification import TABLE_2, MethodSpec, with_demonstrations
 from tests.methods.fakes import Kernel, mini, rows_of
 

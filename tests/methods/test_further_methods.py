@@ -10,9 +10,8 @@ import pytest
 from StaICC import Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods.calibration.samples import labelled_prompts
-from StaICC.methods.forecast import forecast_method
-from StaICC.methods.run import Method
+from StaICC.methods.calibration.base import labelled_prompts
+from StaICC.methods.run import Method, forecast_method
 
 numpy = pytest.importorskip("numpy")
 

@@ -14,8 +14,8 @@ from StaICC import Dataset, Normal
 from StaICC.benchmarks import GLER, ContextualBias, TemplateSensitivity
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.methods import run as ms
+from StaICC.methods.calibration.base import domain_texts, labelled_prompts
 from StaICC.methods.calibration.prior import ContextualCalibration, calibrated_in_context
-from StaICC.methods.calibration.samples import domain_texts, labelled_prompts
 from StaICC.methods.retrieval import order_patterns
 from tests.methods.fakes import Kernel, rows_of
 from tests.methods.fakes import mini as bench

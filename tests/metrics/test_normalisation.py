@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from StaICC.errors import OutputError, UndefinedMetricError, UnknownNameError
-from StaICC.metrics.normalisation import SUM_TOLERANCE, normalise, numeric_rows, softmax
+from StaICC.metrics.classification import SUM_TOLERANCE, normalise, numeric_rows, softmax
 
 INF = math.inf
 logit = st.floats(min_value=-700, max_value=700)

@@ -10,7 +10,7 @@ import pytest
 import StaICC
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError, UnknownNameError
 from StaICC.metrics import classification, diagnosis
-from StaICC.metrics.normalisation import softmax
+from StaICC.metrics.classification import softmax
 from StaICC.metrics.registry import SCORES, Metric, MetricSet, Score, metric_set, score_record
 from StaICC.results import compare
 

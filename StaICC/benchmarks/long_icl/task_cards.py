@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from StaICC.datasets.json_reading import read_value
+from StaICC.datasets.storage import read_value
 from StaICC.errors import unknown_name
 
 ROUNDS = 5

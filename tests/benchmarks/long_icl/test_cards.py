@@ -7,7 +7,7 @@ import pytest
 
 from StaICC.benchmarks.long_icl import TaskCard, card, cards
 from StaICC.benchmarks.long_icl.data import READERS
-from StaICC.datasets.json_reading import read_value
+from StaICC.datasets.storage import read_value
 from StaICC.errors import SchemaError, UnknownNameError
 
 OVERVIEW = {

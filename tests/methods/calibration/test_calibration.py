@@ -22,7 +22,7 @@ from StaICC.methods.calibration import (
     KNNPrompting,
     KNNPromptingCentroid,
 )
-from StaICC.methods.calibration.samples import labelled_prompts
+from StaICC.methods.calibration.base import labelled_prompts
 from StaICC.prefabricate_inference import standard_calibration as sc
 
 LABELS = ["no", "yes"]
