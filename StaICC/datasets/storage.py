@@ -1,4 +1,4 @@
-"""Atomic writing of files.
+"""Files: written atomically, and read with bounds.
 
 A file is written under a temporary name in the same folder, flushed to the disk, and then renamed: a reader never
 sees half a file, and a full disk or a killed process leaves the old state.

@@ -1,8 +1,6 @@
-"""Vanilla inference: the predictions of the model, unchanged.
+"""Vanilla inference, the noisy channel (Min et al. 2022: the probability of the text given each label), and ensembles.
 
-The noisy channel (Min et al. 2022): the probability of the text given each label.
-
-Ensembles over demonstration lists and templates (Khalifa et al. 2023), and over orders of the demonstrations.
+The ensembles are over demonstration lists and templates (Khalifa et al. 2023), and over orders of the demonstrations.
 
 Predictions depend on the order of demonstrations (Lu et al. 2022, "Fantastically Ordered Prompts"); the mean over
 orders depends on it less (Tang et al. 2024, "Found in the Middle: Permutation Self-Consistency", for rankings).

@@ -5,7 +5,7 @@ query with one number per label. The width of the rows is the size of the label 
 prediction of a row is its *first* maximum (:func:`predicted_labels`).
 
 Accuracy and macro F1 depend on the order within a row only, so probabilities, logits and one-hot rows are all valid.
-Likelihood and calibration error need probabilities (:func:`StaICC.metrics.classification`) and are undefined for bare
+Likelihood and calibration error need probabilities (:func:`normalise`) and are undefined for bare
 labels.
 
 Arguments of all metrics: ``ground_truth`` is one label index per query; ``prediction`` is one row per query with one
@@ -370,7 +370,7 @@ def check_probabilities(rows: Sequence[Sequence[float]]) -> list[list[float]]:
 
     Raises:
         OutputError: A row is not readable as numbers, or is not a distribution to within the tolerance of
-            :mod:`StaICC.metrics.classification`.
+            the module.
 
     Example:
         >>> check_probabilities([(0.5, 0.5)])

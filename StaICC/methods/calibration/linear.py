@@ -1,6 +1,6 @@
-"""Linear calibration (Abbas et al. 2024, LinC).
+"""Calibrations that fit a map of scores: linear calibration (Abbas et al. 2024, LinC) and temperature scaling.
 
-Temperature scaling (Guo, Pleiss, Sun and Weinberger 2017).
+Temperature scaling is that of Guo, Pleiss, Sun and Weinberger (2017).
 """
 
 from __future__ import annotations
