@@ -425,7 +425,7 @@ def _check_record(name: str, value: Any) -> MethodSpec:
 
 _MODULES = {
     "vanilla": "vanilla",
-    "noisy_channel": "noisy_channel",
+    "noisy_channel": "vanilla",
     "contextual_calibration": "calibration.prior",
     "domain_calibration": "calibration.prior",
     "batch_calibration": "calibration.prior",
@@ -435,11 +435,11 @@ _MODULES = {
     "knn_prompt": "calibration.neighbours",
     "knn_prompt_centroid": "calibration.neighbours",
     "hidden_calibration": "calibration.neighbours",
-    "temperature_scaling": "calibration.temperature",
+    "temperature_scaling": "calibration.linear",
     "linear_calibration": "calibration.linear",
-    "prototypical_calibration": "calibration.prototypical",
+    "prototypical_calibration": "calibration.neighbours",
     "dc_pmi": "calibration.prior",
-    "ensemble": "ensemble",
+    "ensemble": "vanilla",
     "permutation_ensemble": "ensemble",
     "generate": "generation",
     "generation_calibration": "generation",

@@ -10,7 +10,6 @@ import shlex
 import shutil
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -62,35 +61,6 @@ def test_copies_never_replace_files_of_the_user(folder: Path, capsys: pytest.Cap
     assert Path("results/a.json").read_text("utf-8") == "mine"
     assert main(["leaderboard", "runs"]) == main(["leaderboard", "runs"]) == 1  # the same site again
     assert main(["leaderboard", "site/results", "-o", "site"]) == 2
-
-
-def test_links_lead_to_files_of_any_name(folder: Path) -> None:
-    name = "k#1?x%20 a&b.json"
-    Path("runs/a.json").rename(f"runs/{name}")
-    main(["leaderboard", "runs", "-o", "site"])
-    links = re.findall('href="(results/k[^"]*)"', Path("site/index.html").read_text("utf-8"))
-    assert [urlsplit(link).path for link in links] == links
-    assert [unquote(link) for link in links] == [f"results/{name}"]
-    assert Path("site/results", name).exists()
-
-
-def test_the_same_files_give_the_same_site_and_a_file_more_one_run_more(folder: Path) -> None:
-    for name in ("changed", "other"):
-        Path(f"runs/{name}.json").unlink()
-    assert main(["leaderboard", "runs", "-o", "runs/site"]) == 0
-    first = Path("runs/site/index.html").read_bytes()
-    assert main(["leaderboard", "runs", "-o", "runs/site"]) == 0  # its copies are not results of their own
-    assert Path("runs/site/index.html").read_bytes() == first
-    Path("runs/c.json").write_bytes(Path("runs/a.json").read_bytes())
-    assert main(["leaderboard", "runs", "-o", "runs/site"]) == 0
-    assert b"3 runs." in Path("runs/site/index.html").read_bytes()
-
-
-def test_a_folder_without_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["leaderboard", str(tmp_path), "-o", str(tmp_path / "site")]) == 2
-    assert "no saved result" in capsys.readouterr().err
-    assert main(["leaderboard", str(tmp_path / "absent")]) == 2
-    assert not (tmp_path / "site").exists()
 
 
 @pytest.fixture
@@ -154,29 +124,6 @@ def test_a_forged_damaged_or_foreign_verdict_recomputes_nothing(
     assert main(["leaderboard", "runs", "-o", "site"]) == 1
     assert sorted(verified) == ["a.json", "b.json", "changed.json", "other.json"]
     assert not Path("site/results/changed.json").exists()
-
-
-def test_without_a_folder_for_the_key_every_file_is_verified(
-    folder: Path, verified: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reports, "data_home", lambda: folder / "runs" / "a.json")  # a file, no folder
-    for _ in range(2):
-        assert main(["leaderboard", "runs", "-o", "site"]) == 1
-        assert "a.json" in verified
-        verified.clear()
-
-
-def test_many_runs_have_ranks_and_no_sections_of_single_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("c", "d"):
-        shutil.copy("runs/a.json", f"runs/{name}.json")
-    main(["leaderboard", "runs", "-o", "few"])
-    monkeypatch.setattr(reports, "MOST_RUNS", 2)
-    main(["leaderboard", "runs", "-o", "many"])
-    few, many = (Path(f"{site}/index.html").read_text("utf-8") for site in ("few", "many"))
-    for page in (few, many):
-        assert page.count('class="rank">rank 1 .. 4<') == 4
-    assert "Confusion matrices" in few
-    assert "Confusion matrices" not in many
 
 
 def test_the_commands_of_the_template_repository(folder: Path) -> None:
