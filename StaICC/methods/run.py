@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
-from StaICC.benchmarks.base import Predictions
+from StaICC.benchmarks.benchmark import Predictions
 from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer
@@ -34,7 +34,7 @@ from StaICC.inference import Answer, Failure, Inference, Part, RunOptions
 from StaICC.inference.contract import Features, Forecast, ReplyLabel, Text, check_answer, own_attribute
 from StaICC.inference.identity import Identity, RunCounts, code_mark
 from StaICC.inference.workers import read_reply
-from StaICC.kernels.huggingface.prefix_plan import distinct_positions
+from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable, layout

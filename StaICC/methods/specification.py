@@ -440,7 +440,7 @@ _MODULES = {
     "prototypical_calibration": "calibration.neighbours",
     "dc_pmi": "calibration.prior",
     "ensemble": "vanilla",
-    "permutation_ensemble": "ensemble",
+    "permutation_ensemble": "vanilla",
     "generate": "generation",
     "generation_calibration": "generation",
     "task_vectors": "task_vectors",

@@ -32,8 +32,17 @@ from typing import Any, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError
 from StaICC.kernels.huggingface import text_config
-from StaICC.kernels.huggingface.forward import Capabilities, Forward, Hidden, is_out_of_memory
-from StaICC.kernels.huggingface.prefix_plan import Row, Stage, distinct_positions, plan, shared_length
+from StaICC.kernels.huggingface.forward import (
+    Capabilities,
+    Forward,
+    Hidden,
+    Row,
+    Stage,
+    distinct_positions,
+    is_out_of_memory,
+    plan,
+    shared_length,
+)
 from StaICC.kernels.protocol import stable_seed
 from StaICC.safe_text import logger
 
