@@ -56,7 +56,8 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, Predictions, members
+from StaICC.benchmarks.base import Predictions
+from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, members
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.task import Condition
 from StaICC.datasets.storage import parse_json, refuse_device, write_output

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from StaICC.benchmarks.benchmark import BaseBenchmark, Predictions
+from StaICC.benchmarks.base import BaseBenchmark, Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.running import RunContext, RunSettings

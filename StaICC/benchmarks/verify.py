@@ -34,7 +34,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from StaICC.benchmarks.benchmark import BaseBenchmark, Benchmark, BenchmarkGroup, DatasetTask, Predictions, members
+from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions
+from StaICC.benchmarks.benchmark import Benchmark, BenchmarkGroup, members
 from StaICC.benchmarks.evaluation import DatasetRun, compare_prompts, digest_prompts
 from StaICC.benchmarks.experimentor import Experimentor, is_of_library
 from StaICC.benchmarks.race import first_rows, marked, replay

@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from StaICC.benchmarks import Benchmark, BenchmarkGroup, DatasetRun, Experimentor
-from StaICC.benchmarks.benchmark import Predictions
+from StaICC.benchmarks.base import Predictions
 from StaICC.benchmarks.experimentor import data_warnings
 from StaICC.benchmarks.running import ForecastOptions, RunContext, Tasks
 from StaICC.errors import ArgumentError, OutputError, StaICCError, unknown_name, validate_integer

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from StaICC.benchmarks.benchmark import BaseBenchmark, DatasetTask, Predictions, mean
+from StaICC.benchmarks.base import BaseBenchmark, DatasetTask, Predictions, mean
 from StaICC.benchmarks.evaluation import DatasetRun, digest_prompts, reply_record, unparsed_note
 from StaICC.benchmarks.experimentor import validate_unparsed
 from StaICC.benchmarks.long_icl.data import LongICLData, Skipped, load_available, show_notice
