@@ -12,13 +12,12 @@ from typing import Any
 
 from StaICC.benchmarks.task import Statistics
 from StaICC.cli import files, options
+from StaICC.cli.files import INSTEAD
 from StaICC.cli.options import LONG_ICL, flag
-from StaICC.cli.terminal import INSTEAD
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS, load_kernel
 from StaICC.layout import Block, Line
-from StaICC.methods.forecast import forecast_method
-from StaICC.methods.run import different, display_methods, read_method, run_many_shot, run_method
+from StaICC.methods.run import different, display_methods, forecast_method, read_method, run_many_shot, run_method
 from StaICC.results.published import compare_with_published, display_published
 
 GENERALISATION = "generalisation"

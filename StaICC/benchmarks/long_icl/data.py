@@ -67,8 +67,7 @@ from StaICC.benchmarks.long_icl.task_cards import (
     cards,
 )
 from StaICC.datasets import Dataset, Template
-from StaICC.datasets.json_reading import unique_keys
-from StaICC.datasets.storage import file_digest
+from StaICC.datasets.storage import file_digest, unique_keys
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, unknown_name, validate_integer
 from StaICC.prompting import SubsetView, TripletSplit, split_dataset
 from StaICC.safe_text import logger, visible

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from StaICC.datasets.json_reading import read_value
+from StaICC.datasets.storage import read_value
 from StaICC.errors import unknown_name
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
