@@ -28,7 +28,7 @@ from StaICC.benchmarks.exchange import (
 from StaICC.cli import main
 from StaICC.datasets import Dataset
 from StaICC.errors import ArgumentError, OutputError, SchemaError
-from StaICC.kernels.batch_files import read_batch
+from StaICC.kernels.endpoint import read_batch
 from StaICC.prompting import Query
 from StaICC.results.result import load as load_result
 

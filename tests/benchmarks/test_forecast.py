@@ -191,8 +191,7 @@ METHODS = [
 def test_tokens_of_methods_are_those_of_the_run(
     make_model: Any, make_tokenizer: Any, tmp_path: Path, counted: Counted, name: str, options: Any, certain: bool
 ) -> None:
-    from StaICC.methods.forecast import forecast_method
-    from StaICC.methods.run import run_method
+    from StaICC.methods.run import forecast_method, run_method
 
     kernel = counted.kernel(make_model("Llama", max_position_embeddings=4096), make_tokenizer(), **options)
     name, *given = name.split()
