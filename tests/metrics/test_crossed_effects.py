@@ -12,15 +12,12 @@ from scipy.stats import beta, chi2
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
-from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.crossed_effects import (
     SOURCES,
-    CrossedEffects,
     chi_square_quantile,
     crossed_effects,
     generalise,
     generalising_p_value,
-    mean_effects,
 )
 from StaICC.metrics.intervals import Interval, student_quantile
 
@@ -165,12 +162,6 @@ def test_chi_square_quantiles(freedom: float) -> None:
         assert chi_square_quantile(probability, freedom) == pytest.approx(expected, rel=tolerance)
 
 
-def test_two_levels_of_each_factor_are_needed() -> None:
-    for values in ([[[1, 0], [0, 1]]], [[[1], [0]], [[1], [1]]], []):
-        with pytest.raises(UndefinedMetricError, match="two of each"):
-            crossed_effects(values)
-
-
 def test_variance_between_levels_is_never_below_that_of_draws_or_of_templates() -> None:
     for seed in range(40):
         effects = crossed_effects(outcomes(8, 4, 3, seed).tolist())
@@ -215,15 +206,3 @@ def test_p_value_is_the_level_at_which_the_interval_ends_at_zero() -> None:
     assert generalising_p_value(0.0, 0.5, effects) == 1.0
     without = crossed_effects([[[value] * 2] * 2 for value in (0.0, 1.0, 1.0)])
     assert generalising_p_value(0.4, 0.03, without) == pytest.approx(0.03)
-
-
-def test_templates_of_data_sets_are_the_same_factor() -> None:
-    """A template that is better on all data sets does not average out; draws do."""
-    better = [[[0.0, 1.0, 0.5]] * 4] * 6
-    one = crossed_effects(better)
-    mean = mean_effects([one] * 5)
-    assert mean.squares[2,] == pytest.approx(one.squares[2,])
-    assert mean_effects([one]).squares == pytest.approx(one.squares)
-    draws: CrossedEffects = crossed_effects([[[0.0] * 3, [1.0] * 3]] * 6)
-    assert mean_effects([draws] * 5).squares[1,] == pytest.approx(draws.squares[1,] / 5)
-    assert mean_effects([draws] * 5).freedom[1,] == pytest.approx(5)
