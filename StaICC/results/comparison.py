@@ -1,8 +1,8 @@
 """Paired comparison of runs by any metric: is one better on the same test rows, and could this sample have shown it?
 
 Runs are compared on the test rows that all of them predicted, by the metric of the tables. The tests are in
-:mod:`StaICC.metrics.paired_tests`. Outcomes of tests and verdicts about runs are closed types: every reader handles every case. Comparisons are written as text,
-Markdown, LaTeX, CSV and JSON.
+:mod:`StaICC.metrics.paired_tests`. Outcomes of tests and verdicts about runs are closed types: every reader handles
+every case. Comparisons are written as text, Markdown, LaTeX, CSV and JSON.
 
 The records of several runs on one data set, paired by test row, and the scores by which they are compared.
 

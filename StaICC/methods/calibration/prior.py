@@ -1,7 +1,7 @@
 """Calibrations of label probabilities: divided by a mean prediction, or changed by a fitted map.
 
-The first are contextual, domain and batch calibration, and DC-PMI; the second are linear calibration (Abbas et al. 2024,
-LinC) and temperature scaling. Temperature scaling is that of Guo, Pleiss, Sun and Weinberger (2017).
+The first are contextual, domain and batch calibration, and DC-PMI; the second are linear calibration (Abbas et al.
+2024, LinC) and temperature scaling. Temperature scaling is that of Guo, Pleiss, Sun and Weinberger (2017).
 """
 
 from __future__ import annotations
